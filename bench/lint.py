@@ -35,7 +35,7 @@ from pathlib import Path
 import kbh_lint
 from kbh_lint.base import paths
 from kbh_lint.findings import Report
-from kbh_lint.service.api import Options, lint_file
+from kbh_lint.service.one_file import Options, lint_file
 from kbh_lint.source.submissions import Submission, discover
 
 CUDA_MARKS = ("__global__", "__device__", "#include", "torch::", "at::Tensor")

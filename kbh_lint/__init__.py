@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.version import __version__
+
 if TYPE_CHECKING:
-    from kbh_lint.service.api import UsageError as UsageError
+    from kbh_lint.base.errors import UsageError as UsageError
     from kbh_lint.service.api import lint as lint
 
-__version__ = "0.1.0"
 __all__ = ["UsageError", "__version__", "lint"]
 
 
 def __getattr__(name: str) -> Any:
     # Looked up when first used: `import kbh_lint` stays cheap for the modules that need only a part.
-    if name in ("lint", "UsageError"):
-        from kbh_lint.service import api
+    if name == "lint":
+        from kbh_lint.service.api import lint
 
-        return getattr(api, name)
+        return lint
+    if name == "UsageError":
+        from kbh_lint.base.errors import UsageError
+
+        return UsageError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

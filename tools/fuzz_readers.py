@@ -29,7 +29,7 @@ def _texts(*patterns: str) -> list[str]:
 
 def _read_submission() -> Callable[[str], None]:
     from kbh_lint.base import paths
-    from kbh_lint.service.api import Options, lint_file
+    from kbh_lint.service.one_file import Options, lint_file
     from kbh_lint.source.submissions import BadInput, discover
 
     options = Options(str(paths.rules_dir()), str(paths.problems_dir()), timeout=LINT_SECONDS, raise_errors=True)

@@ -24,12 +24,12 @@ from harness.audit.reading import Archive, AuditError, Folder, Reader, open_arch
 from harness.audit.record import as_json, schema
 from kbh_lint import __version__
 from kbh_lint.base import paths
+from kbh_lint.base.errors import SetupError, UsageError
 from kbh_lint.cli.options import TROUBLE, Parser, processes, seconds
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
 from kbh_lint.problems import load_deck
 from kbh_lint.rules import load_rules
-from kbh_lint.service.api import SetupError, UsageError
 from kbh_lint.service.cache import version_digest
 from kbh_lint.source.sidecars import Neighbours
 

@@ -10,8 +10,8 @@ from harness.audit.reading import Place
 from kbh_lint.base import paths
 from kbh_lint.base.limits import memory_limit
 from kbh_lint.findings import FileReport
-from kbh_lint.service.api import Options, Progress
-from kbh_lint.service.run import lint_found
+from kbh_lint.service.one_file import Options
+from kbh_lint.service.run import Progress, lint_found
 from kbh_lint.source.resolve import Resolver, suppression_notes
 from kbh_lint.source.sidecars import Sidecar, split_bundle
 from kbh_lint.source.submissions import Submission

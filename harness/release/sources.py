@@ -9,10 +9,11 @@ from pathlib import Path, PurePosixPath
 
 from harness.archive.layout import StoreError
 from kbh_lint.base import paths
+from kbh_lint.base.errors import UsageError
 from kbh_lint.base.limits import memory_limit
 from kbh_lint.findings import FileReport
 from kbh_lint.marked import DataError
-from kbh_lint.service.api import Options, UsageError
+from kbh_lint.service.one_file import Options
 from kbh_lint.service.run import lint_found
 from kbh_lint.source.submissions import BadInput, Submission, discover
 

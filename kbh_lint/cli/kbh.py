@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from kbh_lint import __version__
+from kbh_lint.base.version import __version__
 from kbh_lint.cli import subcommands
 from kbh_lint.cli.lint import CLEAN, main
 from kbh_lint.cli.options import TROUBLE

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from kbh_lint import __version__
+from kbh_lint.base.version import __version__
 from kbh_lint.cli.options import TROUBLE, Once, Parser, processes, seconds
 from kbh_lint.cli.subcommands import SUBCOMMANDS
 
@@ -151,8 +151,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
 
 def _is_plain(error: Exception) -> bool:
     """Whether the error is the user's to mend; its text is then all there is to say."""
+    from kbh_lint.base.errors import SetupError, UsageError
     from kbh_lint.marked import DataError
-    from kbh_lint.service.api import SetupError, UsageError
 
     return isinstance(error, (UsageError, SetupError, DataError, ImportError))
 
@@ -251,7 +251,7 @@ def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
     if not any(file.findings for file in report.files):
         return {}
     from kbh_lint.base import paths
-    from kbh_lint.service.api import load_rules_once
+    from kbh_lint.service.one_file import load_rules_once
 
     return {rule.id: rule for rule in load_rules_once(str(paths.rules_dir(args.rules_dir)))}
 

@@ -6,7 +6,8 @@ import argparse
 import sys
 
 from kbh_lint.base import paths
-from kbh_lint.service.api import UsageError, load_rules_once
+from kbh_lint.base.errors import UsageError
+from kbh_lint.service.one_file import load_rules_once
 
 
 def show(args: argparse.Namespace) -> int:

@@ -18,9 +18,10 @@ from tempfile import TemporaryDirectory
 
 from kbh_lint import engine
 from kbh_lint.base import paths
+from kbh_lint.base.errors import UsageError
 from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Finding, Unread
-from kbh_lint.service import api
+from kbh_lint.service import one_file
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 from kbh_lint.source.sidecars import split_bundle, with_reference
 from kbh_lint.source.submissions import Submission, text_of
@@ -64,7 +65,7 @@ def validate_kernel_static(
     *,
     reference: str | os.PathLike[str] | None = None,
     profile: str = KERNELBENCH.id,
-    timeout: float = api.DEFAULT_TIMEOUT_S,
+    timeout: float = one_file.DEFAULT_TIMEOUT_S,
 ) -> tuple[bool, list[str], list[str]]:
     """Whether a kernel's code does what its benchmark takes it for: (valid, errors, warnings), sentences with lines.
 
@@ -78,10 +79,10 @@ def validate_kernel_static(
     """
     for what, said, known in (("backend", backend, BACKENDS), ("profile", profile, PROFILES)):
         if said not in known:
-            raise api.UsageError(f"there is no {what} {said!r}; known are {', '.join(known)}")
+            raise UsageError(f"there is no {what} {said!r}; known are {', '.join(known)}")
     precision = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}.get(precision.lower(), precision.lower())
     if precision not in PRECISIONS:
-        raise api.UsageError(f"there is no precision {precision!r}; known are {', '.join(PRECISIONS)}")
+        raise UsageError(f"there is no precision {precision!r}; known are {', '.join(PRECISIONS)}")
     text = text_of(Path("solution.py"), code.encode("utf-8", "replace"))
     if not isinstance(text, str):
         return False, [text.message], []
@@ -117,7 +118,7 @@ def _report(
             problem_file=str(file) if file else None, profile=profile,
             precision=precision if PROFILES[profile].converts else "",
         )  # fmt: skip
-        rules = api.load_rules_once(str(paths.rules_dir()))
+        rules = one_file.load_rules_once(str(paths.rules_dir()))
         try:
             with time_limit(timeout), fewer_collections():
                 analysis = engine.analyse(submission, problems_dir=paths.problems_dir())
@@ -125,7 +126,7 @@ def _report(
             analysis = Analysis(unread=(Unread(f"the analysis did not come to an end within {timeout:g} s"),))
     authored = next((fact for fact in analysis.facts if fact.kind == "authored"), None)
     languages = frozenset(authored.attrs["languages"]) if authored is not None and analysis.contract else None
-    return api.judge(submission, rules, analysis), languages
+    return one_file.judge(submission, rules, analysis), languages
 
 
 def _problem(reference: str | os.PathLike[str] | None, folder: Path) -> Path | None:
@@ -136,7 +137,7 @@ def _problem(reference: str | os.PathLike[str] | None, folder: Path) -> Path | N
         file.write_text(reference, encoding="utf-8")
         return file
     if not Path(reference).is_file():
-        raise api.UsageError(f"{reference}: is not a file; reference is the path of a problem, or its text")
+        raise UsageError(f"{reference}: is not a file; reference is the path of a problem, or its text")
     return Path(reference)
 
 

@@ -41,7 +41,17 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.values import asking, bounds, equality, remembered, tensor_arguments, unknowns
-from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned, target_names
+from kbh_lint.host.values.frames import (
+    BREAK,
+    FULL_ITERATIONS,
+    CallSite,
+    Frame,
+    Leave,
+    OutOfFuel,
+    Raised,
+    Returned,
+    target_names,
+)
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     Blob,
@@ -85,7 +95,7 @@ class Run:
         self.process = Process()
         self.memory = Memory()
         self.lanes = Lanes()
-        self.frames: list[Frame] = []
+        self.frames: list[CallSite] = []
         self.around: list[Any] | None = None  # what the next generator yields to: the body of a with statement
         self.capturing: list[Any] = []  # the graphs
         self.trying = 0  # blocks around this place that may catch an exception

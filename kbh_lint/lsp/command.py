@@ -8,9 +8,10 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from kbh_lint.base import paths
+from kbh_lint.base.errors import UsageError
 from kbh_lint.cli.options import TROUBLE, Parser, seconds
 from kbh_lint.marked import DataError
-from kbh_lint.service.api import Options, UsageError
+from kbh_lint.service.one_file import Options
 
 TIMEOUT_S = 20.0
 

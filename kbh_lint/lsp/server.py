@@ -15,12 +15,13 @@ from lsprotocol import types
 from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
-from kbh_lint import __version__
+from kbh_lint.base.errors import SetupError, UsageError
+from kbh_lint.base.version import __version__
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError
 from kbh_lint.rules import Rule, load_rules
-from kbh_lint.service.api import Options, SetupError, UsageError
 from kbh_lint.service.jobs import Worker
+from kbh_lint.service.one_file import Options
 from kbh_lint.service.run import problem_files
 from kbh_lint.source.resolve import Resolver
 from kbh_lint.source.sidecars import Neighbours

@@ -13,7 +13,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kbh_lint.rewrite.matrix import Case, Cell, Column, Matrix
+    from kbh_lint.rewrite.cells import Case, Cell, Column
+    from kbh_lint.rewrite.matrix import Matrix
     from kbh_lint.rewrite.program import Program, Rewrite
     from kbh_lint.rewrite.results import Results
 
@@ -215,11 +216,12 @@ def _write(args: argparse.Namespace, program: Program) -> None:
 
 
 def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> int:
+    from kbh_lint.base.errors import UsageError
     from kbh_lint.base.paths import problems_dir, rules_dir
     from kbh_lint.marked import DataError
     from kbh_lint.rewrite import matrix as m
     from kbh_lint.rewrite.results import ResultsError, shard
-    from kbh_lint.service.api import Options, UsageError
+    from kbh_lint.service.one_file import Options
 
     options = Options(str(rules_dir(None)), str(problems_dir(None)), timeout=args.timeout)
     try:

@@ -12,11 +12,12 @@ from time import monotonic
 from kbh_lint.base.limits import TimeUp, time_limit
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport
+from kbh_lint.rewrite.cells import Case, Cell, Column
 from kbh_lint.rewrite.compose import apply, compose, drawn
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
 from kbh_lint.rewrite.results import Results
-from kbh_lint.service.api import Options, Outcome
 from kbh_lint.service.jobs import run
+from kbh_lint.service.one_file import Options, Outcome
 from kbh_lint.source.sidecars import Sidecar
 from kbh_lint.source.submissions import Submission
 
@@ -25,42 +26,6 @@ REWRITE_SECONDS = 30.0
 
 Judge = Callable[[FileReport, FileReport, tuple[str, ...]], str]
 Filter = Callable[[FileReport, Rewrite], str]
-
-
-@dataclass(frozen=True, slots=True)
-class Case:
-    """A program to rewrite. `group` is the rule or the folder that it stands for in the matrix."""
-
-    name: str
-    group: str
-    program: Program
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """One rewrite of one case. `state`: `kept`, `lost`, `skipped` (it does not apply) or `failed` (it raised).
-
-    `why` says what was lost, or why nothing was tried; `rewrites` are those that were applied; `verdict` is that on the
-    rewritten program.
-    """
-
-    case: str
-    group: str
-    column: str
-    state: str
-    why: str = ""
-    rewrites: tuple[str, ...] = ()
-    verdict: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the matrix: one rewrite, or several in a row. `seed` decides what they draw."""
-
-    name: str
-    rewrites: tuple[Rewrite, ...]
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)

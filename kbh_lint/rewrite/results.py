@@ -12,9 +12,10 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.rewrite.cells import Cell
 
 if TYPE_CHECKING:
-    from kbh_lint.rewrite.matrix import Case, Cell, Column
+    from kbh_lint.rewrite.cells import Case, Column
 
 MAX_BYTES = 1 << 30
 MAX_LINE = 1 << 16
@@ -136,8 +137,6 @@ def _lines(read: Callable[[int], bytes]) -> Iterator[bytes]:
 
 
 def _cell(data: dict[str, Any]) -> Cell:
-    from kbh_lint.rewrite.matrix import Cell
-
     names = data["rewrites"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("no list of names")

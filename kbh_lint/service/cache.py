@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbh_lint import __version__
+from kbh_lint.base.version import __version__
 from kbh_lint.findings import FileReport
 from kbh_lint.report.data import file_from_dict, file_to_dict
 

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
+from kbh_lint.base.errors import SetupError
 from kbh_lint.marked import DataError
-from kbh_lint.service.api import Options, Outcome, SetupError, gave_out, late, lint_file, load_rules_once
+from kbh_lint.service.one_file import Options, Outcome, gave_out, late, lint_file, load_rules_once
 
 if TYPE_CHECKING:
     from kbh_lint.source.submissions import Submission

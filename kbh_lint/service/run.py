@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbh_lint.base.errors import UsageError
 from kbh_lint.findings import Fact, FileReport, Report, Unread
-from kbh_lint.service.api import Options, Progress, UsageError, load_rules_once, select_findings
+from kbh_lint.service.one_file import Options, load_rules_once, select_findings
 from kbh_lint.source.answers import AnswersError, ProblemFiles
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from kbh_lint.service.cache import Cache
     from kbh_lint.source.submissions import BadInput, Submission
     from kbh_lint.triage.changes import Changes
+
+Progress = Callable[[int, int], None]  # is given: files done, all files
 
 
 def lint_paths(

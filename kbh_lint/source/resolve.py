@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base import paths
+from kbh_lint.base.errors import UsageError
 from kbh_lint.base.records import dataclass
 from kbh_lint.problems import Target, find_target, load_deck, load_targets
 
@@ -45,12 +47,8 @@ class Resolver:
         target: str | None = None,
         files: ProblemFiles | None = None,
     ) -> None:
-        from kbh_lint.base import paths
-
         folder = paths.problems_dir() if problems_dir is None else problems_dir
         if problem is not None and not folder.is_dir():
-            from kbh_lint.service.api import UsageError
-
             raise UsageError(f"there is no folder of problems at {folder}")
         self.ids = load_deck(folder).ids
         self._hardware = paths.hardware_file(folder)
@@ -194,8 +192,6 @@ def _short(text: str) -> str:
 
 def _usage_error(what: str, name: str, known: tuple[str, ...], otherwise: str) -> Exception:
     from difflib import get_close_matches
-
-    from kbh_lint.service.api import UsageError
 
     close = get_close_matches(name, known, n=1)
     hint = f"did you mean {close[0]}?" if close else otherwise

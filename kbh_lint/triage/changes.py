@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from kbh_lint.service.api import UsageError
+from kbh_lint.base.errors import UsageError
 
 MAX_DIFF_BYTES = 64 * 1024**2
 TIMEOUT_S = 60.0

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbh_lint.base.errors import UsageError
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Report
-from kbh_lint.service.api import UsageError
 
 if TYPE_CHECKING:
     from kbh_lint.authors.fixes import Fix
@@ -117,6 +117,6 @@ def fix_diff(report: Report, args: argparse.Namespace) -> int:
 def _fixes(report: Report, args: argparse.Namespace) -> list[Fix]:
     from kbh_lint.authors import fixes
     from kbh_lint.base import paths
-    from kbh_lint.service.api import load_rules_once
+    from kbh_lint.service.one_file import load_rules_once
 
     return fixes.plan(report.files, load_rules_once(str(paths.rules_dir(args.rules_dir))))

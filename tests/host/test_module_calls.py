@@ -8,7 +8,7 @@ from kbh_lint.base import paths
 from kbh_lint.findings import FileReport
 from kbh_lint.rewrite.matrix import rule_cases, submission
 from kbh_lint.rewrite.program import Program
-from kbh_lint.service.api import Options, lint_file
+from kbh_lint.service.one_file import Options, lint_file
 
 OPTIONS = Options(str(paths.rules_dir()), str(paths.problems_dir()))
 HONEST = next(case for case in rule_cases(paths.rules_dir()) if case.name == "KBH101/dot-on-fp8")

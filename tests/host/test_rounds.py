@@ -7,7 +7,7 @@ import pytest
 from kbh_lint.base import paths
 from kbh_lint.rewrite.matrix import rule_cases, submission
 from kbh_lint.rewrite.program import Program
-from kbh_lint.service.api import Options, lint_file
+from kbh_lint.service.one_file import Options, lint_file
 
 OPTIONS = Options(str(paths.rules_dir()), str(paths.problems_dir()))
 CASE = next(case for case in rule_cases(paths.rules_dir()) if case.name == "KBH503/another-product")

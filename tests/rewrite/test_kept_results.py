@@ -15,7 +15,7 @@ from kbh_lint.rewrite.cli import evade, leakify
 from kbh_lint.rewrite.compose import evasions
 from kbh_lint.rewrite.program import Program, Rewrite
 from kbh_lint.rewrite.results import Results, ResultsError, key, shard
-from kbh_lint.service.api import Options
+from kbh_lint.service.one_file import Options
 
 OPTIONS = Options(str(paths.rules_dir()), str(paths.problems_dir()))
 CASE = m.Case("here/a.py", "here", Program("import torch\n\nx = torch.zeros(3)\n"), None)

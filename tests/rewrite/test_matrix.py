@@ -13,7 +13,7 @@ from kbh_lint.rewrite import matrix as m
 from kbh_lint.rewrite.cli import evade, leakify
 from kbh_lint.rewrite.leaks import leaks
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.service.api import Options
+from kbh_lint.service.one_file import Options
 
 OPTIONS = Options(str(paths.rules_dir()), str(paths.problems_dir()))
 CASES = {case.name: case for case in m.rule_cases(paths.rules_dir())}

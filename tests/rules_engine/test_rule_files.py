@@ -9,7 +9,7 @@ import pytest
 
 from kbh_lint.base import paths
 from kbh_lint.rules import RuleError, check_twins, is_selected, load_rule, load_rules, parse_rule, unknown_words
-from kbh_lint.service.api import load_rules_once
+from kbh_lint.service.one_file import load_rules_once
 
 GOOD = """\
 id: KBH101

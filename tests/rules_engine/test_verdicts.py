@@ -14,7 +14,7 @@ from kbh_lint.base import paths
 from kbh_lint.engine import broken_promises
 from kbh_lint.findings import Analysis, Fact, FileReport, Finding, PromiseState, Related, State, Unread, Verdict
 from kbh_lint.rules import load_rules
-from kbh_lint.service.api import judge
+from kbh_lint.service.one_file import judge
 from kbh_lint.source.spans import Span
 from kbh_lint.source.submissions import Submission
 from kbh_lint.verdict import accepted, combine, decide, table

@@ -15,10 +15,10 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 648,
-        "untyped runs": 13,
+        "untyped parameters": 640,
+        "untyped runs": 1,
         "imports in functions": 98,
-        "modules in circles": 22,
+        "modules in circles": 8,
         "largest circle": 8,
         "modules in the fullest folder": 28,
         "comparisons of .path with texts": 56,
@@ -27,8 +27,8 @@ MOST = {
         "untyped parameters": 146,
         "untyped runs": 0,
         "imports in functions": 60,
-        "modules in circles": 2,
-        "largest circle": 2,
+        "modules in circles": 0,
+        "largest circle": 0,
         "modules in the fullest folder": 17,
         "comparisons of .path with texts": 0,
     },

@@ -13,7 +13,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.candidate.clock import Untimed
+from grader.candidate.clock.cpu import Untimed
 from grader.candidate.clock.gate import Gate
 from grader.candidate.clock.gpu import FLUSH_L2, LEAST_FLUSH
 from grader.candidate.clock.outside import Steps

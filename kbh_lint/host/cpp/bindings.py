@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
-from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 
@@ -213,7 +213,7 @@ def made(run: Cpp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], l
     else:
         names = next((m.names for m in bound.makers if len(m.names) >= len(args) + len(kwargs)), ())
         given = [*args, *(kwargs[name] for name in names[len(args) :] if name in kwargs)] if kwargs else args
-        held = cpp_types.construct(run, bound.kind, given, env, loc)
+        held = cpp_construction.construct(run, bound.kind, given, env, loc)
     held = held.get() if isinstance(held, Slot) else held
     if isinstance(held, LibObject):
         held.kwargs["extension"] = func.extension

@@ -7,7 +7,10 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import construction as cpp_construction
+from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import std as cpp_std
@@ -15,16 +18,14 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import device_flags
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
-from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
-    from kbh_lint.host.run import Run
 
 CHECKS = frozenset(
     "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
@@ -32,24 +33,10 @@ CHECKS = frozenset(
 )
 
 
-FAILURE = Sym("cudaErrorInvalidConfiguration")
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 
 
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
-
-
-_STATUS = frozenset(
-    "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
-    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
-    "nvrtcCompileProgram "
-    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset "
-    "cudaDeviceSetLimit cuCtxSetLimit cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache cudaStreamSetAttribute "
-    "cuStreamSetAttribute cudaDeviceSetCacheConfig".split()
-)
-
-
-SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
@@ -92,7 +79,7 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
             if isinstance(func, ir.TypeRef)
             else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
         )
-        return cpp_types.construct(run, ref, args, env, node.loc)
+        return cpp_construction.construct(run, ref, args, env, node.loc)
     if isinstance(target, Sym):
         name = target.path
         if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
@@ -125,7 +112,7 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
         works = any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None)))
         if works or run.failed and isinstance(arg, (ir.Name, ir.Compare)):
             value = run.eval(arg, env)
-            if run.failed and (value is FAILURE or value is False):
+            if run.failed and (value is cpp_names.FAILURE or value is False):
                 exceptions.fails(run.interp, "builtins.RuntimeError", node.loc)
     return None
 
@@ -178,8 +165,8 @@ def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
     if not isinstance(ref, ir.TypeRef):
         return Unknown((), "new")
     if cpp_types.element(run, ref, env) is not None and len(args) == 1 and type(args[0]) is int:
-        return [Unknown() for _ in range(min(args[0], cpp_types.MAX_ELEMENTS))]
-    return cpp_types.construct(run, ref, args, env, node.loc)
+        return [Unknown() for _ in range(min(args[0], cpp_construction.MAX_ELEMENTS))]
+    return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
 def _reset(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
@@ -210,20 +197,20 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
             return 0
         if ref.member[-1][:1].islower():
             return cpp_libraries.library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
-        return cpp_types.construct(run, resolved, args, scope, node.loc)
+        return cpp_construction.construct(run, resolved, args, scope, node.loc)
     if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
-        return cpp_types.construct(run, ref.args[0], args, env, node.loc)
+        return cpp_construction.construct(run, ref.args[0], args, env, node.loc)
     meant = cpp_names.outside(ref.name, env)
-    if meant.startswith(SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
+    if meant.startswith(cpp_names.SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
         return cpp_libraries.library(run, meant, ref.args, args, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
-    if short in cpp_types.CONTAINERS:
-        return cpp_types.construct(run, ref, args, env, node.loc, braces=node.braces)
+    if short in cpp_construction.CONTAINERS:
+        return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
     if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
         return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
-    return cpp_types.construct(run, ref, args, env, node.loc)
+    return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
 def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
@@ -277,12 +264,12 @@ def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         if ordered is not NotImplemented:
             return ordered
         if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
-            return tensor_options(owner, args)
+            return cpp_arguments.tensor_options(owner, args)
         if owner.path == "cutlass":
             return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
-        return LibObject(f"{owner.path}.{name}", {"pointers": pointers(args)})
+        return LibObject(f"{owner.path}.{name}", {"pointers": cpp_arguments.pointers(args)})
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)
     if isinstance(owner, (TypeValue, Sym)):
@@ -343,67 +330,5 @@ def _tensor_method(
     value = tensor_attributes.attribute(interp, owner, name, node.loc)
     if value is not NotImplemented:
         return value
-    plain, kwargs = torch_args(args)
+    plain, kwargs = cpp_arguments.torch_args(args)
     return torchlib.call(interp, f"at::Tensor::{name}", [owner, *plain], kwargs, node.loc)
-
-
-def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
-    """TensorOptions().dtype(...).device(...)."""
-    attrs = dict(owner.attrs)
-    for value in args:
-        if isinstance(value, DType):
-            attrs["dtype"] = value
-    return LibObject("TensorOptions", attrs)
-
-
-def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """C++ arguments as Python ones: options become keywords."""
-    plain: list[Any] = []
-    kwargs: dict[str, Any] = {}
-    for value in args:
-        if isinstance(value, Slot):
-            value = value.get()
-        if isinstance(value, LibObject) and "TensorOptions" in value.path:
-            if isinstance(value.attrs.get("dtype"), DType):
-                kwargs["dtype"] = value.attrs["dtype"]
-        elif isinstance(value, LibObject) and value.path == "cpp:at::IntArrayRef":
-            plain.append(value.attrs["items"])
-        else:
-            plain.append(value)
-    return plain, kwargs
-
-
-def pointers(args: Any, depth: int = 0) -> list[Pointer]:
-    """The device pointers among arguments, also inside structs, lists and addresses."""
-    out: list[Pointer] = []
-    for value in args if isinstance(args, (list, tuple)) else [args]:
-        if isinstance(value, Slot):
-            value = value.get()
-        if isinstance(value, Pointer):
-            out.append(value)
-        elif isinstance(value, Tensor):
-            out.append(Pointer(value, value.dtype))
-        elif isinstance(value, (list, tuple)) and depth < 6:
-            out.extend(pointers(value, depth + 1))
-        elif isinstance(value, LibObject) and depth < 6:
-            out.extend(value.attrs.get("pointers", ()))
-            if value.path.startswith(("struct:", "cpp:")):
-                out.extend(pointers(list(value.attrs.values()), depth + 1))
-    return out
-
-
-def numbers(interp: Run, args: Any, depth: int = 0) -> tuple[Content, ...]:
-    """What numbers among arguments that are not known were computed from: sizes, and how far on pointers point."""
-    found: list[Content] = []
-    for value in args if isinstance(args, (list, tuple)) else [args]:
-        if isinstance(value, Slot):
-            value = value.get()
-        if isinstance(value, Pointer):
-            value = value.offset
-        if isinstance(value, Unknown):
-            found.extend(interp.contents_of(value))
-        elif isinstance(value, (list, tuple)) and depth < 6:
-            found.extend(numbers(interp, value, depth + 1))
-        elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
-            found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
-    return tuple(dict.fromkeys(found))

@@ -21,7 +21,7 @@ MAX_BASES = 24
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
     """An object of a struct of the submission: aggregate or constructor initialised."""
     template = kind.node.template
-    kind, bound = cpp_templates.instance(run, kind, ref.args, env)
+    kind, bound = cpp_types.instance(run, kind, ref.args, env)
     node = kind.node
     assert isinstance(node, ir.ClassDef)
     made = LibObject(f"struct:{node.name}", {})
@@ -47,11 +47,11 @@ def _fields(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env:
     run.interp.burn(8 + 4 * len(fields))  # structs in structs are many more than their declarations
     for i, field in enumerate(fields):
         if i >= len(items):
-            made.attrs[field.name] = cpp_types.initial(run, field, env)
+            made.attrs[field.name] = run.initial(field, env)
         elif field.type is None or field.type.dims:
             made.attrs[field.name] = items[i]
         else:
-            made.attrs[field.name] = cpp_types.converted(run, field.type, items[i], env)
+            made.attrs[field.name] = run.converted(field.type, items[i], env)
 
 
 def _construct(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env: Env) -> None:
@@ -84,7 +84,7 @@ def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
         return None
     if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or target.member or not ref.member:
         return None
-    kind, bound = cpp_templates.instance(run, found, target.args, scope)
+    kind, bound = cpp_types.instance(run, found, target.args, scope)
     assert isinstance(kind.node, ir.ClassDef)
     inner = Env(dict(bound), kind.env)
     for stmt in kind.node.body:

@@ -5,13 +5,14 @@ The same bounded walk as for Python, over the same IR: sizes, template arguments
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import expressions as cpp_expressions
 from kbh_lint.host.cpp import launches as cpp_launches
 from kbh_lint.host.cpp import libraries as cpp_libraries
@@ -20,11 +21,13 @@ from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
-from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import operators
-from kbh_lint.host.values.frames import MAX_FRAMES, SERIALS, Returned, target_names
-from kbh_lint.host.values.objects import ExtFunction, LibObject, Pointer, Slot
+from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
+from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 
 def _first_type(overloads: Overloads) -> str:
@@ -39,7 +42,7 @@ _OF_NUMBERS = frozenset(("%", "&", "|", "^", ">>"))  # what no pointer has
 class Cpp:
     """Runs C++ host functions for one interpreter run."""
 
-    def __init__(self, interp: Any) -> None:
+    def __init__(self, interp: Run) -> None:
         self.interp = interp
         self.types = cpp_templates.Types(self)
         self.statics: dict[int, dict[str, Any]] = {}
@@ -55,17 +58,51 @@ class Cpp:
         ] = {}  # types of classes that are no templates: one each, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 
-    # --- what the other parts of this side ask for, and cannot import
+    # --- what launches, places and values mean: the modules of this side reach each other through these
 
-    launch = cpp_launches.launch
-    launch_value = cpp_launches.launch_value
-    launch_kernel = cpp_launches.launch_kernel
-    place = cpp_places.place
-    global_slot = cpp_places.global_slot
-    assign = cpp_places.assign
-    lookup = cpp_places.lookup
-    exported = cpp_bindings.exported
-    of_object = cpp_bindings.of_object
+    def launch(self, node: ir.Launch, env: Env) -> Any:
+        """`kernel<<<grid, block>>>(...)`."""
+        return cpp_launches.launch(self, node, env)
+
+    def launch_value(self, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+        """A launch of a kernel that is held as a value."""
+        return cpp_launches.launch_value(self, target, args, grid, loc)
+
+    def launch_kernel(self, choice: Choice, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+        """A launch of the kernel that a call means."""
+        return cpp_launches.launch_kernel(self, choice, args, grid, loc)
+
+    def place(self, node: ir.Expr, env: Env) -> Slot | None:
+        """Where the value of an expression lies; None for one that has no place."""
+        return cpp_places.place(self, node, env)
+
+    def global_slot(self, decl: ir.Decl, env: Env) -> Slot:
+        """Where a variable outside functions lies."""
+        return cpp_places.global_slot(self, decl, env)
+
+    def assign(self, target: ir.Expr, value: Any, env: Env) -> None:
+        """`target = value`."""
+        cpp_places.assign(self, target, value, env)
+
+    def lookup(self, name: str, env: Env) -> Any:
+        """What a name means in a scope."""
+        return cpp_places.lookup(self, name, env)
+
+    def initial(self, node: ir.Decl, env: Env) -> Any:
+        """The value of a declared variable or field."""
+        return cpp_construction.initial(self, node, env)
+
+    def converted(self, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+        """A value as a variable, parameter, field or result of a type holds it."""
+        return cpp_construction.converted(self, ref, value, env)
+
+    def exported(self, extension: Extension, name: str) -> ExtFunction | None:
+        """What Python finds under a name of an extension; None where nothing is bound that could be read."""
+        return cpp_bindings.exported(self, extension, name)
+
+    def of_object(self, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+        """An attribute of an object of a bound class, as Python sees it; NotImplemented where nothing is bound."""
+        return cpp_bindings.of_object(self, owner, name, loc)
 
     # --- calls
 
@@ -132,7 +169,7 @@ class Cpp:
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
         self.depth += 1
-        interp.frames.append(_Place(loc))
+        interp.frames.append(CallSite(loc))
         try:
             signal = self.block(func.node.body, env)
         finally:
@@ -141,13 +178,17 @@ class Cpp:
         value = signal.value if isinstance(signal, Returned) else None
         returns = func.node.returns
         plain = isinstance(returns, ir.TypeRef) and not returns.pointers and not returns.reference
-        return cpp_types.converted(self, returns, value, env) if plain and isinstance(returns, ir.TypeRef) else value
+        return (
+            cpp_construction.converted(self, returns, value, env)
+            if plain and isinstance(returns, ir.TypeRef)
+            else value
+        )
 
     def parameter(self, kind: Any, value: Any, env: Env) -> Any:
         """An argument as a parameter of its type takes it."""
         if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
-        made = cpp_types.converted(self, kind, value, env)
+        made = self.converted(kind, value, env)
         return made if made is not value or kind.reference else cpp_std.copied(self.interp, value)
 
     def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
@@ -249,11 +290,3 @@ class Cpp:
 def _address(pointer: Pointer) -> Pointer | int:
     """The number that a pointer is; itself where that is not known."""
     return pointer if pointer.start is None else pointer.tensor.storage.address + pointer.start
-
-
-class _Place:
-    """A frame that only says where a call stands."""
-
-    def __init__(self, loc: ir.Loc | None) -> None:
-        self.loc = loc
-        self.serial = next(SERIALS)

@@ -11,6 +11,7 @@ from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import traits
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -103,7 +104,7 @@ def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
 def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
     if node.op == "&":
         named = node.value.id if isinstance(node.value, ir.Name) else ""
-        if "::" in named or named.startswith(cpp_calls.SOLID):  # a function or a member
+        if "::" in named or named.startswith(cpp_names.SOLID):  # a function or a member
             return run.eval(node.value, env)
         place = run.place(node.value, env)
         return place if place is not None else run.eval(node.value, env)
@@ -141,7 +142,7 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
             "CUBLAS_STATUS_SUCCESS",
         )
         if good:
-            return (node.ops[0] == "==") is not (left is cpp_calls.FAILURE)
+            return (node.ops[0] == "==") is not (left is cpp_names.FAILURE)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, LibObject) and one.path.startswith("cpp:") and isinstance(other, (int, float, str)):
             return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said

@@ -9,10 +9,11 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda.refused import STATIC_SHARED
-from kbh_lint.host.cpp import calls as cpp_calls
+from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.gpu import device_flags, handshakes, launch_arguments, launches
+from kbh_lint.host.gpu import handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import asking
@@ -91,7 +92,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
         if isinstance(grid, list) and len(grid) == 2
         else [cpp_libraries.dim(grid), None]
     )
-    steer = (*cpp_calls.numbers(interp, list(bound.values())), *interp.contents_of(dims))
+    steer = (*cpp_arguments.numbers(interp, list(bound.values())), *interp.contents_of(dims))
     asking.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Overloads, Sym
-from kbh_lint.host.cpp import calls as cpp_calls
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
@@ -21,6 +22,7 @@ from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.run import Run
 
 C_FUNCTIONS = frozenset(
     "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "
@@ -85,22 +87,22 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         if args and isinstance(args[0], Slot):
             args[0].set(1)
         return Sym("cudaSuccess")
-    if name.startswith(cpp_calls.SOLID) or short.startswith(("cublas", "cudnn")):
+    if name.startswith(cpp_names.SOLID) or short.startswith(("cublas", "cudnn")):
         return solid(run, name, args, loc)
     if short in ("cudaGetLastError", "cudaPeekAtLastError") and run.refused_launch:
         run.refused_launch, run.failed = short.startswith("cudaPeek"), True
-        return cpp_calls.FAILURE
-    if short in cpp_calls._STATUS:
+        return cpp_names.FAILURE
+    if short in cpp_names.STATUS:
         return Sym("cudaSuccess")
-    if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_calls.pointers(args):
+    if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_arguments.pointers(args):
         return LibObject(name)
-    if not cpp_calls.pointers(args):
+    if not cpp_arguments.pointers(args):
         return _pure(name, args)
     if short.startswith(
         ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
     ):
-        return LibObject(name, {"pointers": cpp_calls.pointers(args)})
-    return LibObject(name, {"pointers": cpp_calls.pointers(args), "items": args})
+        return LibObject(name, {"pointers": cpp_arguments.pointers(args)})
+    return LibObject(name, {"pointers": cpp_arguments.pointers(args), "items": args})
 
 
 def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -109,15 +111,15 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         name = f"at::{name.partition('::_ops::')[2].partition('::')[0]}"
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
-        return cpp_calls.tensor_options(LibObject("TensorOptions"), args)
+        return cpp_arguments.tensor_options(LibObject("TensorOptions"), args)
     if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
         return LibObject(name)
     if short.endswith("_out") and len(args) > 1:
-        plain, kwargs = cpp_calls.torch_args(args[1:])
+        plain, kwargs = cpp_arguments.torch_args(args[1:])
         return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
     if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
         return _from_blob(run, args, loc)
-    plain, kwargs = cpp_calls.torch_args(args)
+    plain, kwargs = cpp_arguments.torch_args(args)
     if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
         name = f"at::{short.rpartition('_')[0]}"
     return torchlib.call(run.interp, name, plain, kwargs, loc)
@@ -299,7 +301,7 @@ _WORKING = frozenset(
 
 def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
-    found = cpp_calls.pointers(args)
+    found = cpp_arguments.pointers(args)
     interp = run.interp
     types = [
         a.path.rsplit("::", 1)[-1]
@@ -310,12 +312,12 @@ def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         return LibObject(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    steer = cpp_calls.numbers(interp, args)
+    steer = cpp_arguments.numbers(interp, args)
     _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None, "steer": steer})
     return Sym("CUBLAS_STATUS_SUCCESS")
 
 
-def _written(interp: Any, found: list[Pointer], name: str) -> tuple[int, ...]:
+def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
     """Which of the pointers that a library's work gets it writes: to memory that holds nothing yet, and to a workspace
     that is kept, which holds what an earlier `forward` left there in the same place of a call of the same function.
     Where there is neither, the last.
@@ -363,17 +365,17 @@ def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: 
     those that it held; a run without any takes what it holds."""
     if name in ("run", "operator()", "__call__"):
         return cutlass_run(run, owner, args, loc)
-    given = cpp_calls.pointers(args)
+    given = cpp_arguments.pointers(args)
     if given and name in ("initialize", "update"):
         owner.attrs["pointers"] = given
-        owner.attrs["steer"] = cpp_calls.numbers(run.interp, args)
+        owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args)
     return Sym("kSuccess") if name != "get_workspace_size" else 0
 
 
 def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
     """The launch of a CUTLASS kernel: a device-side product written by template."""
-    owner.attrs["pointers"] = cpp_calls.pointers(args) or owner.attrs.get("pointers", [])
-    owner.attrs["steer"] = cpp_calls.numbers(run.interp, args) or owner.attrs.get("steer", ())
+    owner.attrs["pointers"] = cpp_arguments.pointers(args) or owner.attrs.get("pointers", [])
+    owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args) or owner.attrs.get("steer", ())
     found: list[Pointer] = []
     for pointer in owner.attrs["pointers"]:
         if all(pointer.tensor.storage is not other.tensor.storage for other in found):
@@ -396,7 +398,7 @@ def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Something that could not be read was given pointers."""
-    found = cpp_calls.pointers(args)
+    found = cpp_arguments.pointers(args)
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
         event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Overloads, TypeValue
+from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue
 from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
 
@@ -19,6 +19,19 @@ _OF_THRUST = frozenset(
     "inclusive_scan exclusive_scan transform for_each gather scatter unique max_element min_element sequence fill "
     "device_vector device_ptr raw_pointer_cast".split()
 )
+
+FAILURE = Sym("cudaErrorInvalidConfiguration")  # what a launch that is refused answers
+# Functions of the CUDA runtime and driver that do nothing to data and answer with a status.
+STATUS = frozenset(
+    "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
+    "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
+    "nvrtcCompileProgram "
+    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset "
+    "cudaDeviceSetLimit cuCtxSetLimit cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache cudaStreamSetAttribute "
+    "cuStreamSetAttribute cudaDeviceSetCacheConfig".split()
+)
+# Libraries that compute: names of theirs begin so.
+SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
 def outside(name: str, env: Env) -> str:

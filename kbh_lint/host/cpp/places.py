@@ -9,6 +9,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Sym, TypeValue
 from kbh_lint.cpp import conversions
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -82,7 +83,7 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     """A global variable of the extension, living as long as the run."""
     table = run.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
-        table[decl.name] = cpp_types.initial(run, decl, env)
+        table[decl.name] = cpp_construction.initial(run, decl, env)
     return Slot(table, decl.name)
 
 
@@ -140,7 +141,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     else:
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
-            return cpp_types.initial(run, value, env) if fixed else global_slot(run, value, env).get()
+            return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
         if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)

@@ -9,6 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
@@ -27,7 +28,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     if node.storage & {"static", "thread_local"}:
         table = run.statics.setdefault(id(node), {})
         if node.name not in table:
-            table[node.name] = cpp_types.initial(run, node, env)
+            table[node.name] = cpp_construction.initial(run, node, env)
         env.vars[node.name] = Slot(table, node.name)
         return
     if node.type is not None and node.type.reference and isinstance(node.init, (ir.Name, ir.Attr, ir.Index)):
@@ -35,7 +36,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
         if place is not None:
             env.vars[node.name] = place
             return
-    value = cpp_types.initial(run, node, env)
+    value = cpp_construction.initial(run, node, env)
     if node.type is None or not (node.type.pointers or node.type.reference):
         value = cpp_std.fresh(run, node.init, value, env)
         cpp_classes.ends_with_scope(value, env)

@@ -15,6 +15,7 @@ from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.run import Run
 
 EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
 MAX_NESTED = 4  # containers in containers that a copy goes down
@@ -57,7 +58,7 @@ def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
     return None
 
 
-def copied(interp: Any, value: Any, depth: int = 0) -> Any:
+def copied(interp: Run, value: Any, depth: int = 0) -> Any:
     """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
     if isinstance(value, list) and depth < MAX_NESTED:
         return [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -68,7 +67,7 @@ class Types:
         if isinstance(found, Type) and not target.member:
             return replace(found, pointers=found.pointers + pointers)
         if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
-            kind, bound = instance(self.run, found, target.args, scope)
+            kind, bound = cpp_types.instance(self.run, found, target.args, scope)
             keys = tuple(self.key(bound[p.name], depth + 1) for p in kind.node.template if p.name in bound)
             return None if None in keys else Type(id(kind.node), 1, pointers, keys)
         vector = dtypes.vector_from_cpp(target.name)
@@ -148,7 +147,7 @@ class Types:
         found = _lookup(scope, target.name)
         if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef):
             return []
-        own, bound = instance(self.run, found, target.args, scope)
+        own, bound = cpp_types.instance(self.run, found, target.args, scope)
         inner = Env(dict(bound), own.env)
         assert isinstance(own.node, ir.ClassDef)
         return [TypeValue(base, inner) for base in own.node.bases if isinstance(base, ir.TypeRef)]
@@ -185,31 +184,7 @@ def choose(
     found = overloads.choose(types, funcs, kinds, given, Env() if env is None else env, {})
     if found is None:
         return overloads.Choice(funcs[-1], {})
-    return overloads.Choice(found.func, {name: bindable(value) for name, value in found.bound.items()})
-
-
-def bindable(value: Any) -> Any:
-    """A type that only an argument told, as one that is written: equal ones are the same."""
-    if not isinstance(value, Type) or isinstance(value.base, int):
-        return value
-    if not value.pointers and value.lanes == 1 and value.base in dtypes.BITS:
-        return DType(value.base)
-    return _spelled(value.base, value.lanes, value.pointers)
-
-
-@lru_cache(maxsize=512)
-def _spelled(base: str, lanes: int, pointers: int) -> TypeValue:
-    return TypeValue(ir.TypeRef(dtypes.cpp_name(base, lanes), (), (), pointers=pointers), Env())
-
-
-def instance(run: Cpp, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> tuple[CppType, dict[str, Any]]:
-    """The class that arguments make of a class template: it or a specialisation of it, and what its own parameters
-    are bound to."""
-    if not found.node.template:
-        return found, {}
-    types: Types = run.types
-    bound = templates.bind(types, found.node.template, args, env, found.env, {})
-    return templates.specialised(types, found, bound) if found.special else (found, bound)
+    return overloads.Choice(found.func, {name: cpp_types.bindable(value) for name, value in found.bound.items()})
 
 
 def in_order(target: Any, count: int, kwargs: dict[str, Any]) -> list[Any]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.source.embedded import Text
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
-def build_env(interp: Any, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
+
+def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
     """One scope over all texts of an extension, with `-D` flags applied; lowering is shared between runs."""
     defines = {"HANDLE_TH_ERRORS": "", "END_HANDLE_TH_ERRORS": ""}
     for flag in flags:

@@ -99,7 +99,7 @@ def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     else:
         return LibObject(path)
 
-    def start(run: Any, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
+    def start(run: Run, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
         modules.patched(run, owner, name, replacement, loc)
         return replacement
 

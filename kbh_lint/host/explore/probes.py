@@ -116,7 +116,7 @@ def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
     ]
 
 
-def role(interp: Run, run: Any, slot: Survivor, first: list[Survivor]) -> str:
+def role(interp: Run, run: path_runs.ShapeRun, slot: Survivor, first: list[Survivor]) -> str:
     """What a slot is kept for; nothing for weights themselves."""
     value = slot.value
     given = {t.storage.ident for t in run.inputs.values()}
@@ -134,7 +134,7 @@ def role(interp: Run, run: Any, slot: Survivor, first: list[Survivor]) -> str:
     return "reference" if tensor is not None and tensor.storage.ident in given else "number"
 
 
-def _role_of(run: Any, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:
+def _role_of(run: path_runs.ShapeRun, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:
     content = tensor.storage.content
     if tensor.storage.ident in given:
         return "held-input"
@@ -205,7 +205,7 @@ class _Caller:
     """Calls `forward` with counters of calls where they stood after the second call, or long after it."""
 
     interp: Run
-    run: Any
+    run: path_runs.ShapeRun
     model: Any
     counters: list[ageing.Counter]
 
@@ -221,7 +221,7 @@ class _Caller:
 
 
 def forward(
-    interp: Run, run: Any, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
+    interp: Run, run: path_runs.ShapeRun, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
 ) -> None:
     """One call, kept with the contents that it was given."""
     interp.trace.call_index += 1
@@ -278,11 +278,12 @@ def _without(value: Any, storages: set[int], depth: int = 0) -> Any:
     return value
 
 
-def arguments(run: Any, inputs: dict[str, Tensor]) -> list[Any]:
+def arguments(run: path_runs.ShapeRun, inputs: dict[str, Tensor]) -> list[Any]:
     """What `forward` is given: the tensors, with the plain values of the problem at their positions."""
     given: list[Any] = list(inputs.values())
-    for position in sorted(run.binding.values):
-        given.insert(position, run.binding.values[position])
+    values = run.binding.values if run.binding is not None else {}
+    for position in sorted(values):
+        given.insert(position, values[position])
     return given
 
 

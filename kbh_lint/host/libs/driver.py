@@ -1,6 +1,6 @@
 """The CUDA driver and nvrtc reached from Python: through ctypes, and through the cuda-python bindings.
 
-Both end in the same functions as C++ host code does, so they are followed by the same means (`cpp_calls.library`).
+Both end in the same functions as C++ host code does, so they are followed by the same means (`cpp.libraries.library`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.host.cpp.calls import pointers
+from kbh_lint.host.cpp.arguments import pointers
 from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
 from kbh_lint.host.values.equality import SUCCESS

@@ -58,20 +58,29 @@ CONTINUE = object()
 SERIALS = count(1)  # of calls: what id() gives of one that ended is given out again
 
 
-class Frame:
-    """One call: its variables, and where it was called from."""
+class CallSite:
+    """A call in progress: where it was made. `serial` is another one for each call."""
 
-    __slots__ = ("env", "globals", "outer", "loc", "func", "cls", "named", "serial")
+    __slots__ = ("loc", "serial")
+
+    def __init__(self, loc: ir.Loc | None) -> None:
+        self.loc = loc
+        self.serial = next(SERIALS)
+
+
+class Frame(CallSite):
+    """One call of a Python function: its variables, and where it was called from."""
+
+    __slots__ = ("env", "globals", "outer", "func", "cls", "named")
 
     def __init__(self, env: Env, globals_: Env, loc: ir.Loc | None, func: Func | None) -> None:
+        super().__init__(loc)
         self.env = env
         self.globals = globals_
         self.outer: dict[str, Env] = {}  # names declared global or nonlocal -> the scope that holds them
         self.named: Env | None = None  # of a comprehension: where `:=` in it puts a name
-        self.loc = loc
         self.func = func
         self.cls: ClassV | None = func.cls if func is not None else None
-        self.serial = next(SERIALS)
 
 
 def target_names(target: ir.Expr) -> list[str]:

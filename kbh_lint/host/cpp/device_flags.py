@@ -15,6 +15,7 @@ from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.scalars import PREFIX
 
 if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
     from kbh_lint.host.run import Run
 
 MAX_FUNCTIONS = 64
@@ -46,7 +47,7 @@ def settle(interp: Run, kernel: Func, facts: KernelFacts) -> None:
             _put(interp, decl, kernel.env, Unknown((), "a flag in device memory") if left is UNKNOWN else left)
 
 
-def symbol_call(run: Any, name: str, node: ir.Call, env: Env) -> Any:
+def symbol_call(run: Cpp, name: str, node: ir.Call, env: Env) -> Any:
     """cudaMemcpyToSymbol(variable, &source, size), cudaMemcpyFromSymbol(&target, variable, size) and the like."""
     at, other_at = SYMBOL_CALLS[name]
     decl = _declared(node.args[at], env) if len(node.args) > max(at, other_at) else None
@@ -76,7 +77,7 @@ def symbol_call(run: Any, name: str, node: ir.Call, env: Env) -> Any:
     return Sym("cudaSuccess")
 
 
-def _copy(run: Any, name: str, source: Any, target: Tensor, loc: ir.Loc | None) -> None:
+def _copy(run: Cpp, name: str, source: Any, target: Tensor, loc: ir.Loc | None) -> None:
     source = source.tensor if isinstance(source, Pointer) else source
     if isinstance(source, Tensor):
         event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})

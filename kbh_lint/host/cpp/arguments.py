@@ -1,0 +1,74 @@
+"""What arguments of C++ calls hold: device pointers, numbers that are not known, options of tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base.values import DType
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
+    """TensorOptions().dtype(...).device(...)."""
+    attrs = dict(owner.attrs)
+    for value in args:
+        if isinstance(value, DType):
+            attrs["dtype"] = value
+    return LibObject("TensorOptions", attrs)
+
+
+def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """C++ arguments as Python ones: options become keywords."""
+    plain: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for value in args:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, LibObject) and "TensorOptions" in value.path:
+            if isinstance(value.attrs.get("dtype"), DType):
+                kwargs["dtype"] = value.attrs["dtype"]
+        elif isinstance(value, LibObject) and value.path == "cpp:at::IntArrayRef":
+            plain.append(value.attrs["items"])
+        else:
+            plain.append(value)
+    return plain, kwargs
+
+
+def pointers(args: Any, depth: int = 0) -> list[Pointer]:
+    """The device pointers among arguments, also inside structs, lists and addresses."""
+    out: list[Pointer] = []
+    for value in args if isinstance(args, (list, tuple)) else [args]:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, Pointer):
+            out.append(value)
+        elif isinstance(value, Tensor):
+            out.append(Pointer(value, value.dtype))
+        elif isinstance(value, (list, tuple)) and depth < 6:
+            out.extend(pointers(value, depth + 1))
+        elif isinstance(value, LibObject) and depth < 6:
+            out.extend(value.attrs.get("pointers", ()))
+            if value.path.startswith(("struct:", "cpp:")):
+                out.extend(pointers(list(value.attrs.values()), depth + 1))
+    return out
+
+
+def numbers(interp: Run, args: Any, depth: int = 0) -> tuple[Content, ...]:
+    """What numbers among arguments that are not known were computed from: sizes, and how far on pointers point."""
+    found: list[Content] = []
+    for value in args if isinstance(args, (list, tuple)) else [args]:
+        if isinstance(value, Slot):
+            value = value.get()
+        if isinstance(value, Pointer):
+            value = value.offset
+        if isinstance(value, Unknown):
+            found.extend(interp.contents_of(value))
+        elif isinstance(value, (list, tuple)) and depth < 6:
+            found.extend(numbers(interp, value, depth + 1))
+        elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
+            found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
+    return tuple(dict.fromkeys(found))

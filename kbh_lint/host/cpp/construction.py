@@ -1,0 +1,162 @@
+"""Values of C++ types on the host side: construction, conversion, initial values of variables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import CppType, Env
+from kbh_lint.cpp import conversions
+from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import cutlass as cpp_cutlass
+from kbh_lint.host.cpp import std as cpp_std
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+MAX_ELEMENTS = 256  # of an array that is laid out
+
+
+CONTAINERS = frozenset({"vector", "initializer_list", "array"})
+
+
+def converted(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+    """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
+    objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
+    number = isinstance(value, (bool, int, float))
+    if ref.pointers or not (number or isinstance(value, (list, LibObject))):
+        return value
+    if isinstance(value, LibObject) and not value.path.startswith("struct:"):
+        return value
+    dtype = dtypes.from_cpp(ref.name) if not ref.args and not ref.member else None
+    if dtype is None or isinstance(value, list):
+        kind = None if ref.name in ("auto", "void", "") else _class(run, ref, env)
+        if kind is not None and not isinstance(value, LibObject):
+            return construct(
+                run, replace(ref, reference=False), value if isinstance(value, list) else [value], env, None
+            )
+        dtype = cpp_types.element(run, ref, env) if kind is None and not isinstance(value, list) else None
+    if isinstance(value, LibObject) and dtype is not None:
+        made = cpp_classes.conversion(run, value, dtype)
+        return value if made is NotImplemented else conversions.held(made, dtype)
+    return conversions.held(value, dtype) if number else value
+
+
+def _class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
+    """The class of the text that a type is."""
+    target, scope = cpp_types.resolve(run, ref, env)
+    try:
+        found = scope.lookup(target.name)
+    except KeyError:
+        return None
+    return found if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member else None
+
+
+def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
+    """The value of a declared variable."""
+    init = node.init
+    ref = node.type
+    if ref is not None and init is not None and not isinstance(init, ir.Seq):
+        value = run.eval(init, env)
+        if isinstance(value, Slot) and not ref.pointers and not ref.reference and ref.name != "auto":
+            value = value.get()
+        if ref.pointers and isinstance(value, (int, Tensor, Pointer)):
+            return cpp_types.cast(run, ref, value, env)
+        return value if ref.reference or ref.dims else converted(run, ref, value, env)
+    items = [run.eval(i, env) for i in init.items] if isinstance(init, ir.Seq) else []
+    if ref is None:
+        return items[0] if items else Unknown()
+    if ref.dims:
+        return _array(run, ref, items, init is not None, env)
+    named = any(isinstance(i, ir.AssignE) for i in init.items) if isinstance(init, ir.Seq) else False
+    if named and isinstance(init, ir.Seq):  # `S s{.b = 4}`
+        made = construct(run, ref, [], env, node.loc)
+        for item, value in zip(init.items, items, strict=True):
+            if isinstance(made, LibObject) and isinstance(item, ir.AssignE) and isinstance(item.target, ir.Name):
+                made.attrs[item.target.id] = value
+        return made
+    braces = isinstance(init, ir.Seq) and init.kind == "init"
+    return construct(run, ref, items, env, node.loc, braces=braces)
+
+
+def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -> Any:
+    """An array from the values in braces; what they leave out is zero."""
+    size = run.eval(ref.dims[0], env)
+    one = replace(ref, dims=ref.dims[1:])
+    kind = None if one.dims else _class(run, one, env)
+    if kind is not None and (items or isinstance(size, int) and 0 < size <= MAX_ELEMENTS):
+        rows = [item if isinstance(item, list) else [item] for item in items if not isinstance(item, LibObject)]
+        made = [construct(run, one, row, env, None) for row in rows] if len(rows) == len(items) else list(items)
+        more = size - len(made) if isinstance(size, int) and size <= MAX_ELEMENTS else 0
+        return made + [construct(run, one, [], env, None) for _ in range(more)]
+    if given and not one.dims and isinstance(size, int) and len(items) < size <= MAX_ELEMENTS:
+        if cpp_types.element(run, one, env) is not None and not ref.pointers:
+            items = items + [0] * (size - len(items))
+    return items or [Unknown() for _ in range(16)]
+
+
+def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
+    """What `map[key]` makes of a value type: zero, an object without arguments, a tensor that is not defined yet."""
+    made = construct(run, ref, [], env, None)
+    opaque = isinstance(made, LibObject) and not made.path.startswith("struct:")
+    return Unknown((), "a missing entry") if opaque else made
+
+
+def construct(
+    run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
+) -> Any:
+    """An object of a C++ type from constructor arguments, or from what stands in `braces`."""
+    short = ref.name.rpartition("::")[2]
+    if ref.pointers:
+        return items[0] if items else None
+    if short in ("thread", "jthread"):
+        return cpp_std.thread(run, items, loc)
+    if short in ("optional", "unique_ptr", "shared_ptr", "intrusive_ptr"):
+        return items[0] if items else None
+    if "set" in short or "map" in short:
+        made = cpp_std.keyed(short, items)
+        if isinstance(made, cpp_std.Entries) and len(ref.args) > 1 and isinstance(ref.args[1], ir.TypeRef):
+            made.fresh = partial(_fresh, run, ref.args[1], env)
+        if made is not None:
+            return made
+    if short in CONTAINERS:
+        if len(items) == 1 and isinstance(items[0], list):
+            return items[0]
+        count = items[0] if items and not braces and short == "vector" and type(items[0]) is int else -1
+        if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
+            return [items[1] if len(items) > 1 else 0] * count
+        return list(items)
+    if short in ("Tensor",):
+        return items[0] if items else None
+    if short == "dim3":
+        return LibObject(
+            "dim3",
+            {
+                "x": items[0] if items else 1,
+                "y": items[1] if len(items) > 1 else 1,
+                "z": items[2] if len(items) > 2 else 1,
+            },
+        )
+    scalar = cpp_types.element(run, ref, env)
+    if scalar is not None:
+        return converted(run, ref, items[0], env) if items else 0
+    target, scope = cpp_types.resolve(run, ref, env)
+    try:
+        found = scope.lookup(target.name)
+    except KeyError:
+        found = None
+    if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
+        return cpp_classes.struct(run, found, target, items, scope)
+    kind = cpp_cutlass.cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None
+    if kind is not None:
+        return LibObject("cutlass", {"kind": kind, "pointers": cpp_arguments.pointers(items), "__name__": target.name})
+    return LibObject(
+        f"cpp:{target.name}", {"items": list(items), "pointers": cpp_arguments.pointers(items)}, tuple(items)
+    )

@@ -1,0 +1,101 @@
+"""What a CUTLASS type of C++ host code multiplies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import DType, Env, TypeValue
+from kbh_lint.host.cpp import types as cpp_types
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+MAX_LEAVES = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class CutlassType:
+    """What a CUTLASS device type multiplies, and the architecture its collectives are written for."""
+
+    a: str
+    b: str
+    accumulator: str
+    arch: int | None
+    loc: ir.Loc
+    arch_loc: ir.Loc | None
+    element_loc: ir.Loc | None
+
+
+def cutlass(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:
+    """The product inside a CUTLASS device-level type; None when it is not one."""
+    seen: list[tuple[ir.TypeRef, Env, ir.Loc]] = []
+    _flatten(run, ref, env, seen, 0)
+    names = [r.name for r, _, _ in seen]
+    if not any("cutlass" in n or "Gemm" in n for n in names):
+        return None
+    a = b = acc = "?"
+    where: ir.Loc | None = None
+    arch: int | None = None
+    arch_loc: ir.Loc | None = None
+    for r, scope, loc in seen:
+        short = r.name.rpartition("::")[2]
+        if short == "CollectiveBuilder" and len(r.args) >= 7 and "epilogue" not in r.name:
+            a, b, acc = (_leaf(run, r.args[i], scope) for i in (2, 5, 8 if len(r.args) > 8 else 6))
+            where = loc
+        elif (
+            short
+            in (
+                "Gemm",
+                "GemmUniversal",
+                "GemmBatched",
+                "GemmSplitKParallel",
+                "GemmArray",
+                "GemmGrouped",
+                "DefaultGemm",
+                "DefaultGemmUniversal",
+                "GemmWithBroadcast",
+                "GemmUniversalWithBroadcast",
+                "DefaultGemmWithVisitor",
+                "GemmSparse",
+                "DefaultGemmGrouped",
+            )
+            and len(r.args) > 5
+            and a == "?"
+        ):
+            step = 3 if short.startswith("Default") else 2
+            a, b, acc = _leaf(run, r.args[0], scope), _leaf(run, r.args[step + (1 if step == 3 else 0)], scope), "f32"
+            where = loc
+        if short.startswith("Sm") and short[2:].isdigit() and "arch" in r.name:
+            number = int(short[2:])
+            if arch is None or number < arch:
+                arch, arch_loc = number, r.loc
+    return CutlassType(a, b, acc, arch, ref.loc, arch_loc, where) if a != "?" or arch is not None else None
+
+
+def _leaf(run: Cpp, node: ir.Expr, env: Env) -> str:
+    value = cpp_types.argument(run, node, env)
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, TypeValue):
+        target, scope = cpp_types.resolve(run, value.ref, value.env)
+        if target.name.rpartition("::")[2] in ("tuple", "mx_float8_t", "nv_float4_t") and target.args:
+            return _leaf(run, target.args[0], scope)
+        return cpp_types.element(run, target, scope) or "?"
+    return "?"
+
+
+def _flatten(run: Cpp, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, Env, ir.Loc]], depth: int) -> None:
+    if depth > cpp_types.MAX_DEPTH or len(out) > MAX_LEAVES:
+        return
+    run.interp.burn(2)
+    target, scope = cpp_types.resolve(run, ref, env)
+    out.append((target, scope, target.loc))
+    if cpp_types.is_choice(target):
+        return  # its condition is not known: neither side is what the type is made of
+    for arg in target.args:
+        if isinstance(arg, ir.TypeRef):
+            _flatten(run, arg, scope, out, depth + 1)
+        elif isinstance(arg, ir.Name):
+            _flatten(run, ir.TypeRef(arg.id, (), arg.loc), scope, out, depth + 1)
