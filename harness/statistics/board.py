@@ -69,10 +69,15 @@ class Standing:
     seconds: float | None
     cost: float | None
 
+    @property
+    def ranked(self) -> bool:
+        """Whether it has trials enough to be compared; of one that has not, a rank of 1 would say nothing."""
+        return self.interval is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """All that is said of one target's rows; standings by rank and then by score."""
+    """All that is said of one target's rows; standings by rank and then by score, those without a rank last."""
 
     target: str
     problems: tuple[str, ...]
@@ -127,7 +132,9 @@ def summarise(
         _standing(layout, place, by_model[model], compared.better, each[place], level, over)
         for place, model in enumerate(layout.models)
     ]
-    standings.sort(key=lambda one: (one.rank, -(one.score if one.score is not None else -1.0), one.model))
+    standings.sort(
+        key=lambda one: (not one.ranked, one.rank, -(one.score if one.score is not None else -1.0), one.model)
+    )
     return Board(
         layout.target, layout.problems, level, margin, over, tuple(standings), _cells(layout, mine, level),
         compared.pairs, whole,

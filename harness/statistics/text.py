@@ -33,7 +33,7 @@ def standing_table(board: Board) -> str:
 
 
 def _standing(one: Standing, problems: int) -> tuple[str, ...]:
-    rank = "-" if not one.graded else str(one.rank) if one.low == one.high else f"{one.rank} ({one.low}-{one.high})"
+    rank = "-" if not one.ranked else str(one.rank) if one.low == one.high else f"{one.rank} ({one.low}-{one.high})"
     graded = str(one.graded) if one.graded == problems else f"{one.graded} of {problems}"
     return (
         rank, one.model, _with(one.score, one.interval), _rate(one.passes), _rate(one.leaks), str(one.failures),

@@ -26,7 +26,7 @@ from harness.statistics.layout import lay_out
 from harness.statistics.pairs import MOST_TRIALS, holm
 from harness.statistics.rows import Row, StatisticsError, read_rows
 from harness.statistics.simulation import SCENARIOS, Scenario, draw
-from harness.statistics.text import render
+from harness.statistics.text import render, standing_table
 
 ROOT = Path(__file__).resolve().parents[2]
 USUAL = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -313,6 +313,17 @@ def test_single_trials_say_nothing_of_how_many_are_needed() -> None:
     assert "two trials" in summarise(rows).pair("a", "b").sentence
     assert "two trials" in summarise(rows, over="deck").pair("a", "b").sentence
     assert summarise(rows, over="deck").standings[0].interval is None
+
+
+def test_a_model_of_which_nothing_can_be_tested_stands_last_and_without_a_rank() -> None:
+    values = np.random.default_rng(3).uniform(0.7, 0.8, (2, 9, 3)) * np.array([1.0, 0.5])[:, None, None]
+    rows = [("good", f"p{p}", list(values[0, p])) for p in range(9)] + [
+        ("fair", f"p{p}", list(values[1, p])) for p in range(9)
+    ]
+    board = summarise(rows_of(*rows, ("new", "p0", [0.9])))
+    assert [(one.model, one.rank, one.ranked) for one in board.standings] == [
+        ("good", 1, True), ("fair", 2, True), ("new", 1, False)]  # fmt: skip
+    assert [line.split()[0] for line in standing_table(board).splitlines()[1:]] == ["1", "2", "-"]
 
 
 def test_a_model_is_compared_only_on_problems_that_both_have() -> None:
