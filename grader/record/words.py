@@ -98,7 +98,7 @@ def numbers(cell: Cell) -> Iterator[tuple[str, str]]:
         ("peak_fraction", peak, cell.scores.peak_fraction),
         ("peak_fraction_2026_04", "by the published formulas and peaks", cell.scores.peak_fraction_2026_04),
         ("roofline_fraction", "of the roofline", cell.scores.roofline_fraction),
-        ("attainable_fraction", "of what an empty call leaves", cell.scores.attainable_fraction),
+        ("attainable_fraction", "of the roofline with an empty call on top", cell.scores.attainable_fraction),
     )
     for name, meaning, value in named:
         if value is not None:

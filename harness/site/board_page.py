@@ -62,6 +62,8 @@ def board_page(site: Site, board: Board | None) -> str:
         targets=[(target, board_file(site, target)) for target in site.boards], pairs=pairs_file(site, board.target),
         leaders=list(_leaders(board)), axis=axis, squares=squares, end=end, marks=marks, trials=len(mine),
         levels=range(LEVELS), words=MARKS, product=_product(site, board.target), lost=_lost(board),
+        bare=any(one.score is not None and one.interval is None for one in board.standings),
+        partial=sum(0 < one.graded < len(board.problems) for one in board.standings),
     )  # fmt: skip
 
 
@@ -74,10 +76,10 @@ def pairs_page(site: Site, board: Board) -> str:
 
 
 def _leaders(board: Board) -> Iterator[_Leader]:
-    shared = Counter(one.rank for one in board.standings if one.graded)
+    shared = Counter(one.rank for one in board.standings if one.ranked)
     before = 0
     for one in board.standings:
-        rank = one.rank if one.graded else -1
+        rank = one.rank if one.ranked else -1
         yield _Leader(one, rank != before and before != 0, shared[rank])
         before = rank
 

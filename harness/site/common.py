@@ -25,6 +25,11 @@ VIEW = Path(__file__).resolve().parents[1] / "view" / "templates"
 # From the disk a page has no origin of its own in every browser; "file:" is nothing where the site is served.
 POLICY = "default-src 'none'; style-src 'self' file:; script-src 'self' file:; base-uri 'none'; form-action 'none'"
 PREFIXES = ("", "k", "M", "G", "T", "P", "E")
+LAYER_WORDS = {
+    "source": "the linter on what was handed in", "ptx": "the linter on compiled text",
+    "sass": "the machine code that was built", "counters": "what the GPU counted while it ran",
+    "run": "a second run under watch",
+}  # fmt: skip
 NAV = (
     ("index.html", "Board"), ("runs.html", "Runs"), ("problems.html", "Problems"), ("method.html", "Method"),
     ("audit.html", "Audit"), ("data.html", "Data"),
@@ -48,7 +53,7 @@ def _environment() -> Any:
         score=score, percent=percent, day=day, slug=slug, sentence=sentence, signed=signed, amount=amount,
         breakable=breakable, grouped=lambda value: f"{value:,}",
     )  # fmt: skip
-    found.globals.update(STATES=STATES, MARKS=MARKS, SIGNS=SIGNS, NAV=NAV, POLICY=POLICY)
+    found.globals.update(LAYER_WORDS=LAYER_WORDS, STATES=STATES, MARKS=MARKS, SIGNS=SIGNS, NAV=NAV, POLICY=POLICY)
     return found
 
 

@@ -68,7 +68,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
 def _standings(board: Board) -> Iterable[dict[str, Any]]:
     for one in board.standings:
         yield {
-            "target": board.target, "model": one.model, "rank": one.rank, "rank_low": one.low, "rank_high": one.high,
+            "target": board.target, "model": one.model, "rank": one.rank if one.ranked else None,
+            "rank_low": one.low, "rank_high": one.high,
             "score": one.score, "score_low": one.interval.low if one.interval else None,
             "score_high": one.interval.high if one.interval else None, "passes": one.passes.count,
             "trials": one.passes.trials, "leaks": one.leaks.count, "failures": one.failures, "errors": one.errors,

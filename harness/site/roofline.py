@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from grader.record.cell import Cell, ShapeScore
 from grader.record.words import fraction, seconds
@@ -16,6 +16,7 @@ __all__ = ["WIDTHS", "Roofline", "Spot", "Tick", "roofline"]
 WIDTHS = (("wide", 720), ("narrow", 340))
 LEFT, RIGHT, TOP, FOOT, HEIGHT = 78, 14, 12, 40, 250
 MOST_SHAPES = 24
+ROOM = 18.0  # that a number takes
 TICKS = {"wide": 9, "narrow": 5}
 
 
@@ -29,13 +30,14 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A shape: its place, that of the roof above it, and a number that the table beneath has too."""
+    """A shape: its place, that of the roof above it, and a number that the table beneath has too, at `label`."""
 
     number: int
     x: float
     y: float
     roof: float
     title: str
+    label: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,12 @@ def roofline(cell: Cell, problem: Problem | None, name: str, width: int) -> Roof
         share = math.log(value / bottom) / math.log(2 * peak / bottom)
         return round(base - HEIGHT * min(max(share, 0.0), 1.0), 1)
 
-    spots = tuple(
+    spots = _apart(right, [
         Spot(number, x(at), y(made), y(min(peak, at * rate)),
              f"{score.shape}: {_rate(made)} at {at:.3g} operations a byte, {fraction(score.roofline_fraction)} "
              f"of the roofline, {seconds(score.t_scored)}")
         for number, (score, at, made) in enumerate(known, 1)
-    )  # fmt: skip
+    ])  # fmt: skip
     roof = " ".join(f"{x(at)},{y(min(peak, at * rate))}" for at in (least, ridge, most))
     told = (
         f"{target.product}: {_rate(peak)} and {target.dram_gbps:,.0f} GB/s, {target.peaks}; they meet at "
@@ -92,6 +94,18 @@ def roofline(cell: Cell, problem: Problem | None, name: str, width: int) -> Roof
         tuple(Tick(x(v), f"{v:.4g}") for v in _decades(least, most, TICKS[name])),
         tuple(Tick(y(v), _rate(v)) for v in _decades(bottom, 2 * peak, TICKS[name])), told,
     )  # fmt: skip
+
+
+def _apart(right: float, spots: Sequence[Spot]) -> tuple[Spot, ...]:
+    """The spots with a place for each number, beside its own where another number stands there already."""
+    placed: list[Spot] = []
+    for spot in spots:
+        free = spot.x
+        near = [one.label for one in placed if abs(spot.y - one.y) < ROOM]
+        while any(abs(free - label) < ROOM for label in near) and free < right - ROOM:
+            free += ROOM
+        placed.append(replace(spot, label=free))
+    return tuple(placed)
 
 
 def _work(problem: Problem | None, cell: Cell, score: ShapeScore) -> tuple[ShapeScore, float, float] | None:

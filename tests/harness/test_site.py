@@ -122,7 +122,7 @@ def test_the_board_has_every_model_with_its_rank_interval_and_marks(out: Path, a
     text = (out / "index.html").read_text(encoding="utf-8")
     (board,) = boards_of(trials_of(all_facts(archive).facts))
     rows = re.findall(r'<td class="rank" data-value="(\d*)">', text)
-    assert rows == [str(one.rank) if one.graded else "" for one in board.standings]
+    assert rows == [str(one.rank) if one.ranked else "" for one in board.standings]
     for one in board.standings:
         if one.interval is not None and one.score is not None:
             assert f">{score(one.score)}<" in text
@@ -217,8 +217,9 @@ def test_a_name_of_a_file_is_plain_whatever_it_is_made_of(text: str) -> None:
 def test_the_data_says_what_the_pages_say(site: Site, out: Path) -> None:
     rows = list(csv.DictReader(io.StringIO((out / "data" / "standings.csv").read_text(encoding="utf-8"))))
     board = next(iter(site.boards.values()))
-    assert [(row["model"], int(row["rank"])) for row in rows] == [
-        (one.model if not one.model.startswith("=") else f"'{one.model}", one.rank) for one in board.standings
+    assert [(row["model"], row["rank"]) for row in rows] == [
+        (one.model if not one.model.startswith("=") else f"'{one.model}", str(one.rank) if one.ranked else "")
+        for one in board.standings
     ]
     data = json.loads((out / "data" / "board.json").read_bytes())
     assert data["schema"] == "kbh-site/1" and len(data["trials"]) == len(site.trials) == len(RUNS) + 4
