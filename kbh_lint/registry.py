@@ -1,7 +1,7 @@
 """Which kernel languages written in Python are modelled, and in which folder: a row each.
 
 A language is a folder with two modules, and others where it has them: `host` (`LIBRARY`: what the host does with the
-package), `kernel` (`MACHINE`: what a kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent`
+package), `kernel` (`LANGUAGE`: what a kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent`
 (`stored_elements`: how much a program stores at most) and `series` (`short_series`: series that end too soon). All are
 found by these names, and imported when a submission needs them.
 
@@ -36,10 +36,9 @@ class Language:
         return _part(self.folder, "host").LIBRARY
 
     @property
-    def machine(self) -> Any:
-        """The class of `kernels` that runs its kernels, made with a name, fuel, and what turns values of the host into
-        those that kernels know."""
-        return _part(self.folder, "kernel").MACHINE
+    def kernel_language(self) -> Any:
+        """The `kernels.languages.python.language.KernelLanguage` that makes runs of its kernels."""
+        return _part(self.folder, "kernel").LANGUAGE
 
     @property
     def dialect(self) -> Any:

@@ -14,22 +14,22 @@ from typing import Any
 from kbh_lint import registry
 from kbh_lint.base import values
 from kbh_lint.base.limits import Budget
-from kbh_lint.kernels.core.core import OutOfFuel
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.core.machine import Machine
+from kbh_lint.kernels.core.frames import OutOfFuel
+from kbh_lint.kernels.core.run import Run
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
 
 
-def _machine(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> Machine:
-    """The interpreter of a kernel's language, imported when it is met."""
+def _run(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> Run:
+    """A run of a kernel in its language, which is imported when it is met."""
     if kernel.node.kind != "python":
-        from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+        from kbh_lint.kernels.languages.cuda.run import CudaRun
 
-        return CudaMachine(kernel.node.name, fuel)
-    machine: Machine = registry.of_kernel(kernel.language).machine(kernel.node.name, fuel, outer)
-    return machine
+        return CudaRun(kernel.node.name, fuel)
+    run: Run = registry.of_kernel(kernel.language).kernel_language.run(kernel.node.name, fuel, outer)
+    return run
 
 
 def analyze(
@@ -47,20 +47,20 @@ def analyze(
     kernels know.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
-    machine = _machine(kernel, fuel, outer)
+    run = _run(kernel, fuel, outer)
     try:
         for _ in range(_MAX_RUNS):
-            machine.dirty = False
-            machine.start(args)
-            machine.run_kernel(kernel, args)
-            if not machine.dirty:
+            run.memory.dirty = False
+            run.flags.start(args)
+            run.calls.run_kernel(kernel, args)
+            if not run.memory.dirty:
                 break
     except OutOfFuel:
-        machine.unread("the kernel is too large to analyse within its bound", kernel.node.loc)
+        run.facts.unread("the kernel is too large to analyse within its bound", kernel.node.loc)
     except RecursionError:
-        machine.unread("the kernel nests too deeply", kernel.node.loc)
+        run.facts.unread("the kernel nests too deeply", kernel.node.loc)
     except Exception as error:  # a hole in the analysis must not hide the other facts, nor stop the other files
-        machine.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
+        run.facts.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
     if budget is not None:
-        budget.take(fuel - max(machine.fuel, 0))
-    return machine.facts()
+        budget.take(fuel - max(run.fuel, 0))
+    return run.facts.found()

@@ -209,6 +209,28 @@ def modules_a_folder(package: str) -> Counter[str]:
     )
 
 
+def inheritance(*packages: str) -> dict[str, int]:
+    """Of each class of some packages, by its full name, how many of their classes stand in its longest line of
+    inheritance, itself counted."""
+    bases: dict[str, list[str]] = {}
+    for path in (path for package in packages for path in files(package)):
+        module, tree = module_name(path), tree_of(path)
+        meant = {
+            alias.asname or alias.name: f"{node.module}.{alias.name}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom)
+            for alias in node.names
+        }
+        for node in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
+            names = [ast.unparse(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases]
+            bases[f"{module}.{node.name}"] = [meant.get(name, f"{module}.{name}") for name in names]
+
+    def depth(name: str) -> int:
+        return 1 + max((depth(base) for base in bases[name] if base in bases), default=0)
+
+    return {name: depth(name) for name in sorted(bases)}
+
+
 @cache
 def figures(package: str) -> dict[str, int]:
     """All figures of one package, by name."""

@@ -24,7 +24,7 @@ ORDER = {
         "explore",
     ),
     "kbh_lint/kernels": ("core", "languages", "extents", "numeric", "analyze"),
-    "kbh_lint/kernels/languages": ("ptx", "cuda"),
+    "kbh_lint/kernels/languages": ("ptx", "cuda", "python"),
     "grader": (
         "wire",
         "candidate",

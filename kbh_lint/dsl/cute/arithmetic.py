@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from kbh_lint.dsl.cute.memory import Builtin, held
-from kbh_lint.dsl.triton import arithmetic as numbers
-from kbh_lint.dsl.triton.call import Call, first
+from kbh_lint.dsl.tensors.memory import held
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant, leaves
+from kbh_lint.kernels.languages.python import arithmetic as numbers
+from kbh_lint.kernels.languages.python.call import Builtin, Call, first
 
 _INTRINSICS = frozenset(("i8", "i4", "u8", "f4e2m1", "f8e4m3"))
 
@@ -46,7 +46,7 @@ def filled(call: Call) -> V:
     """full(shape, value, type), full_like(tensor, value, type): registers of one value."""
     like, value = first(call), call.get(1, "fill_value") or constant(0)
     dtype = call.dtype(2, "dtype", like.dtype if like.dtype not in ("?", LITERAL) else value.dtype)
-    made = call.m.convert(value, dtype, call.loc)
+    made = call.m.numbers.convert(value, dtype, call.loc)
     return V(dtype, dtype, made.origins, made.casts)
 
 
@@ -77,8 +77,8 @@ def _reduced(call: Call, value: V, operation: str) -> V:
     if any(word in how for word in ("max", "min")):
         return value.with_(origins=flagged(value.origins, "max"), x=None, shape=())
     if not any(word in how for word in ("add", "sum", "mul")):
-        call.m.unread(f"a reduction by {how or 'an unknown function'}", call.loc)
-    return call.m.accumulate(UNKNOWN_V, value, value.dtype, call.loc, True).with_(shape=(), const=NOTHING)
+        call.m.facts.unread(f"a reduction by {how or 'an unknown function'}", call.loc)
+    return call.m.products.accumulate(UNKNOWN_V, value, value.dtype, call.loc, True).with_(shape=(), const=NOTHING)
 
 
 def packed(operation: str) -> Builtin:
@@ -90,7 +90,7 @@ def packed(operation: str) -> Builtin:
         for items in zip(*columns, strict=False):
             one = Call(call.m, list(items), {}, call.node)
             binary = operation != "fma" and len(items) > 1
-            made.append(call.m.binary(operation, items[0], items[1], call.loc) if binary else numbers.fma(one))
+            made.append(call.m.numbers.binary(operation, items[0], items[1], call.loc) if binary else numbers.fma(one))
         return tuple_of(made)
 
     return run
@@ -100,8 +100,8 @@ def atomic(call: Call) -> V:
     """atomic_add(pointer, value) and its kin."""
     pointer, value = call.get(0, "ptr") or UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     if "add" in call.name:
-        value = call.m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
-    call.m.store(pointer, value, call.loc)
+        value = call.m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+    call.m.memory.store(pointer, value, call.loc)
     return held(call, pointer)
 
 
@@ -112,9 +112,9 @@ def converted(path: str, call: Call) -> V | None:
         return None
     value = held(call, first(call))
     if words[1] == "i4":
-        value = call.m.add_unpack(value, call.loc)
+        value = call.m.facts.add_unpack(value, call.loc)
     target = {"bf16": "bf16", "f16": "f16", "f32": "f32", "f16x2": "f16", "bf16x2": "bf16"}.get(words[2])
-    return call.m.convert(value, target, call.loc) if target is not None else None
+    return call.m.numbers.convert(value, target, call.loc) if target is not None else None
 
 
 def to(base: V, call: Call) -> V:
@@ -123,4 +123,4 @@ def to(base: V, call: Call) -> V:
 
 
 def bitcast(base: V, call: Call) -> V:
-    return call.m.bitcast(held(call, base), call.dtype(0, "dtype"), call.loc)
+    return call.m.numbers.bitcast(held(call, base), call.dtype(0, "dtype"), call.loc)

@@ -8,13 +8,14 @@ from kbh_lint.base import values
 from kbh_lint.dsl.cute import arithmetic as own
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import memory
-from kbh_lint.dsl.cute.memory import Builtin, Method, held, is_type, machine
-from kbh_lint.dsl.triton import arithmetic as numbers
-from kbh_lint.dsl.triton.assembly import inline
-from kbh_lint.dsl.triton.call import Call, first
-from kbh_lint.dsl.triton.functions import BUILTINS
+from kbh_lint.dsl.tensors import kinds
+from kbh_lint.dsl.tensors.memory import held, is_type
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
+from kbh_lint.kernels.languages.python import arithmetic as numbers
+from kbh_lint.kernels.languages.python.assembly import inline
+from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
+from kbh_lint.kernels.languages.python.functions import whole_range
 
 
 def inline_asm(call: Call) -> V:
@@ -29,12 +30,12 @@ def inline_asm(call: Call) -> V:
 def instruction(path: str, call: Call) -> V:
     """A matrix instruction made inside the kernel."""
     made = first(call).const
-    if isinstance(made, values.Made) and made.path == ops.MMA:  # make_tiled_mma(operation, ...)
+    if isinstance(made, values.Made) and made.path == kinds.MMA:  # make_tiled_mma(operation, ...)
         return first(call)
     types = []
     for value in call.args:
         if is_type(value):
-            call.m.decide(value)
+            call.m.facts.decide(value)
             types.append(value.const.name)
     return constant(ops.instruction(path, types, ops.named_types({k: v.const for k, v in call.kwargs.items()})))
 
@@ -42,22 +43,22 @@ def instruction(path: str, call: Call) -> V:
 def gemm(call: Call) -> V:
     """gemm(instruction, d, a, b, c): d = a b + c. The instruction's types count; else those of the operands."""
     made = first(call).const
-    known = made if isinstance(made, values.Made) and made.path == ops.MMA else values.Made(ops.MMA)
+    known = made if isinstance(made, values.Made) and made.path == kinds.MMA else values.Made(kinds.MMA)
     target = call.get(1, "d") or UNKNOWN_V
     a, b, c = (held(call, call.get(2 + i, name) or UNKNOWN_V) for i, name in enumerate("abc"))
     types = {name: known.get(name, "?").replace("?", "") for name in ("a", "b", "accumulator")}
     mode = "tf32" if types["a"] == "tf32" else ""
     if not types["a"] and "?" in (a.dtype, b.dtype):
-        call.m.unread("a matrix product on types that are not known", call.loc)
+        call.m.facts.unread("a matrix product on types that are not known", call.loc)
     accumulator = types["accumulator"] or (target.dtype if target.dtype != "?" else "f32")
     m = call.m
-    product = m.product(
+    product = m.products.product(
         known.get("kind", "mma"), a.with_(x=None), b.with_(x=None), accumulator, call.loc,
         a_dtype="f32" if mode else types["a"], b_dtype="f32" if mode else types["b"],
         opcode=known.get("opcode", ""), mode=mode,
     )  # fmt: skip
-    product = m.accumulate(c, product, accumulator, call.loc, m.frame.loops > 0)
-    m.store(target, join(product, c.with_(const=NOTHING, x=None)), call.loc)
+    product = m.products.accumulate(c, product, accumulator, call.loc, m.frame.loops > 0)
+    m.memory.store(target, join(product, c.with_(const=NOTHING, x=None)), call.loc)
     return constant(None)
 
 
@@ -97,7 +98,7 @@ FUNCTIONS: dict[str, Builtin] = {
         own.three,
     ),
     **_named("elem_less any_ all_ and_ or_ not_ is_static is_major leading_dim vote_any_sync vote_all_sync", own.truth),
-    **_named("range range_constexpr range_dynamic for_generate", BUILTINS["range"]),
+    **_named("range range_constexpr range_dynamic for_generate", whole_range),
     **_named("const_expr dynamic_expr as_numeric assume repeat_like make_warp_uniform rcp_approx make_ptr", first),
     **_named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", first),
     **_named("warp_reduction warp_reduction_sum warp_reduction_max", own.warp_reduction),
@@ -158,10 +159,10 @@ def symbol(path: str, call: Call) -> V:
     if done is not None:
         return done
     if name.endswith("Op"):
-        return constant(values.Made(ops.COPY, (("reduce", "Reduce" in name),)))
+        return constant(values.Made(kinds.COPY, (("reduce", "Reduce" in name),)))
     if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
-        return V(x=(constant(values.Made(ops.COPY)), call.get(1, "gmem_tensor") or UNKNOWN_V))
+        return V(x=(constant(values.Made(kinds.COPY)), call.get(1, "gmem_tensor") or UNKNOWN_V))
     if any(v.cells for v in call.args):
-        return machine(call).opaque_call(path, call)
+        return call.m.calls.opaque_call(path, call)
     made = numbers.elementwise_name(call, name)
-    return made if made is not UNKNOWN_V else machine(call).opaque_call(path, call)
+    return made if made is not UNKNOWN_V else call.m.calls.opaque_call(path, call)

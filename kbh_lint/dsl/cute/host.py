@@ -13,6 +13,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import shapes
+from kbh_lint.dsl.tensors import kinds
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import compiled, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
@@ -93,7 +94,7 @@ class Cute(Library):
         if not ops.is_instruction(path):
             return super().call(interp, path, args, kwargs, loc)
         first = args[0] if args else None
-        if isinstance(first, Made) and first.path == ops.MMA:
+        if isinstance(first, Made) and first.path == kinds.MMA:
             return first
         types = [a.name for a in args if isinstance(a, DType)]
         return ops.instruction(path, types, ops.named_types(kwargs))
@@ -151,7 +152,7 @@ class Cute(Library):
     @models("make_identity_tensor")
     def identity_tensor(self, site: Site, shape: Value = None, *rest: Value, **options: Value) -> Value:
         """A tensor of its own coordinates."""
-        return Made(ops.COORDINATES, (("shape", shapes.shape_of(shape)),))
+        return Made(kinds.COORDINATES, (("shape", shapes.shape_of(shape)),))
 
     @models("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform")
     def same(self, site: Site, value: Value, *rest: Value, **options: Value) -> Value:
@@ -197,9 +198,9 @@ class Cute(Library):
         name = site.name
         if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
             tensors = tensor_arguments.tensors_in(site.args[1:]) + tensor_arguments.tensors_in(site.kwargs)
-            return (Made(ops.COPY), tensors[0] if tensors else Unknown((), name))
+            return (Made(kinds.COPY), tensors[0] if tensors else Unknown((), name))
         if name.endswith(_COPIES):
-            return Made(ops.COPY, (("reduce", "Reduce" in name),))
+            return Made(kinds.COPY, (("reduce", "Reduce" in name),))
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
             return foreign.unread_call(site.run, site.path, inputs, site.loc)
@@ -251,7 +252,7 @@ class Cute(Library):
         if any(key == name for key, _ in made.fields):
             found = made.get(name)
             return found if found is not None else Unknown((), name)
-        if made.path == ops.MMA and name == "shape_mnk":
+        if made.path == kinds.MMA and name == "shape_mnk":
             depth = made.get("k")
             return (Unknown((), "M"), Unknown((), "N"), depth if depth is not None else Unknown((), "K"))
         return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
@@ -273,7 +274,7 @@ def _struct(interp: Run, cls: ClassV) -> Made:
     for stmt in cls.node.body if cls.node is not None else ():
         if isinstance(stmt, ir.Decl) and stmt.annotation is not None:
             fields.append((stmt.name, _field_type(interp, cls, stmt.annotation)))
-    return Made(ops.STRUCT, tuple(fields))
+    return Made(kinds.STRUCT, tuple(fields))
 
 
 def _field_type(interp: Run, cls: ClassV, node: Any) -> DType:
@@ -308,7 +309,7 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
             made.offset = None
         return made
     if name == "make_tensor":
-        return Made(ops.COORDINATES, (("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
+        return Made(kinds.COORDINATES, (("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
     if isinstance(base, Made):
         known = shapes.viewed(name, base.get("shape"), args[1:], kwargs)
         return Made(base.path, (("shape", known), *(f for f in base.fields if f[0] != "shape")))
@@ -371,7 +372,7 @@ def argument(interp: Run, value: Any, level: int = 0) -> Any:
         return tuple(argument(interp, v, level + 1) for v in list(value)[:_MAX_FIELDS])
     table = value if isinstance(value, dict) else _namespace(value)
     if table is not None and level < _DEPTH:
-        return _table(interp, ops.TABLE if table is value else ops.NAMESPACE, table, level)
+        return _table(interp, kinds.TABLE if table is value else kinds.NAMESPACE, table, level)
     if level and isinstance(value, (bool, int, float, str)) and interp.tensor_at(value) is None:
         return value
     return launch_arguments.of(interp, value, isinstance(value, bool))
@@ -400,7 +401,7 @@ def outer(interp: Run, known: dict[int, Any], value: Any) -> Any:
             )
         return known[id(value)][1]
     if isinstance(value, OwnModule):  # a file beside the submission
-        return Made(ops.CLASS, (), Env(value.attrs))
+        return Made(kinds.CLASS, (), Env(value.attrs))
     if isinstance(value, dict) or _namespace(value) is not None:
         return argument(interp, value)
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
@@ -409,7 +410,7 @@ def outer(interp: Run, known: dict[int, Any], value: Any) -> Any:
 def _class(interp: Run, cls: ClassV) -> Made:
     """A class of the submission, whose objects a kernel makes."""
     fields = (("name", cls.name), ("names", tuple(cls.fields)), ("dataclass", cls.dataclass))
-    return Made(ops.CLASS, fields, _methods(interp, cls, 0))
+    return Made(kinds.CLASS, fields, _methods(interp, cls, 0))
 
 
 def _methods(interp: Run, cls: ClassV, level: int) -> Env:
@@ -424,18 +425,18 @@ def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
         return Scalar(UNKNOWN)
     items = list(owner.attrs.items())[:_MAX_FIELDS]
     return Made(
-        ops.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), _methods(interp, owner.cls, level)
+        kinds.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), _methods(interp, owner.cls, level)
     )
 
 
 def _member(interp: Run, value: Any, level: int) -> Any:
     """What a class holds under a name."""
     if isinstance(value, StaticMethod):
-        return Made(ops.STATIC, (("func", value.func),))
+        return Made(kinds.STATIC, (("func", value.func),))
     if isinstance(value, ClassMethod):
-        return Made(ops.CLASSMETHOD, (("func", value.func),))
+        return Made(kinds.CLASSMETHOD, (("func", value.func),))
     if isinstance(value, Property):
-        return Made(ops.PROPERTY, (("func", value.getter),))
+        return Made(kinds.PROPERTY, (("func", value.getter),))
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)
 
 

@@ -6,19 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import DType, Made
-
-MMA = "cute.mma"
-COPY = "cute.copy"
-LAYOUT = "cute.layout"
-STRUCT = "cute.struct"
-COORDINATES = "cute.coordinates"
-OBJECT = "object"
-CLASS = "class"
-STATIC = "static"
-CLASSMETHOD = "classmethod"
-PROPERTY = "property"
-TABLE = "dict"
-NAMESPACE = "namespace"
+from kbh_lint.dsl.tensors import kinds
 
 _OPCODES = (
     ("warpgroup", "wgmma.mma_async"), ("hopper", "wgmma.mma_async"), ("sm90", "wgmma.mma_async"),
@@ -70,7 +58,8 @@ def instruction(path: str, types: Sequence[str], named: Mapping[str, str]) -> Ma
         b = b if name in _FIXED else a
     kind = "fma" if name == "MmaUniversalOp" else "mma"
     return Made(
-        MMA, (("kind", kind), ("a", a), ("b", b), ("accumulator", accumulator), ("opcode", opcode), ("k", depth(a)))
+        kinds.MMA,
+        (("kind", kind), ("a", a), ("b", b), ("accumulator", accumulator), ("opcode", opcode), ("k", depth(a))),
     )
 
 

@@ -2,40 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import values
-from kbh_lint.dsl.cute import instructions as ops
-from kbh_lint.dsl.triton.call import Call, first
+from kbh_lint.dsl.tensors import kinds
+from kbh_lint.dsl.tensors.memory import TENSOR_MEMORY, held, is_type, struct_fields
 from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.core.origins import flagged, union
-from kbh_lint.kernels.core.value import HANDLE, LITERAL, NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant, leaves
+from kbh_lint.kernels.core.value import HANDLE, LITERAL, UNKNOWN_V, V, constant, leaves
+from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
 
 if TYPE_CHECKING:
-    from kbh_lint.dsl.cute.kernel import CuteMachine
-
-TENSOR_MEMORY = "tensor memory"
-Builtin = Callable[[Call], V]
-Method = Callable[[V, Call], V]
-
-
-def machine(call: Call) -> CuteMachine:
-    """The machine of a call, which is one of CuTe's."""
-    made: Any = call.m
-    return made  # type: ignore[no-any-return]
-
-
-def held(call: Call, value: V) -> V:
-    """The numbers of a tensor: what is in its memory, or the value itself when it lies in no memory."""
-    if isinstance(value.x, tuple) and value.x:  # an operand with its scale factors
-        value = value.x[0]
-    made = value.const
-    if isinstance(value.x, Unbound):
-        call.m.unread(f"what the argument {value.x.path} holds", call.loc)
-    if value.x is HANDLE or isinstance(made, values.Made) and made.path != ops.COORDINATES:
-        call.m.unread("a read of memory that is not known", call.loc)
-    return call.m.load(value, "?", call.loc).with_(const=NOTHING, shape=None) if value.cells else value
+    pass
 
 
 def view(call: Call) -> V:
@@ -45,7 +23,7 @@ def view(call: Call) -> V:
     if base is None:
         found = next((v for v in given if isinstance(v.const, values.Made)), first(call))
         known = found.x is HANDLE or isinstance(found.const, values.Made) or isinstance(found.x, tuple)
-        return found if known else constant(values.Made(ops.LAYOUT))
+        return found if known else constant(values.Made(kinds.LAYOUT))
     made = base
     for index in given:
         for leaf in leaves(index):
@@ -69,7 +47,7 @@ def recast(call: Call) -> V:
 
 def fragment(call: Call) -> V:
     """make_rmem_tensor(layout, type): registers."""
-    return machine(call).memory("local", call.dtype(1, "dtype"), call.loc)
+    return call.m.memory.tensor("local", call.dtype(1, "dtype"), call.loc)
 
 
 def fragment_like(call: Call) -> V:
@@ -77,7 +55,7 @@ def fragment_like(call: Call) -> V:
     like = first(call)
     if not like.cells and isinstance(like.const, values.Made) and not call.get(1, "dtype"):
         return like
-    return machine(call).memory("local", call.dtype(1, "dtype", like.dtype), call.loc)
+    return call.m.memory.tensor("local", call.dtype(1, "dtype", like.dtype), call.loc)
 
 
 def shared(position: int) -> Builtin:
@@ -85,7 +63,7 @@ def shared(position: int) -> Builtin:
 
     def run(call: Call) -> V:
         named = "element_type" if "element_type" in call.kwargs else "dtype"
-        return machine(call).memory("shared", call.dtype(position, named), call.loc)
+        return call.m.memory.tensor("shared", call.dtype(position, named), call.loc)
 
     return run
 
@@ -95,27 +73,18 @@ def tensor_memory(position: int) -> Builtin:
 
     def run(call: Call) -> V:
         dtype = call.dtype(position, "element_type" if "element_type" in call.kwargs else "dtype")
-        return machine(call).memory("shared", dtype, call.loc, TENSOR_MEMORY).with_(dtype=dtype)
+        return call.m.memory.tensor("shared", dtype, call.loc, TENSOR_MEMORY, one=True).with_(dtype=dtype)
 
     return run
-
-
-def struct_fields(made: values.Made, call: Call) -> V:
-    """The memory of a struct, field by field."""
-    fields = {}
-    for name, dtype in made.fields:
-        known = dtype.name if isinstance(dtype, values.DType) else "?"
-        fields[name] = machine(call).memory("shared", known, call.loc, name)
-    return V(x=Struct(fields, CType()))
 
 
 def allocate(base: V, call: Call) -> V:
     """SmemAllocator.allocate(struct or number of bytes)."""
     wanted = first(call).const
-    if isinstance(wanted, values.Made) and wanted.path == ops.STRUCT:
+    if isinstance(wanted, values.Made) and wanted.path == kinds.STRUCT:
         return struct_fields(wanted, call)
     dtype = wanted.name if isinstance(wanted, values.DType) else "?"
-    return machine(call).memory("shared", dtype, call.loc)
+    return call.m.memory.tensor("shared", dtype, call.loc)
 
 
 def copied(source: int) -> Builtin:
@@ -128,7 +97,7 @@ def copied(source: int) -> Builtin:
         for one, other in pairs:
             _copy(call, one, other, isinstance(atom, values.Made) and bool(atom.get("reduce")))
             if source and call.kwargs.get("cache_policy", UNKNOWN_V).const == ENCODED_LAST:
-                call.m.add_hint(one, call.loc)
+                call.m.facts.add_hint(one, call.loc)
         return constant(None)
 
     return run
@@ -137,16 +106,16 @@ def copied(source: int) -> Builtin:
 def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
     m = call.m
     if not target.cells:
-        m.unread("a copy to memory that is not known", call.loc)
+        m.facts.unread("a copy to memory that is not known", call.loc)
         return
-    if isinstance(source.const, values.Made) and source.const.path == ops.COORDINATES:
+    if isinstance(source.const, values.Made) and source.const.path == kinds.COORDINATES:
         return
     value = held(call, source)
     for leaf in leaves(call.kwargs.get("pred", UNKNOWN_V)):
         value = value.with_(origins=union(value.origins, flagged(leaf.origins, "index")))
     if reduces:
-        value = m.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
-    m.store(target, m.bitcast(value, target.dtype, call.loc), call.loc, raw=True)
+        value = m.products.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+    m.memory.store(target, m.numbers.bitcast(value, target.dtype, call.loc), call.loc, raw=True)
 
 
 def operand(side: str) -> Method:
@@ -160,7 +129,7 @@ def operand(side: str) -> Method:
             return tensor
         dtype = made.get(side, "?") if isinstance(made, values.Made) else "?"
         dtype = tensor.dtype if dtype in ("?", "tf32") and tensor.dtype != LITERAL else dtype
-        return machine(call).memory("local", dtype, call.loc)
+        return call.m.memory.tensor("local", dtype, call.loc)
 
     return run
 
@@ -168,10 +137,10 @@ def operand(side: str) -> Method:
 def epilogue(call: Call) -> V:
     """Partitions of an epilogue: (copy, what is read, registers or shared memory that it goes to)."""
     tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
-    atom = constant(values.Made(ops.COPY))
+    atom = constant(values.Made(kinds.COPY))
     if not tensors:
         return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
-    inner = tensors[-1] if "smem" in call.name else machine(call).memory("local", tensors[0].dtype, call.loc)
+    inner = tensors[-1] if "smem" in call.name else call.m.memory.tensor("local", tensors[0].dtype, call.loc)
     return V(x=(atom, tensors[0], inner))
 
 
@@ -181,29 +150,31 @@ def stored_epilogue(call: Call) -> V:
     targets = [v for v in tensors if any(cell.kind == "param" for cell in v.cells)]
     sources = [v for v in tensors if v not in targets]
     if len(targets) != 1 or not sources:
-        return machine(call).not_read(f"a call of {call.name}", call)
+        return call.m.calls.not_read(f"a call of {call.name}", call)
     for source in sources:
         value = held(call, source)
         if value.origins:
-            call.m.store(targets[0], value, call.loc)
+            call.m.memory.store(targets[0], value, call.loc)
     return constant(None)
 
 
 def coordinates(call: Call) -> V:
-    return constant(values.Made(ops.COORDINATES))
+    return constant(values.Made(kinds.COORDINATES))
 
 
 def layout(call: Call) -> V:
-    return constant(values.Made(ops.LAYOUT))
+    return constant(values.Made(kinds.LAYOUT))
 
 
 def layout_of_threads(call: Call) -> V:
-    return V(x=(constant(values.Made(ops.LAYOUT)), constant(values.Made(ops.LAYOUT))))
+    return V(x=(constant(values.Made(kinds.LAYOUT)), constant(values.Made(kinds.LAYOUT))))
 
 
 def copy_atom(call: Call) -> V:
     made = first(call).const
-    return first(call) if isinstance(made, values.Made) and made.path == ops.COPY else constant(values.Made(ops.COPY))
+    return (
+        first(call) if isinstance(made, values.Made) and made.path == kinds.COPY else constant(values.Made(kinds.COPY))
+    )
 
 
 def nothing(call: Call) -> V:
@@ -216,7 +187,7 @@ def load(base: V, call: Call) -> V:
 
 def store(base: V, call: Call) -> V:
     value = call.get(0, "data") or UNKNOWN_V
-    call.m.store(base, held(call, value), call.loc)
+    call.m.memory.store(base, held(call, value), call.loc)
     return constant(None)
 
 
@@ -237,9 +208,4 @@ def typed(base: V, call: Call) -> V:
 def accumulators(base: V, call: Call) -> V:
     """make_fragment_C(shape): registers, or tensor memory, of the accumulator's type."""
     dtype = base.const.get("accumulator", "?") if isinstance(base.const, values.Made) else "?"
-    return machine(call).memory("local", dtype, call.loc)
-
-
-def is_type(value: V) -> bool:
-    """Whether a value is an element type."""
-    return isinstance(value.const, values.DType)
+    return call.m.memory.tensor("local", dtype, call.loc)

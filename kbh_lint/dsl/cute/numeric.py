@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, values
 from kbh_lint.base.values import UNKNOWN, DType, Made, Sym
-from kbh_lint.dsl.cute import instructions
+from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.triton.numeric import TritonDialect, triton_builtin
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
@@ -64,7 +64,7 @@ def _flat(index: Any) -> list[Any]:
 def _read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
     """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
     if isinstance(ptr, Made):
-        found = ptr.get(index, UNKNOWN) if ptr.path == instructions.TABLE else UNKNOWN
+        found = ptr.get(index, UNKNOWN) if ptr.path == kinds.TABLE else UNKNOWN
         return (
             UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
         )
@@ -100,7 +100,7 @@ def _shared(m: Machine, c: Args) -> Any:
 
 def _allocate(m: Machine, c: Args) -> Any:
     wanted = c.get(1)
-    if isinstance(wanted, Made) and wanted.path == instructions.STRUCT:
+    if isinstance(wanted, Made) and wanted.path == kinds.STRUCT:
         return Obj({name: _memory("shared", dtype) for name, dtype in wanted.fields})
     return _memory("shared", wanted)
 
@@ -316,7 +316,7 @@ def _method(m: Machine, callee: Method, packed: Args) -> Any:
     found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
     if isinstance(found, values.Func):
         return invoke(m, found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
-    if isinstance(found, Made) and found.path == instructions.STATIC:
+    if isinstance(found, Made) and found.path == kinds.STATIC:
         return invoke(m, found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
     handler = METHODS.get(callee.name)
     if handler is None:

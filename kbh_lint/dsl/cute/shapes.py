@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import DType, Made
-from kbh_lint.dsl.cute import instructions as ops
+from kbh_lint.dsl.tensors import kinds
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 _DIVISIONS = ("zipped_divide", "tiled_divide", "logical_divide", "flat_divide")
@@ -81,7 +81,7 @@ def layout(name: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
     place = {"make_composed_layout": 2, "tile_to_shape": 1}.get(name, 0)
     given = kwargs.get("shape", args[place] if place < len(args) else None)
     helper = name.startswith(("make_smem", "make_swizzle", "recast", "right", "left", "complement"))
-    return Made(ops.LAYOUT, (("shape", None if helper else shape_of(given)),))
+    return Made(kinds.LAYOUT, (("shape", None if helper else shape_of(given)),))
 
 
 def thread_values(args: list[Any]) -> tuple[Any, Made]:
@@ -91,8 +91,8 @@ def thread_values(args: list[Any]) -> tuple[Any, Made]:
         counts = [(elements(a), elements(b)) for a, b in zip(threads, each, strict=True)]
         if all(a is not None and b is not None for a, b in counts):
             tile = tuple((a or 1) * (b or 1) for a, b in counts)
-            return tile, Made(ops.LAYOUT, (("shape", (elements(threads), elements(each))),))
-    return Unknown((), "a tile"), Made(ops.LAYOUT, (("shape", None),))
+            return tile, Made(kinds.LAYOUT, (("shape", (elements(threads), elements(each))),))
+    return Unknown((), "a tile"), Made(kinds.LAYOUT, (("shape", None),))
 
 
 def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:

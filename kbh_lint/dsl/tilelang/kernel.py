@@ -3,68 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.dsl.cute.kernel import CuteMachine
-from kbh_lint.dsl.cute.memory import held
-from kbh_lint.dsl.triton import arithmetic as numbers
-from kbh_lint.dsl.triton.call import Call, first
-from kbh_lint.dsl.triton.functions import BUILTINS
+from kbh_lint.dsl.tensors.memory import held
+from kbh_lint.dsl.tensors.run import TensorLanguage
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import flagged
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
+from kbh_lint.kernels.languages.python import arithmetic as numbers
+from kbh_lint.kernels.languages.python.call import Call, first
+from kbh_lint.kernels.languages.python.functions import whole_range
 
-LANGUAGE = "tilelang"
+PACKAGE = "tilelang"
 REGIONS = frozenset(
     "copy gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm fill clear reduce reduce_sum reduce_max reduce_min "
     "reduce_absmax reduce_abssum cumsum atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min async_copy tma_copy "
     "view reshape".split()
 )
-
-
-class TileMachine(CuteMachine):
-    """Runs the body of a `@T.prim_func` function."""
-
-    def e_attr(self, node: ir.Attr) -> V:
-        base = self.eval(node.value)
-        if isinstance(base.const, values.Sym) and base.const.path.partition(".")[0] == LANGUAGE:
-            dtype = dtypes.from_tilelang(node.name)
-            return constant(values.DType(dtype) if dtype else values.Sym(f"{base.const.path}.{node.name}"))
-        return super().e_attr(node)
-
-    def region(self, node: Any) -> V:
-        """An argument of a tile operation: `A[m, k]` is the tile that begins there."""
-        if isinstance(node, ir.Index):
-            base = self.eval(node.value)
-            if base.cells:
-                return self.placed(base, self.coordinate(node.index)[0])
-        return self.eval(node)
-
-    def e_call(self, node: ir.Call) -> V:
-        func = node.func
-        if isinstance(func, ir.Attr) and func.name in REGIONS:
-            base = self.eval(func.value).const
-            if isinstance(base, values.Sym) and base.path.partition(".")[0] == LANGUAGE:
-                named = {name: self.region(value) for name, value in node.keywords if name is not None}
-                args = [self.region(arg) for arg in node.args]
-                return self.symbol(f"{base.path}.{func.name}", Call(self, args, named, node, func.name))
-        return super().e_call(node)
-
-    def symbol(self, path: str, call: Call) -> V:
-        if path.partition(".")[0] not in (LANGUAGE, "tvm"):
-            return super().symbol(path, call)
-        name = path.rpartition(".")[2]
-        handler = FUNCTIONS.get(name)
-        if handler is not None:
-            return handler(call)
-        made = UNKNOWN_V if any(v.cells for v in call.args) else numbers.elementwise_name(call, name)
-        return made if made is not UNKNOWN_V else self.opaque_call(path, call)
-
-    def method(self, base: V, name: str, call: Call) -> V:
-        if name == "astype":
-            return self.convert(held(call, base), dtype_of(first(call)), call.loc)
-        return super().method(base, name, call)
 
 
 def dtype_of(value: V | None) -> str:
@@ -77,12 +32,10 @@ def dtype_of(value: V | None) -> str:
 
 def _allocated(kind: str, position: int = 1) -> Callable[[Call], V]:
     def run(call: Call) -> V:
-        machine: Any = call.m
         dtype = dtype_of(call.get(position, "dtype"))
         if dtype == "?":
-            call.m.unread("memory of an element type that is not known", call.loc)
-        made: V = machine.memory(kind, dtype, call.loc)
-        return made
+            call.m.facts.unread("memory of an element type that is not known", call.loc)
+        return call.m.memory.tensor(kind, dtype, call.loc)
 
     return run
 
@@ -96,11 +49,11 @@ def _variable(call: Call) -> V:
 def _copy(call: Call) -> V:
     source, target = call.get(0, "src") or UNKNOWN_V, call.get(1, "dst") or UNKNOWN_V
     if not target.cells:
-        call.m.unread("a copy to memory that is not known", call.loc)
-    call.m.store(target, held(call, source), call.loc)
+        call.m.facts.unread("a copy to memory that is not known", call.loc)
+    call.m.memory.store(target, held(call, source), call.loc)
     policy = call.get(4, "eviction_policy")
     if policy is not None and policy.const == "evict_last":
-        call.m.add_hint(source, call.loc)
+        call.m.facts.add_hint(source, call.loc)
     return constant(None)
 
 
@@ -109,12 +62,12 @@ def _l2_window(call: Call) -> V:
     node = call.node.args[0] if call.node.args else None
     for key in node.keys if isinstance(node, ir.DictE) else ():
         if key is not None:
-            call.m.add_hint(call.m.eval(key), call.loc)
+            call.m.facts.add_hint(call.m.expressions.eval(key), call.loc)
     return constant(None) if isinstance(node, ir.DictE) else _not_read(call)
 
 
 def _fill(call: Call) -> V:
-    call.m.store(first(call), call.get(1, "value") or constant(0), call.loc)
+    call.m.memory.store(first(call), call.get(1, "value") or constant(0), call.loc)
     return constant(None)
 
 
@@ -125,10 +78,10 @@ def _gemm(call: Call) -> V:
     old = held(call, target)
     m = call.m
     if "?" in (a.dtype, b.dtype):
-        m.unread("a matrix product on types that are not known", call.loc)
-    made = m.product("mma", a, b, target.dtype, call.loc)
-    made = m.accumulate(old, made, target.dtype, call.loc, m.frame.loops > 0)
-    m.store(target, join(made, old.with_(const=NOTHING, x=None)), call.loc)
+        m.facts.unread("a matrix product on types that are not known", call.loc)
+    made = m.products.product("mma", a, b, target.dtype, call.loc)
+    made = m.products.accumulate(old, made, target.dtype, call.loc, m.frame.loops > 0)
+    m.memory.store(target, join(made, old.with_(const=NOTHING, x=None)), call.loc)
     return constant(None)
 
 
@@ -138,23 +91,23 @@ def _reduced(call: Call) -> V:
     if "max" in name or "min" in name:
         made = source.with_(origins=flagged(source.origins, "max"), x=None)
     else:
-        made = call.m.accumulate(UNKNOWN_V, source, source.dtype, call.loc, True)
-    call.m.store(target, made.with_(const=NOTHING, shape=None), call.loc)
+        made = call.m.products.accumulate(UNKNOWN_V, source, source.dtype, call.loc, True)
+    call.m.memory.store(target, made.with_(const=NOTHING, shape=None), call.loc)
     return constant(None)
 
 
 def _atomic(call: Call) -> V:
     target, value = call.get(0, "dst") or UNKNOWN_V, held(call, call.get(1, "value") or UNKNOWN_V)
     if "add" in call.name:
-        value = call.m.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
-    call.m.store(target, value, call.loc)
+        value = call.m.products.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+    call.m.memory.store(target, value, call.loc)
     return held(call, target)
 
 
 def _loop(call: Call) -> V:
     """serial(n), Pipelined(n, num_stages): a range; Parallel(m, n): one index for each."""
     bounds = Call(call.m, call.args[:3], {}, call.node)
-    return BUILTINS["range"](bounds) if call.name not in ("Parallel", "grid") else _index(call)
+    return whole_range(bounds) if call.name not in ("Parallel", "grid") else _index(call)
 
 
 def _index(call: Call) -> V:
@@ -166,7 +119,7 @@ def _cast(call: Call) -> V:
     swapped = dtype_of(call.get(0, "dtype")) != "?"
     value, wanted = (call.args[::-1] if swapped else call.args)[:2] if len(call.args) > 1 else (first(call), None)
     bits = "reinterpret" in call.name
-    turn = call.m.bitcast if bits else call.m.convert
+    turn = call.m.numbers.bitcast if bits else call.m.numbers.convert
     return turn(held(call, value), dtype_of(wanted), call.loc)
 
 
@@ -191,9 +144,7 @@ def _nothing(call: Call) -> V:
 
 
 def _not_read(call: Call) -> V:
-    machine: Any = call.m
-    made: V = machine.not_read(f"a call of TileLang's {call.name}", call)
-    return made
+    return call.m.calls.not_read(f"a call of TileLang's {call.name}", call)
 
 
 def _named(names: str, handler: Callable[[Call], V]) -> dict[str, Callable[[Call], V]]:
@@ -223,4 +174,38 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = {
     **_named("call_extern call_pure_extern call_intrin ptx_mma gemm_sp reduce", _not_read),
 }  # fmt: skip
 
-MACHINE = TileMachine
+
+def _as_type(base: V, call: Call) -> V:
+    """`x.astype(type)`."""
+    return call.m.numbers.convert(held(call, base), dtype_of(first(call)), call.loc)
+
+
+class TileLang(TensorLanguage):
+    """`@T.prim_func` functions."""
+
+    packages = (PACKAGE,)
+    operations = FUNCTIONS
+    methods = {"astype": _as_type}
+    regions = REGIONS
+
+    def element_type(self, path: str, name: str) -> str | None:
+        """`T.float32`."""
+        return dtypes.from_tilelang(name) if self.owns(path) else super().element_type(path, name)
+
+    def symbol(self, path: str, call: Call) -> V:
+        """A call of something of the package, or of TVM's, which has the same names."""
+        if path.partition(".")[0] not in (PACKAGE, "tvm"):
+            return super().symbol(path, call)
+        made = self.function(path.rpartition(".")[2], call)
+        return made if made is not None else call.m.calls.opaque_call(path, call)
+
+    def function(self, name: str, call: Call) -> V | None:
+        """An operation, or a function of numbers."""
+        found = super().function(name, call)
+        if found is not None or any(v.cells for v in call.args):
+            return found
+        made = numbers.elementwise_name(call, name)
+        return made if made is not UNKNOWN_V else None
+
+
+LANGUAGE = TileLang()

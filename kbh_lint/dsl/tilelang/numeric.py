@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
-from kbh_lint.dsl.tilelang.kernel import LANGUAGE, REGIONS
+from kbh_lint.dsl.tilelang.kernel import PACKAGE, REGIONS
 from kbh_lint.dsl.triton.numeric import triton_builtin
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
@@ -132,7 +132,7 @@ FUNCTIONS: dict[str, Builtin] = {
 @lru_cache(maxsize=1024)
 def _builtin(path: str) -> Builtin | None:
     """The function behind a symbol path, or a Python built-in by its bare name."""
-    if path.partition(".")[0] == LANGUAGE:
+    if path.partition(".")[0] == PACKAGE:
         name = path.rpartition(".")[2]
         return FUNCTIONS.get(name) or mathematics.math_builtin(name)
     return triton_builtin(path) if path.partition(".")[0] in ("math", path) else None
@@ -146,7 +146,7 @@ class TileDialect(CuteDialect):
         special = super().attribute(m, value, name, frame)
         if special is not None:
             return special
-        if isinstance(value, Sym) and value.path.partition(".")[0] == LANGUAGE:
+        if isinstance(value, Sym) and value.path.partition(".")[0] == PACKAGE:
             found = dtypes.from_tilelang(name)
             return DType(found) if found is not None else None
         return None

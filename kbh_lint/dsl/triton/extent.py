@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.limits import Budget
-from kbh_lint.dsl.triton.kernel import TritonMachine
+from kbh_lint.dsl.triton.kernel import LANGUAGE
 from kbh_lint.kernels.core.value import Cell, V
+from kbh_lint.kernels.languages.python.memory import PythonMemory
+from kbh_lint.kernels.languages.python.run import PythonRun
 
 FUEL = 20_000
 
@@ -21,27 +23,28 @@ def stored_elements(
     through tiles of unknown size. Nothing is certain of a kernel that is not read to its end.
     """
     fuel = FUEL if budget is None else budget.grant(FUEL)
-    machine = ExtentMachine(kernel.node.name, fuel)
+    run = LANGUAGE.run(kernel.node.name, fuel)
+    memory = run.memory = ExtentMemory(run)
     try:
-        machine.start(args)
-        machine.run_kernel(kernel, args)
-        whole = not machine.unreads
+        run.flags.start(args)
+        run.calls.run_kernel(kernel, args)
+        whole = not run.facts.unreads
     except Exception:  # whatever it was, nothing is certain
         whole = False
     if budget is not None:
-        budget.take(fuel - max(machine.fuel, 0))
+        budget.take(fuel - max(run.fuel, 0))
     found: dict[int, int | None] = {}
-    for (storage, _), count in machine.extents.items():
+    for (storage, _), count in memory.extents.items():
         before = found.get(storage, 0)
         found[storage] = None if before is None or count is None else before + count
     return {storage: count for storage, count in found.items() if count is not None} if whole else {}
 
 
-class ExtentMachine(TritonMachine):
-    """Runs a kernel and remembers the sizes of the tiles that it stores."""
+class ExtentMemory(PythonMemory):
+    """Remembers the sizes of the tiles that are stored."""
 
-    def __init__(self, name: str, fuel: int) -> None:
-        super().__init__(name, fuel)
+    def __init__(self, run: PythonRun) -> None:
+        super().__init__(run)
         self.extents: dict[tuple[int, ir.Loc], int | None] = {}
 
     def store(self, pointer: V, value: V, loc: ir.Loc, *, raw: bool = False) -> None:
@@ -49,7 +52,7 @@ class ExtentMachine(TritonMachine):
         count: int | None = 1
         for size in pointer.shape if pointer.shape is not None else (None,):
             count = None if count is None or size is None else count * size
-        if self.depth > 1 or self.frame.loops:
+        if self.run.calls.depth > 1 or self.run.frame.loops:
             count = None
         for cell in pointer.cells:
             if cell.kind == "param":

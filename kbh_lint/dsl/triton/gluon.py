@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 from kbh_lint.base import values
 from kbh_lint.dsl.triton.arithmetic import rows
-from kbh_lint.dsl.triton.call import Call, first
 from kbh_lint.kernels.core.joins import join, tuple_of
-from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, constant
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
+from kbh_lint.kernels.languages.python.call import Call, first
 
 PREFIX = "triton.experimental.gluon."
 LANGUAGE = "triton.experimental.gluon.language"
@@ -30,13 +30,11 @@ def nothing(call: Call) -> V:
 def allocate(call: Call) -> V:
     """allocate_shared_memory and allocate_tensor_memory: (element type, shape, layout, value)."""
     dtype, shape = call.dtype(0, "element_ty"), call.shape(call.get(1, "shape"))
-    cell = call.m.shared.get(call.loc)
-    if cell is None:
-        cell = call.m.shared[call.loc] = Cell("shared", f"memory at {call.loc[1]}", -1, dtype)
+    cell = call.m.memory.at_place(call.loc, "shared", f"memory at {call.loc[1]}", dtype)
     made = V(dtype, dtype, cells=frozenset((cell,)), shape=shape)
     value = call.get(3, "value")
     if value is not None and value.const is not None:
-        call.m.store(made, value, call.loc)
+        call.m.memory.store(made, value, call.loc)
     return made
 
 
@@ -47,7 +45,7 @@ def is_memory(value: V) -> bool:
 
 def held(call: Call, value: V) -> V:
     """The tile that a matrix instruction reads: from memory, or from registers."""
-    return call.m.load(value, "?", call.loc).with_(shape=value.shape, const=NOTHING) if value.cells else value
+    return call.m.memory.load(value, "?", call.loc).with_(shape=value.shape, const=NOTHING) if value.cells else value
 
 
 def copy_async(call: Call) -> V:
@@ -58,7 +56,7 @@ def copy_async(call: Call) -> V:
     into_memory = "to_shared" in call.name
     places.sort(key=lambda v: is_memory(v) == into_memory)
     source, target = places[0], places[-1]
-    call.m.store(target, call.m.load(source, "?", call.loc).with_(const=NOTHING), call.loc)
+    call.m.memory.store(target, call.m.memory.load(source, "?", call.loc).with_(const=NOTHING), call.loc)
     return constant(None)
 
 
@@ -68,8 +66,8 @@ def matrix(opcode: str) -> Callable[[Call], V]:
     def run(call: Call) -> V:
         a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
         acc = call.get(2, "acc") or UNKNOWN_V
-        made = call.m.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode=opcode)
-        made = call.m.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
+        made = call.m.products.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode=opcode)
+        made = call.m.products.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
         return join(made, acc.with_(const=NOTHING, x=None)).with_(shape=acc.shape)
 
     return run
@@ -79,8 +77,10 @@ def tensor_memory_mma(call: Call) -> V:
     """tcgen05_mma(a, b, accumulator in tensor memory)."""
     a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
     acc = call.get(2, "acc") or UNKNOWN_V
-    made = call.m.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode="tcgen05.mma")
-    call.m.store(acc, made, call.loc)
+    made = call.m.products.product(
+        "mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode="tcgen05.mma"
+    )
+    call.m.memory.store(acc, made, call.loc)
     return constant(None)
 
 
@@ -101,11 +101,11 @@ def partitions(call: Call) -> V:
     """warp_specialize([(function, arguments), ...], ...): every partition runs."""
     pairs = first(call).x
     if not isinstance(pairs, tuple) or not all(isinstance(p.x, tuple) and len(p.x) == 2 for p in pairs):
-        call.m.unread("a warp specialisation whose partitions are not listed", call.loc)
+        call.m.facts.unread("a warp specialisation whose partitions are not listed", call.loc)
         return UNKNOWN_V
     for pair in pairs[:MAX_WORKERS]:
         given = pair.x[1].x if isinstance(pair.x[1].x, tuple) else (pair.x[1],)
-        call.m.call_value(pair.x[0], Call(call.m, list(given), {}, call.node))
+        call.m.calls.call_value(pair.x[0], Call(call.m, list(given), {}, call.node))
     return constant(None)
 
 

@@ -15,11 +15,16 @@ from typing import Any
 from kbh_lint.base import ir, values
 from kbh_lint.base.limits import Budget
 from kbh_lint.base.records import dataclass
-from kbh_lint.dsl.triton.call import Call
-from kbh_lint.dsl.triton.kernel import TritonMachine
-from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.dsl.triton.kernel import LANGUAGE
 from kbh_lint.kernels.core.facts import ShortSeries
+from kbh_lint.kernels.core.frames import Env
+from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.value import NOTHING, V
+from kbh_lint.kernels.languages.python.call import Call
+from kbh_lint.kernels.languages.python.calls import PythonCalls
+from kbh_lint.kernels.languages.python.run import PythonRun
+from kbh_lint.kernels.languages.python.statements import PythonStatements
+from kbh_lint.kernels.languages.python.tiles import Tiles
 
 FUEL = 6_000
 MAX_TRIPS = 8  # squarings; loops over chunks and rows have more
@@ -66,24 +71,29 @@ def short_series(
     """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
     decided what it does."""
     fuel = FUEL if budget is None else budget.grant(FUEL)
-    machine = SeriesMachine(kernel.node.name, fuel)
+    run = LANGUAGE.run(kernel.node.name, fuel)
+    series = Series(run)
     try:
-        machine.run_kernel(kernel, args)
+        run.calls.run_kernel(kernel, args)
     except Exception:  # a kernel that is not followed to its end shows nothing
-        machine.short.clear()
+        series.short.clear()
     if budget is not None:
-        budget.take(fuel - max(machine.fuel, 0))
-    return list(machine.short.values()), frozenset(machine.decided)
+        budget.take(fuel - max(run.fuel, 0))
+    return list(series.short.values()), frozenset(run.facts.decided)
 
 
-class SeriesMachine(TritonMachine):
-    """Runs a kernel with its loops unrolled, and remembers by value what is a mask or a sum of powers."""
+class Series:
+    """What is known of the values of a run by what made them: masks, and sums of powers. Loops are unrolled."""
 
-    def __init__(self, name: str, fuel: int) -> None:
-        super().__init__(name, fuel)
+    def __init__(self, run: PythonRun) -> None:
+        self.run = run
         self.known: dict[int, tuple[V, Known]] = {}  # the value is kept, so that its id stays its own
         self.last: ir.Loc | None = None  # the last product of powers
         self.short: dict[ir.Loc, ShortSeries] = {}
+        run.numbers = SeriesNumbers(run, self)
+        run.tiles = SeriesTiles(run, self)
+        run.statements = SeriesStatements(run, self)
+        run.calls = SeriesCalls(run, self)
 
     def of(self, value: V | None) -> Known | None:
         """What is known of a value."""
@@ -107,19 +117,6 @@ class SeriesMachine(TritonMachine):
             return ZERO
         return known if isinstance(known, Powers) else None
 
-    # --- operators ---
-
-    def binary(self, op: str, a: V, b: V, loc: ir.Loc) -> V:
-        made = super().binary(op, a, b, loc)
-        known: Known | None = None
-        if op in ("+", "-"):
-            known = added(self.powers(a), self.powers(b))
-        elif op == "*":
-            known = self.scaled(a, b) or self.scaled(b, a)
-        elif op == "/" and isinstance(self.of(a), Powers):
-            known = self.of(a)
-        return self.mark(made, known, a, b)
-
     def scaled(self, a: V, b: V) -> Known | None:
         """`a * b`, where `b` is numbers: zeros stay zeros, and a mask makes a strictly triangular tile of anything."""
         known = self.of(a)
@@ -129,50 +126,10 @@ class SeriesMachine(TritonMachine):
             return triangular(known, self.powers(b))
         return None
 
-    def unary(self, op: str, value: V, loc: ir.Loc) -> V:
-        known = self.of(value)
-        return self.mark(
-            super().unary(op, value, loc), known if isinstance(known, Powers) and op == "-" else None, value
-        )
-
-    def compare(self, op: str, a: V, b: V) -> V:
-        made, left, right = super().compare(op, a, b), self.of(a), self.of(b)
-        known = None
-        if isinstance(left, Axis) and isinstance(right, Axis) and left.size == right.size:
-            if (left.axis, right.axis) == (1, 0):
-                op = {"<": ">", ">": "<"}.get(op, op)
-            side = {">": "lower", "<": "upper", "==": "equal"}.get(op)
-            if side is not None and {left.axis, right.axis} == {0, 1}:
-                known = Mask(left.size, side)
-        return self.mark(made, known, a, b)
-
-    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
-        known = added(self.powers(old), self.powers(value)) if op in ("+", "-") else None
-        return self.mark(super().augmented(op, old, value, loc), known, old, value)
-
-    def _sliced(self, base: V, parts: list[Any]) -> V:
-        made, known = super()._sliced(base, parts), self.of(base)
-        places = [isinstance(part, ir.Const) and part.value is None for part in parts]
-        if isinstance(known, Axis) and known.axis is None and places in ([False, True], [True, False]):
-            return self.mark(made, replace(known, axis=int(places[0])), base)
-        return made
-
-    # --- built-ins ---
-
-    def builtin(self, name: str, path: str, call: Call) -> V:
-        given = list(call.args)
-        made = super().builtin(name, path, call)
-        return self.mark(made, self.built(name, call, given), *given)
-
-    def method(self, base: V, name: str, call: Call) -> V:
-        known = self.of(base)
-        made = super().method(base, name, call)
-        return self.mark(made, known if name == "to" else None, base, *call.args)
-
     def built(self, name: str, call: Call, given: list[V]) -> Known | None:
         """What is known of the result of a built-in."""
         if name == "arange" and len(given) == 2 and given[0].const == 0 and isinstance(given[1].const, int):
-            self.decide(given[1])
+            self.run.facts.decide(given[1])
             return Axis(given[1].const)
         if name == "expand_dims" and len(given) == 2 and given[1].const in (0, 1):
             known = self.of(given[0])
@@ -219,40 +176,119 @@ class SeriesMachine(TritonMachine):
         if isinstance(known, Powers) and known.short and self.last is not None:
             self.short.setdefault(self.last, ShortSeries(known.high + 1, known.size, self.last))
 
-    # --- control flow ---
+
+class SeriesNumbers(Numbers):
+    """Operators on masks and powers."""
+
+    def __init__(self, run: PythonRun, series: Series) -> None:
+        super().__init__(run)
+        self.series = series
+
+    def binary(self, op: str, a: V, b: V, loc: ir.Loc) -> V:
+        made = super().binary(op, a, b, loc)
+        known: Known | None = None
+        if op in ("+", "-"):
+            known = added(self.series.powers(a), self.series.powers(b))
+        elif op == "*":
+            known = self.series.scaled(a, b) or self.series.scaled(b, a)
+        elif op == "/" and isinstance(self.series.of(a), Powers):
+            known = self.series.of(a)
+        return self.series.mark(made, known, a, b)
+
+    def unary(self, op: str, value: V, loc: ir.Loc) -> V:
+        known = self.series.of(value)
+        return self.series.mark(
+            super().unary(op, value, loc), known if isinstance(known, Powers) and op == "-" else None, value
+        )
+
+    def compare(self, op: str, a: V, b: V) -> V:
+        made, left, right = super().compare(op, a, b), self.series.of(a), self.series.of(b)
+        known = None
+        if isinstance(left, Axis) and isinstance(right, Axis) and left.size == right.size:
+            if (left.axis, right.axis) == (1, 0):
+                op = {"<": ">", ">": "<"}.get(op, op)
+            side = {">": "lower", "<": "upper", "==": "equal"}.get(op)
+            if side is not None and {left.axis, right.axis} == {0, 1}:
+                known = Mask(left.size, side)
+        return self.series.mark(made, known, a, b)
+
+    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
+        known = added(self.series.powers(old), self.series.powers(value)) if op in ("+", "-") else None
+        return self.series.mark(super().augmented(op, old, value, loc), known, old, value)
+
+
+class SeriesTiles(Tiles):
+    """Places an axis."""
+
+    def __init__(self, run: PythonRun, series: Series) -> None:
+        super().__init__(run)
+        self.series = series
+
+    def sliced(self, base: V, parts: list[Any]) -> V:
+        made, known = super().sliced(base, parts), self.series.of(base)
+        places = [isinstance(part, ir.Const) and part.value is None for part in parts]
+        if isinstance(known, Axis) and known.axis is None and places in ([False, True], [True, False]):
+            return self.series.mark(made, replace(known, axis=int(places[0])), base)
+        return made
+
+
+class SeriesCalls(PythonCalls):
+    """Built-ins on masks and powers."""
+
+    def __init__(self, run: PythonRun, series: Series) -> None:
+        super().__init__(run)
+        self.series = series
+
+    def builtin(self, name: str, path: str, call: Call) -> V:
+        given = list(call.args)
+        made = super().builtin(name, path, call)
+        return self.series.mark(made, self.series.built(name, call, given), *given)
+
+    def method(self, base: V, name: str, call: Call) -> V:
+        known = self.series.of(base)
+        made = super().method(base, name, call)
+        return self.series.mark(made, known if name == "to" else None, base, *call.args)
 
     def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
         """Calls a function anew each time: arguments that are alike may stand for other powers."""
         return self.inline(func, env, loc, this)
 
+
+class SeriesStatements(PythonStatements):
+    """Unrolls loops."""
+
+    def __init__(self, run: PythonRun, series: Series) -> None:
+        super().__init__(run)
+        self.series = series
+
     def s_for(self, node: ir.For) -> bool:
-        iterable = self.eval(node.iterable)
+        iterable = self.run.expressions.eval(node.iterable)
         found = iterable.const
         names = assigned(node.body)
         if not isinstance(found, range) or len(found) > MAX_TRIPS:
-            return self.forgetting(names, lambda: super(SeriesMachine, self).s_for(node))
-        self.decide(iterable)
-        self.frame.loops += 1
+            return self.forgetting(names, lambda: super(SeriesStatements, self).s_for(node))
+        self.run.facts.decide(iterable)
+        self.run.frame.loops += 1
         jumps: list[Any] = []
-        self.frame.jumps.append(jumps)
+        self.run.frame.jumps.append(jumps)
         for index in found:
-            self.assign(node.target, V("i32", "i32", const=index, shape=()))
+            self.run.names.assign(node.target, V("i32", "i32", const=index, shape=()))
             if not self.block(node.body):
                 self.forget(names)
                 break
-        self.frame.jumps.pop()
-        self.frame.loops -= 1
+        self.run.frame.jumps.pop()
+        self.run.frame.loops -= 1
         if jumps:
             self.forget(names)
         return self.block(node.orelse)
 
     def s_while(self, node: ir.While) -> bool:
-        return self.forgetting(assigned(node.body), lambda: super(SeriesMachine, self).s_while(node))
+        return self.forgetting(assigned(node.body), lambda: super(SeriesStatements, self).s_while(node))
 
     def s_if(self, node: ir.If) -> bool:
-        if self.truth(self.eval(node.test)) is not None:
+        if self.run.numbers.truth(self.run.expressions.eval(node.test)) is not None:
             return super().s_if(node)
-        return self.forgetting(assigned((*node.body, *node.orelse)), lambda: super(SeriesMachine, self).s_if(node))
+        return self.forgetting(assigned((*node.body, *node.orelse)), lambda: super(SeriesStatements, self).s_if(node))
 
     def forgetting(self, names: set[str], run: Any) -> bool:
         """Executes what runs an unknown number of times, or on one of two sides."""
@@ -263,9 +299,9 @@ class SeriesMachine(TritonMachine):
 
     def forget(self, names: Iterable[str]) -> None:
         """Nothing is known of these variables any more."""
-        env = self.frame.env
+        env = self.run.frame.env
         for name in names:
-            if name in env and self.of(env[name]) is not None:
+            if name in env and self.series.of(env[name]) is not None:
                 env[name] = env[name].with_()
 
 

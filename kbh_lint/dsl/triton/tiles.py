@@ -2,34 +2,34 @@
 
 from __future__ import annotations
 
-from kbh_lint.dsl.triton.call import Call, first
-from kbh_lint.kernels.core import arith
+from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.numbers import broadcast as broadcasted
 from kbh_lint.kernels.core.origins import flagged, union
-from kbh_lint.kernels.core.scalars import only_reads
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, V, constant, leaves
+from kbh_lint.kernels.languages.python.call import Call, first
 
 # --- memory ---
 
 
 def load(call: Call) -> V:
     pointer = call.get(0, "pointer") or UNKNOWN_V
-    made = call.m.load(pointer, "?", call.loc)
+    made = call.m.memory.load(pointer, "?", call.loc)
     policy = call.get(6, "eviction_policy")
     if policy is not None and policy.const == "evict_last":
-        call.m.add_hint(pointer, call.loc)
+        call.m.facts.add_hint(pointer, call.loc)
     for position, name in ((1, "mask"), (2, "other")):
         extra = call.get(position, name)
         if extra is not None and extra.origins:
             made = made.with_(origins=union(made.origins, flagged(extra.origins, "index")))
-    flag = bool(call.m.initial) and pointer.shape in (None, ())  # a number that is known at the start
+    flag = bool(call.m.flags.initial) and pointer.shape in (None, ())  # a number that is known at the start
     return made if flag else made.with_(const=NOTHING)
 
 
 def store(call: Call) -> V:
     pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
-    call.m.store(pointer, value, call.loc)
-    call.m.add_choice(call.get(2, "mask") or UNKNOWN_V, call.loc)
+    call.m.memory.store(pointer, value, call.loc)
+    call.m.facts.add_choice(call.get(2, "mask") or UNKNOWN_V, call.loc)
     return constant(None)
 
 
@@ -40,19 +40,19 @@ def atomic(call: Call) -> V:
     pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     m, name = call.m, call.name
     for extra in [*call.args[1:], *call.kwargs.values()]:  # a mask, or what is compared
-        m.add_choice(extra, call.loc)
+        m.facts.add_choice(extra, call.loc)
     if only_reads(name, call.args[1:]):
-        return m.load(pointer, "?", call.loc)
-    left = m.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
+        return m.memory.load(pointer, "?", call.loc)
+    left = m.flags.after_atomic(_ATOMICS.get(name, ""), pointer, call.args)
     if left is not None:
-        m.store(pointer, left, call.loc)
-        return m.load(pointer, "?", call.loc)
+        m.memory.store(pointer, left, call.loc)
+        return m.memory.load(pointer, "?", call.loc)
     if name == "atomic_cas":
         value = call.get(2, "val") or UNKNOWN_V
     if name == "atomic_add":
-        value = m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
-    m.store(pointer, value, call.loc)
-    made = m.load(pointer, "?", call.loc)
+        value = m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+    m.memory.store(pointer, value, call.loc)
+    made = m.memory.load(pointer, "?", call.loc)
     return made.with_(origins=union(made.origins, value.origins))
 
 
@@ -85,16 +85,16 @@ def descriptor_load(base: V, call: Call) -> V:
         for leaf in leaves(value):
             if leaf.origins and base.cells:
                 base = base.with_(origins=union(base.origins, leaf.origins))
-    return call.m.load(base, "?", call.loc).with_(shape=shape, const=NOTHING)
+    return call.m.memory.load(base, "?", call.loc).with_(shape=shape, const=NOTHING)
 
 
 def descriptor_store(base: V, call: Call) -> V:
     """`descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)`, and `pointer.store(value, mask)`."""
     for extra in [*call.args, *call.kwargs.values()]:
         for leaf in leaves(extra):
-            call.m.add_choice(leaf, call.loc)
+            call.m.facts.add_choice(leaf, call.loc)
     at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
-    call.m.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
+    call.m.memory.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
     return constant(None)
 
 
@@ -107,20 +107,20 @@ def ragged_store(call: Call) -> V:
     """store_ragged(descriptor, start, size, coordinates, data)"""
     for extra in [*call.args, *call.kwargs.values()]:
         for leaf in leaves(extra):
-            call.m.add_choice(leaf, call.loc)
-    call.m.store(first(call), call.get(4, "data") or UNKNOWN_V, call.loc)
+            call.m.facts.add_choice(leaf, call.loc)
+    call.m.memory.store(first(call), call.get(4, "data") or UNKNOWN_V, call.loc)
     return constant(None)
 
 
 def experimental_load(call: Call) -> V:
     base = call.args[0] if call.args else UNKNOWN_V
     dtype = call.dtype(3, "dtype")
-    return call.m.load(base, dtype, call.loc).with_(shape=call.shape(call.get(2, "shape")), const=NOTHING)
+    return call.m.memory.load(base, dtype, call.loc).with_(shape=call.shape(call.get(2, "shape")), const=NOTHING)
 
 
 def experimental_store(call: Call) -> V:
     if len(call.args) > 1:
-        call.m.store(call.args[0], call.args[1], call.loc)
+        call.m.memory.store(call.args[0], call.args[1], call.loc)
     return constant(None)
 
 
@@ -131,10 +131,10 @@ def index_tile(call: Call) -> V:
     low, high = call.get(0, "start"), call.get(1, "end")
     size: int | None = None
     if high is not None:
-        call.m.sized(high)
+        call.m.tiles.sized(high)
     if low is not None and high is not None and isinstance(low.const, int) and isinstance(high.const, int):
         size = high.const - low.const
-        call.m.tile((size,), [low, high])
+        call.m.tiles.tile((size,), [low, high])
     deps = (low.deps if low else frozenset()) | (high.deps if high else frozenset())
     return V("i32", "i32", shape=(size,), deps=deps)
 
@@ -148,7 +148,7 @@ def filled(call: Call) -> V:
     dtype = call.dtype(2, "dtype", value.dtype if value is not None else "?")
     made = V(dtype, dtype, shape=shape)
     if value is not None and value.origins:
-        converted = call.m.convert(value, dtype, call.loc)
+        converted = call.m.numbers.convert(value, dtype, call.loc)
         made = converted.with_(shape=shape, const=NOTHING)
     return made
 
@@ -163,7 +163,7 @@ def _made(call: Call) -> Shape | None:
     value = call.get(0, "shape")
     shape = call.shape(value)
     if value is not None and shape is not None:
-        call.m.tile(shape, leaves(value))
+        call.m.tiles.tile(shape, leaves(value))
     return shape
 
 
@@ -211,7 +211,7 @@ def expand(call: Call) -> V:
 def broadcast(call: Call) -> V:
     if len(call.args) == 2 and not isinstance(call.args[1].x, tuple):
         other = call.args[1]
-        return call.args[0].with_(shape=arith.broadcast(call.args[0].shape, other.shape))
+        return call.args[0].with_(shape=broadcasted(call.args[0].shape, other.shape))
     return reshape(call)
 
 

@@ -12,7 +12,7 @@ from kbh_lint.host.torch import recording
 from kbh_lint.host.values.objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.core.scalars import PREFIX
+from kbh_lint.kernels.core.flags import PREFIX
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -14,7 +14,7 @@ from kbh_lint.base.values import UNKNOWN, Scalar
 from kbh_lint.host.values.objects import Pointer
 from kbh_lint.host.values.tensors import Content, Tensor
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.core.scalars import PREFIX
+from kbh_lint.kernels.core.flags import PREFIX
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -13,7 +13,7 @@ from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core.value import KEEPS, LETS_GO, CType, V
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.core.machine import Machine
+    from kbh_lint.kernels.core.run import Run
     from kbh_lint.kernels.languages.ptx.ptx_products import Registers
 
 LAST = "L2::evict_last"
@@ -42,20 +42,20 @@ def hinted(r: Registers, instr: ptx.Instr) -> bool:
 def prefetch(r: Registers, instr: ptx.Instr) -> None:
     """`prefetch.global.L2::evict_last [address]`."""
     if LAST in instr.modifiers and instr.operands:
-        r.m.add_hint(r.read(instr.operands[0]), r.loc)
+        r.m.facts.add_hint(r.read(instr.operands[0]), r.loc)
 
 
-def constructed(m: Machine, ct: CType, items: list[V], loc: ir.Loc) -> None:
+def constructed(m: Run, ct: CType, items: list[V], loc: ir.Loc) -> None:
     """An object of libcu++ is made: pointers that are annotated with a persisting access property keep data."""
     if ct.name.rpartition("::")[2] in ANNOTATED and (_persists(ct) or any(_persists(v.ct) for v in items)):
         for value in items:
-            m.add_hint(value, loc)
+            m.facts.add_hint(value, loc)
 
 
-def property_given(m: Machine, args: list[V], loc: ir.Loc) -> V:
+def property_given(m: Run, args: list[V], loc: ir.Loc) -> V:
     """cuda::associate_access_property(pointer, property), cuda::apply_access_property(pointer, size, property)."""
     if args and any(_persists(v.ct) or isinstance(v.const, CType) and _persists(v.const) for v in args[1:]):
-        m.add_hint(args[0], loc)
+        m.facts.add_hint(args[0], loc)
     return args[0] if args else V()
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.core import cache_policy
+from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
-from kbh_lint.kernels.core.scalars import only_reads
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.cuda.libraries import (
     cute_gemm,
@@ -25,7 +25,7 @@ from kbh_lint.kernels.languages.cuda.types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 
 Builtin = Callable[[CppCall], V]
@@ -49,10 +49,10 @@ _BIT_MOVE = re.compile(rf"__(?P<source>{_NAMES})_as_(?P<target>{_NAMES})$")
 def _conversion(call: CppCall, name: str) -> V | None:
     """`__float2bfloat16_rn`, `__nv_cvt_fp8x2_to_halfraw2`, `__uint_as_float`; None for other names."""
     if name.endswith("2float") and name.startswith(("__low", "__high")):
-        return call.m.convert(call.arg(0), "f32", call.loc).with_(ct=None)
+        return call.m.numbers.convert(call.arg(0), "f32", call.loc).with_(ct=None)
     found = _BIT_MOVE.match(name)
     if found:
-        return call.m.bitcast(call.arg(0), _NUMBER_NAMES[found["target"]][0], call.loc).with_(ct=None)
+        return call.m.numbers.bitcast(call.arg(0), _NUMBER_NAMES[found["target"]][0], call.loc).with_(ct=None)
     found = _NUMERIC.match(name) or _FROM_FLOATS.match(name)
     if not found:
         return None
@@ -65,7 +65,7 @@ def _conversion(call: CppCall, name: str) -> V | None:
             value = value.with_(content="e5m2" if "E5M2" in kinds else "e4m3", x=None)
         if "fp8" in found["target"]:
             target = "e5m2" if "E5M2" in kinds else "e4m3"
-    made = call.m.convert(value, target, call.loc)
+    made = call.m.numbers.convert(value, target, call.loc)
     if "fp8" in found["target"]:
         made = made.with_(dtype="u8" if lanes == 1 else "u16")
     return made.with_(ct=CType(target, lanes) if lanes > 1 else None)
@@ -75,11 +75,11 @@ def _conversion(call: CppCall, name: str) -> V | None:
 
 
 def _read(call: CppCall) -> V:
-    return call.m.read_through(call.arg(0), call.loc)
+    return call.m.memory.read_through(call.arg(0), call.loc)
 
 
 def _write(call: CppCall) -> V:
-    call.m.write_through(call.arg(0), call.arg(1), call.loc)
+    call.m.memory.write_through(call.arg(0), call.arg(1), call.loc)
     return UNKNOWN_V
 
 
@@ -92,17 +92,17 @@ def _copy(call: CppCall) -> V:
     return target
 
 
-def _copy_objects(m: CudaMachine, target: V, source: V, loc: ir.Loc) -> None:
+def _copy_objects(m: CudaRun, target: V, source: V, loc: ir.Loc) -> None:
     for cell in in_order(source.cells):
-        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
+        value = m.memory.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue
         value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
         for place in target.cells:
             if place.kind == "var":
-                m.write_cell(place, value, loc)
+                m.memory.write_cell(place, value, loc)
             else:
-                m.write_cell(place, value, loc, value.dtype, offset_of(target))
+                m.memory.write_cell(place, value, loc, value.dtype, offset_of(target))
 
 
 def _copy_async(call: CppCall) -> V:
@@ -120,15 +120,15 @@ def _access_property(call: CppCall) -> V:
 def _atomic(call: CppCall) -> V:
     m, pointer, value = call.m, call.arg(0), call.args[-1] if len(call.args) > 1 else UNKNOWN_V
     if only_reads(call.path, call.args[1:]):
-        return m.read_through(pointer, call.loc)
-    left = m.after_atomic(call.path.rsplit("::", 1)[-1], pointer, call.args)
+        return m.memory.read_through(pointer, call.loc)
+    left = m.flags.after_atomic(call.path.rsplit("::", 1)[-1], pointer, call.args)
     if left is not None:
-        m.write_through(pointer, left, call.loc)
-        return m.read_through(pointer, call.loc)
+        m.memory.write_through(pointer, left, call.loc)
+        return m.memory.read_through(pointer, call.loc)
     if call.path.rsplit("::", 1)[-1].startswith("atomicAdd"):
-        value = m.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
-    m.write_through(pointer, value, call.loc)
-    return m.read_through(pointer, call.loc)
+        value = m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+    m.memory.write_through(pointer, value, call.loc)
+    return m.memory.read_through(pointer, call.loc)
 
 
 # --- numbers ---
@@ -136,7 +136,7 @@ def _atomic(call: CppCall) -> V:
 
 def _binary(op: str) -> Builtin:
     def run(call: CppCall) -> V:
-        made = call.m.binary(op, call.arg(0), call.arg(1), call.loc)
+        made = call.m.numbers.binary(op, call.arg(0), call.arg(1), call.loc)
         return made.with_(ct=call.arg(0).ct)
 
     return run
@@ -156,7 +156,7 @@ def _elementwise(flag: str) -> Builtin:
         if made.dtype in dtypes.INTS and not flag:
             dtype = made.dtype
         origins = flagged(made.origins, flag) if flag else made.origins
-        call.m.arithmetic = call.m.arithmetic or (dtype in dtypes.FLOATS and bool(made.origins))
+        call.m.facts.arithmetic = call.m.facts.arithmetic or (dtype in dtypes.FLOATS and bool(made.origins))
         return V(dtype, made.content if dtype == made.dtype else dtype, origins, made.casts, ct=call.arg(0).ct)
 
     return run
@@ -167,11 +167,11 @@ def _bound(call: CppCall) -> V:
     a, b = call.arg(0), call.arg(1)
     name = call.path.rsplit("::", 1)[-1]
     if len(call.args) == 2 and isinstance(a.const, (int, float)) and isinstance(b.const, (int, float)):
-        return V(call.m.promote("+", a, b), "", const=(max if "max" in name else min)(a.const, b.const),
+        return V(call.m.numbers.promote("+", a, b), "", const=(max if "max" in name else min)(a.const, b.const),
                  deps=a.deps | b.deps)  # fmt: skip
-    target = call.m.promote("+", a, b)
+    target = call.m.numbers.promote("+", a, b)
     if target in dtypes.FLOATS:
-        a, b = call.m.convert(a, target, call.loc), call.m.convert(b, target, call.loc)
+        a, b = call.m.numbers.convert(a, target, call.loc), call.m.numbers.convert(b, target, call.loc)
     origins = union(a.origins, b.origins)
     if target in dtypes.FLOATS:
         origins = flagged(origins, "max")
@@ -197,12 +197,12 @@ def _pack(call: CppCall) -> V:
     vector = dtypes.vector_from_cpp(name.removeprefix("make_"))
     made = mix(call.args) if call.args else UNKNOWN_V
     if vector is not None and name.startswith("make_"):
-        made = mix([call.m.to_type(v, CType(vector[0]), call.loc) for v in call.args]) if call.args else made
+        made = mix([call.m.objects.to_type(v, CType(vector[0]), call.loc) for v in call.args]) if call.args else made
         return made.with_(ct=CType(*vector), dtype=vector[0] if made.dtype in ("", "?") else made.dtype)
     dtype = made.dtype
     for part, target in (("bfloat16", "bf16"), ("half", "f16")):
         if part in name and made.origins:
-            made = call.m.convert(made, target, call.loc)
+            made = call.m.numbers.convert(made, target, call.loc)
             dtype = target
             break
         if part in name:
@@ -225,7 +225,7 @@ def _index(call: CppCall) -> V:
 
 def _dp4a(call: CppCall) -> V:
     a, b = call.arg(0), call.arg(1)
-    made = call.m.product("dp", a, b, "i32", call.loc, a_dtype="i8", b_dtype="i8")
+    made = call.m.products.product("dp", a, b, "i32", call.loc, a_dtype="i8", b_dtype="i8")
     return join(made, call.arg(2).with_(const=NOTHING))
 
 
@@ -236,9 +236,9 @@ def _nothing(call: CppCall) -> V:
 def _size(call: CppCall) -> V:
     node = call.nodes[0] if call.nodes else None
     if isinstance(node, ir.TypeRef):
-        return call.m.size_of(call.m.resolve_type(node))
+        return call.m.types.size_of(call.m.types.resolve_type(node))
     value = call.arg(0)
-    return call.m.size_of(value.const if isinstance(value.const, CType) else value.ct or CType(value.dtype))
+    return call.m.types.size_of(value.const if isinstance(value.const, CType) else value.ct or CType(value.dtype))
 
 
 def _address(call: CppCall) -> V:
@@ -257,7 +257,7 @@ def _swap(call: CppCall) -> V:
         both = join(call.args[0], call.args[1])
         for node in call.nodes:
             if node is not None and not isinstance(node, (ir.Const, ir.Call)):
-                m.assign(node, both.with_(const=NOTHING))
+                m.names.assign(node, both.with_(const=NOTHING))
     return UNKNOWN_V
 
 
@@ -266,7 +266,7 @@ def _sine_and_cosine(call: CppCall) -> V:
     made = _elementwise("")(call)
     for pointer in call.args[1:3]:
         if pointer.cells:
-            call.m.write_through(pointer, made.with_(cells=frozenset()), call.loc)
+            call.m.memory.write_through(pointer, made.with_(cells=frozenset()), call.loc)
     return UNKNOWN_V
 
 
@@ -416,8 +416,8 @@ def builtin(call: CppCall) -> V:
     path = call.path
     name = path.rsplit("::", 1)[-1]
     if name in ("bit_cast", "__builtin_bit_cast") and call.explicit:
-        ct = call.m.type_argument(call.explicit[0])
-        return call.m.bitcast(call.arg(0), ct.dtype, call.loc).with_(ct=ct if ct.lanes > 1 else None)
+        ct = call.m.types.type_argument(call.explicit[0])
+        return call.m.numbers.bitcast(call.arg(0), ct.dtype, call.loc).with_(ct=ct if ct.lanes > 1 else None)
     if name == "gemm" and "cute" in path:
         return cute_gemm(call)
     if name in ("max", "min") and path.endswith(("numeric_limits::max", "numeric_limits::min")):
@@ -432,15 +432,15 @@ def builtin(call: CppCall) -> V:
         return mix(call.args) if call.args else UNKNOWN_V
     found = dtypes.from_cpp(path)
     if found:
-        return call.m.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
+        return call.m.objects.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
     if "access_property::" in path:
         return V(ct=CType(name=path))
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type", "cute::Int")):
         return UNKNOWN_V
-    call.m.unread(f"a call of {path or 'something unknown'}", call.loc)
-    made = call.m.havoc(call.args, "?", call.loc)
+    call.m.facts.unread(f"a call of {path or 'something unknown'}", call.loc)
+    made = call.m.memory.havoc(call.args, "?", call.loc)
     for value in call.args:
         for cell in in_order(value.cells):
             if cell.kind in ("var", "local", "shared") and data_origins(made.origins):
-                call.m.write_cell(cell, made.with_(dtype=value.dtype), call.loc)
+                call.m.memory.write_cell(cell, made.with_(dtype=value.dtype), call.loc)
     return made

@@ -10,7 +10,7 @@ from kbh_lint.kernels.languages.cuda.places import CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V
@@ -21,45 +21,45 @@ from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V
 def fragment_fill(call: CppCall) -> V:
     m, fragment = call.m, call.arg(0)
     if call.nodes:
-        m.assign(call.nodes[0], V(fragment.dtype, fragment.dtype, ct=fragment.ct))
+        m.names.assign(call.nodes[0], V(fragment.dtype, fragment.dtype, ct=fragment.ct))
     return UNKNOWN_V
 
 
 def fragment_load(call: CppCall) -> V:
     m, fragment = call.m, call.arg(0)
-    value = m.load(call.arg(1), call.arg(1).dtype, call.loc)
+    value = m.memory.load(call.arg(1), call.arg(1).dtype, call.loc)
     if fragment.dtype != "?" and value.dtype != fragment.dtype and fragment.dtype != "tf32":
-        value = m.bitcast(value, fragment.dtype, call.loc)
+        value = m.numbers.bitcast(value, fragment.dtype, call.loc)
     value = value.with_(dtype=fragment.dtype if fragment.dtype != "?" else value.dtype, ct=fragment.ct)
     if call.nodes:
         _put(m, call.nodes[0], value)
     return UNKNOWN_V
 
 
-def _put(m: CudaMachine, node: Any, value: V) -> None:
+def _put(m: CudaRun, node: Any, value: V) -> None:
     """Writes a whole fragment variable, or an element of an array of them."""
     if isinstance(node, ir.Name) and node.id in m.frame.env and not is_pointer(m.frame.env[node.id].ct):
         old = m.frame.env[node.id]
         if old.x is None:
             m.frame.env[node.id] = value
             return
-    m.store(m.address_of(node), value, m.place, raw=True)
+    m.memory.store(m.memory.address_of(node), value, m.place, raw=True)
 
 
 def fragment_store(call: CppCall) -> V:
     value = call.arg(1)
-    call.m.write_through(call.arg(0), value.with_(ct=None), call.loc)
+    call.m.memory.write_through(call.arg(0), value.with_(ct=None), call.loc)
     return UNKNOWN_V
 
 
 def fragment_product(call: CppCall) -> V:
     a, b, c = call.arg(1), call.arg(2), call.arg(3)
     rows = dict(a.ct.args).get("rows") if a.ct is not None else None
-    made = call.m.product(
+    made = call.m.products.product(
         "wmma", a, b, c.dtype, call.loc, rows=rows if isinstance(rows, int) else None, a_dtype=a.dtype, b_dtype=b.dtype
     )
     if data_origins(made.origins):
-        call.m.add_sum(c.dtype, made.origins, call.loc)
+        call.m.facts.add_sum(c.dtype, made.origins, call.loc)
     if call.nodes:
         _put(call.m, call.nodes[0], join(made, c.with_(const=NOTHING)).with_(ct=c.ct))
     return UNKNOWN_V
@@ -76,11 +76,11 @@ def library(call: CppCall) -> V | None:
     path = call.path.lstrip(":")
     if not path.startswith(_WHOLE_JOBS):
         return None
-    call.m.use(path.replace("cg::", "cooperative_groups::") if path.startswith("cg::") else path, call.loc)
+    call.m.facts.use(path.replace("cg::", "cooperative_groups::") if path.startswith("cg::") else path, call.loc)
     made = mix(call.args) if call.args else UNKNOWN_V
     if "educe" in path or "scan" in path.lower():
         made = made.with_(origins=flagged(made.origins, "reduce"))
-        call.m.add_sum(made.dtype, made.origins, call.loc)
+        call.m.facts.add_sum(made.dtype, made.origins, call.loc)
     return made.with_(ct=CType(name=path), x=None)
 
 
@@ -88,16 +88,16 @@ def _moved(call: CppCall, owner: str, name: str) -> bool:
     """What cub moves between memory and the registers of a group, or from register to register; false for the rest."""
     kind = owner.partition("<")[0].rpartition("::")[2]
     if name == "Load" and kind in ("BlockLoad", "WarpLoad") and len(call.args) > 1:
-        read = call.m.read_through(call.arg(0), call.loc)
+        read = call.m.memory.read_through(call.arg(0), call.loc)
         _to(call, 1, join(read, call.arg(3)) if len(call.args) > 3 else read)
         return True
     if name == "Store" and kind in ("BlockStore", "WarpStore") and len(call.args) > 1:
         held = call.arg(1)
-        _to(call, 0, call.m.read_through(held, call.loc) if is_pointer(held.ct) else held)
+        _to(call, 0, call.m.memory.read_through(held, call.loc) if is_pointer(held.ct) else held)
         return True
     if kind in ("BlockExchange", "WarpExchange", "BlockShuffle") and len(call.args) > 1:
         held = call.arg(0)
-        _to(call, 1, call.m.read_through(held, call.loc) if is_pointer(held.ct) else held)
+        _to(call, 1, call.m.memory.read_through(held, call.loc) if is_pointer(held.ct) else held)
         return True
     return False
 
@@ -106,9 +106,9 @@ def _to(call: CppCall, position: int, value: V) -> None:
     """Writes to an argument: all of an array, or the variable that it names."""
     target = call.arg(position)
     if is_pointer(target.ct):
-        call.m.write_through(target.with_(x=None), value.with_(ct=None, x=None, const=NOTHING), call.loc)
+        call.m.memory.write_through(target.with_(x=None), value.with_(ct=None, x=None, const=NOTHING), call.loc)
     elif position < len(call.nodes) and call.nodes[position] is not None:
-        call.m.assign(call.nodes[position], value.with_(const=NOTHING))
+        call.m.names.assign(call.nodes[position], value.with_(const=NOTHING))
 
 
 _COUNTS = frozenset(
@@ -127,13 +127,13 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
     name, m = call.path, call.m
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):
-        m.use(owner, call.loc)
+        m.facts.use(owner, call.loc)
         if _moved(call, owner, name):
             return UNKNOWN_V
         held = [v for v in call.args if not is_pointer(v.ct)]
-        made = mix([*held, *(m.read_through(v, call.loc) for v in call.args if is_pointer(v.ct))] or [UNKNOWN_V])
+        made = mix([*held, *(m.memory.read_through(v, call.loc) for v in call.args if is_pointer(v.ct))] or [UNKNOWN_V])
         if any(word in name for word in ("Sum", "Reduce", "Scan")):
-            m.add_sum(made.dtype, made.origins, call.loc)
+            m.facts.add_sum(made.dtype, made.origins, call.loc)
             made = made.with_(origins=flagged(made.origins, "reduce"))
         if "Scan" in owner and len(call.args) > 1:
             _to(call, 1, made.with_(ct=None, x=None))
@@ -145,9 +145,9 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
     if name in ("data", "get", "begin", "raw", "at", "data_ptr") and base.cells:
         return base
     if name in ("load", "fetch_add", "exchange"):
-        return m.read_through(base, call.loc) if is_pointer(base.ct) else base
+        return m.memory.read_through(base, call.loc) if is_pointer(base.ct) else base
     if name == "store" and call.args:
-        m.assign(target, call.args[0]) if target is not None and not base.cells else m.write_through(
+        m.names.assign(target, call.args[0]) if target is not None and not base.cells else m.memory.write_through(
             base, call.args[0], call.loc
         )
         return UNKNOWN_V
@@ -155,8 +155,8 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
         return UNKNOWN_V
     if name in ("map_shared_rank",):
         return call.arg(0)
-    m.unread(f"a call of the method {name}", call.loc)
-    return m.havoc([base, *call.args], "?", call.loc)
+    m.facts.unread(f"a call of the method {name}", call.loc)
+    return m.memory.havoc([base, *call.args], "?", call.loc)
 
 
 def cute_gemm(call: CppCall) -> V:
@@ -168,7 +168,7 @@ def cute_gemm(call: CppCall) -> V:
     tensors = call.args[1:] if found or len(call.args) > 3 else call.args
     a, b = (tensors + [UNKNOWN_V, UNKNOWN_V])[:2]
     a_type = dtypes.from_cpp(found["a"].lower() + "_t") if found else None
-    made = m.product("cutlass", a, b, "f32", call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
+    made = m.products.product("cutlass", a, b, "f32", call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
     if len(tensors) > 2 and tensors[2].cells:
-        m.store(tensors[2], made, call.loc, raw=True)
+        m.memory.store(tensors[2], made, call.loc, raw=True)
     return made

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.kernels.core.expressions import Frame
+from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.value import UNKNOWN_V, Cell, CType, V
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 LANES = frozenset("xyzwrgba")
 
@@ -55,7 +55,7 @@ class CppCall:
     __slots__ = ("m", "path", "args", "explicit", "nodes", "loc")
 
     def __init__(
-        self, m: CudaMachine, path: str, args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc
+        self, m: CudaRun, path: str, args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc
     ) -> None:
         self.m = m
         self.path = path

@@ -11,7 +11,7 @@ from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, CType, V
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.types import CudaTypes
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 MAX_DEPTH = 8
 
@@ -27,8 +27,8 @@ class Types:
     """The types of one analysis, a `kbh_lint.cpp.domain.Domain`. Template parameters are bound to values: a type is
     `V(const=CType)`."""
 
-    def __init__(self, machine: CudaTypes) -> None:
-        self.m = machine
+    def __init__(self, run: CudaRun) -> None:
+        self.m = run
 
     def here(self) -> Scope:
         """The scope of the code that runs."""
@@ -44,7 +44,7 @@ class Types:
         saved, outer = frame.env, frame.outer
         frame.env, frame.outer = scope
         try:
-            return self.m.template_value(node, kind)
+            return self.m.types.template_value(node, kind)
         finally:
             frame.env, frame.outer = saved, outer
 
@@ -54,7 +54,7 @@ class Types:
         saved, outer = frame.env, frame.outer
         frame.env, frame.outer = scope
         try:
-            return V(const=self.m.resolve_type(ref))
+            return V(const=self.m.types.resolve_type(ref))
         finally:
             frame.env, frame.outer = saved, outer
 
@@ -63,7 +63,7 @@ class Types:
         ct = value.const
         if ct is NOTHING:
             return None
-        self.m.decide(value)
+        self.m.facts.decide(value)
         if isinstance(ct, bool | int | float | str):
             return int(ct) if isinstance(ct, bool) else ct
         if isinstance(ct, values.Sym):
@@ -120,4 +120,4 @@ class Types:
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """It is noted as something that was not read."""
-        self.m.unread(what, loc)
+        self.m.facts.unread(what, loc)

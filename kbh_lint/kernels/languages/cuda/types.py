@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import templates
-from kbh_lint.kernels.core.machine import Machine
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
 from kbh_lint.kernels.languages.cuda import spaces
 from kbh_lint.kernels.languages.cuda.templates import Types
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
+
 
 _MAX_ALIASES = 24
 _ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})
@@ -21,26 +24,26 @@ _TRANSPARENT = frozenset(
 _BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
 
 
-class CudaTypes(Machine):
+class CudaTypes:
     """Resolves types; a type as a value is `V(const=CType)`."""
 
-    def __init__(self, name: str, fuel: int) -> None:
-        super().__init__(name, fuel)
+    def __init__(self, run: CudaRun) -> None:
+        self.run = run
         self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
-        self.cpp = Types(self)
-        self.types: dict[tuple[int, str], values.CppType | None] = {}
+        self.cpp = Types(run)
+        self.declarations: dict[tuple[int, str], values.CppType | None] = {}
         self.directives: tuple[str, ...] = ()  # `using namespace` in a body
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
         """The type a reference names here; unknown ones keep their name."""
         known = self.plain_types.get(id(ref))
-        if known is not None and ref.name not in self.frame.env:
+        if known is not None and ref.name not in self.run.frame.env:
             return known[1]
         base = self._named(ref, 0)
         plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
         if ref.pointers or ref.dims:
             base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
-        if plain and ref.name not in self.frame.env and self.lookup_type(ref.name) is None:
+        if plain and ref.name not in self.run.frame.env and self.lookup_type(ref.name) is None:
             self.plain_types[id(ref)] = (ref, base)
         return base
 
@@ -61,14 +64,14 @@ class CudaTypes(Machine):
         if last in _TRANSPARENT and ref.args:
             return self.type_argument(ref.args[0])
         if last in ("conditional_t", "conditional") and len(ref.args) == 3:
-            known = self.truth(self.eval(ref.args[0]))
+            known = self.run.numbers.truth(self.run.expressions.eval(ref.args[0]))
             return self.type_argument(ref.args[1 if known in (True, None) else 2])
         if last == "decltype" and ref.args:
-            value = self.eval(ref.args[0])
+            value = self.run.expressions.eval(ref.args[0])
             return value.ct or CType(value.dtype)
         found = self.lookup_type(name)
         if found is not None:
-            return self._declared(found, ref, depth)
+            return self.declared(found, ref, depth)
         if "::" in name and not ref.member:
             scoped = self._scoped(name, ref, depth)
             if scoped is not None:
@@ -90,29 +93,29 @@ class CudaTypes(Machine):
     def outside(self, name: str) -> str:
         """A name that the text does not define as its library spells it."""
         space, colons, rest = name.partition("::")
-        local = self.frame.env.get(space) if colons else None
+        local = self.run.frame.env.get(space) if colons else None
         if local is not None and isinstance(local.const, CType) and local.const.decl is None and local.const.name:
             name = f"{local.const.name}::{rest}"  # an alias of a namespace, of the kernel's own
-        return spaces.outside(name, self.frame.outer, self.directives)
+        return spaces.outside(name, self.run.frame.outer, self.directives)
 
     def bound_type(self, name: str) -> CType | None:
         """A template parameter or a local alias."""
-        value = self.frame.env.get(name)
+        value = self.run.frame.env.get(name)
         if value is not None and isinstance(value.const, CType):
-            self.decide(value)
+            self.run.facts.decide(value)
             return value.const
         return None
 
     def lookup_type(self, name: str) -> values.CppType | None:
         """A class or alias of the file."""
-        key = (id(self.frame.outer), name)
-        if key not in self.types:
+        key = (id(self.run.frame.outer), name)
+        if key not in self.declarations:
             try:
-                declared = self.frame.outer.lookup(name)
+                declared = self.run.frame.outer.lookup(name)
             except KeyError:
                 declared = None
-            self.types[key] = declared if isinstance(declared, values.CppType) else None
-        found = self.types[key]
+            self.declarations[key] = declared if isinstance(declared, values.CppType) else None
+        found = self.declarations[key]
         if found is not None:
             return found
         member = self.this_type()
@@ -124,12 +127,12 @@ class CudaTypes(Machine):
 
     def this_type(self) -> CType | None:
         """The struct whose method runs."""
-        this = self.frame.this
+        this = self.run.frame.this
         if isinstance(this, V) and this.ct is not None and this.ct.decl is not None:
             return this.ct
         return None
 
-    def _declared(self, found: values.CppType, ref: ir.TypeRef, depth: int) -> CType:
+    def declared(self, found: values.CppType, ref: ir.TypeRef, depth: int) -> CType:
         node = found.node
         args: dict[str, V] = {}
         if node.template:
@@ -147,14 +150,14 @@ class CudaTypes(Machine):
 
     def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
         """Resolves a type where template arguments are bound, or in another scope."""
-        saved = self.frame.env
-        self.frame.env = {**saved, **args} if args else saved
-        outer = self.frame.outer
-        self.frame.outer = env
+        saved = self.run.frame.env
+        self.run.frame.env = {**saved, **args} if args else saved
+        outer = self.run.frame.outer
+        self.run.frame.outer = env
         try:
             base = self._named(ref, depth + 1)
         finally:
-            self.frame.env, self.frame.outer = saved, outer
+            self.run.frame.env, self.run.frame.outer = saved, outer
         return replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
 
     def _scoped(self, name: str, ref: ir.TypeRef, depth: int) -> CType | None:
@@ -167,7 +170,7 @@ class CudaTypes(Machine):
             found = self.lookup_type(owner)
             if found is None:
                 return None
-            base = self._declared(found, ir.TypeRef(owner, (), ref.loc), depth + 1)
+            base = self.declared(found, ir.TypeRef(owner, (), ref.loc), depth + 1)
         return self.member_type(base, member)
 
     def member_type(self, base: CType, member: str) -> CType | None:
@@ -188,7 +191,7 @@ class CudaTypes(Machine):
         dtype = element.dtype
         if element.name.endswith("tf32"):
             dtype = "tf32"
-        return CType(dtype, name="fragment", role=role, args=(("rows", self.eval(ref.args[1]).const),))
+        return CType(dtype, name="fragment", role=role, args=(("rows", self.run.expressions.eval(ref.args[1]).const),))
 
     def type_argument(self, node: Any) -> CType:
         """A template argument that is a type."""
@@ -206,24 +209,24 @@ class CudaTypes(Machine):
         if kind == "type":
             return V(const=self.type_argument(node), deps=self._type_deps(node))
         if isinstance(node, ir.TypeRef) and not node.args and not node.pointers:
-            return self.eval(ir.Name(node.name, node.loc))
-        return self.eval(node)
+            return self.run.expressions.eval(ir.Name(node.name, node.loc))
+        return self.run.expressions.eval(node)
 
     def _type_deps(self, node: Any) -> frozenset[str]:
         name = getattr(node, "name", getattr(node, "id", ""))
-        value = self.frame.env.get(name)
+        value = self.run.frame.env.get(name)
         return value.deps if value is not None else NO_NAMES
 
     def argument_value(self, value: Any, name: str) -> V:
         """A template argument given by the launch."""
         deps = frozenset((name,))
         if isinstance(value, values.TypeValue):
-            saved = self.frame.outer
-            self.frame.outer = value.env
+            saved = self.run.frame.outer
+            self.run.frame.outer = value.env
             try:
                 return V(const=self.resolve_type(value.ref), deps=deps)
             finally:
-                self.frame.outer = saved
+                self.run.frame.outer = saved
         if isinstance(value, values.DType):
             return V(const=CType(value.name), deps=deps)
         if isinstance(value, (bool, int, float)):

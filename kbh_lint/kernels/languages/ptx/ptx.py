@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core import cache_policy
-from kbh_lint.kernels.core.arith import Arithmetic, is_nibble_mask
 from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.numbers import is_nibble_mask
 from kbh_lint.kernels.core.origins import data_origins, flagged, union
+from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
 
 if TYPE_CHECKING:
-    from kbh_lint.kernels.languages.cuda.cuda import CudaMachine
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
 _SILENT = frozenset(
@@ -33,23 +34,23 @@ _COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "
 _BITS = frozenset({"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "vadd", "dp2a"})
 
 
-def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
+def run_asm(machine: CudaRun, node: ir.Asm) -> None:
     """Executes an inline asm statement: outputs are assigned, memory is read and written."""
-    outputs = [(constraint, machine.eval(expr)) for constraint, expr in node.outputs]
-    inputs = [machine.eval(expr) for _, expr in node.inputs]
+    outputs = [(constraint, machine.expressions.eval(expr)) for constraint, expr in node.outputs]
+    inputs = [machine.expressions.eval(expr) for _, expr in node.inputs]
     text = node.template.value if isinstance(node.template, ir.Const) else None
     if not isinstance(text, str):
-        value = machine.eval(node.template)
+        value = machine.expressions.eval(node.template)
         text = value.const if isinstance(value.const, str) else None
     registers = Registers(machine, [value for _, value in outputs] + inputs, node.loc)
     for position, (constraint, _) in enumerate((*node.outputs, *node.inputs)):
         if constraint.startswith("["):
             registers.by_name[constraint[1 : constraint.find("]")]] = position
     if text is None:
-        machine.unread("assembly whose text is not known", node.loc)
-        made = machine.havoc(registers.operands, "?", node.loc)
+        machine.facts.unread("assembly whose text is not known", node.loc)
+        made = machine.memory.havoc(registers.operands, "?", node.loc)
         for _, expr in node.outputs:
-            machine.assign(expr, made)
+            machine.names.assign(expr, made)
         return
     execute(registers, text, node.template if isinstance(node.template, ir.Const) else None)
     for position, (_, expr) in enumerate(node.outputs):
@@ -57,11 +58,11 @@ def run_asm(machine: CudaMachine, node: ir.Asm) -> None:
             _assign(machine, expr, outputs[position][1], registers.operands[position])
 
 
-def _assign(machine: CudaMachine, expr: Any, old: V, value: V) -> None:
+def _assign(machine: CudaRun, expr: Any, old: V, value: V) -> None:
     """Gives a C++ variable the bits of a register: its declared type stays."""
     if old.dtype in dtypes.BITS and value.dtype != old.dtype:
-        value = machine.bitcast(value, old.dtype, machine.place)
-    machine.assign(expr, value.with_(const=NOTHING, ct=old.ct))
+        value = machine.numbers.bitcast(value, old.dtype, machine.place)
+    machine.names.assign(expr, value.with_(const=NOTHING, ct=old.ct))
 
 
 @lru_cache(maxsize=512)
@@ -85,7 +86,7 @@ def execute(registers: Registers, text: str, template: ir.Const | None = None) -
         elif instr.opcode in _BITS:
             _bit_operation(registers, instr)
         elif instr.opcode not in _SILENT:
-            registers.m.unread(f"the PTX instruction {instr.opcode}", registers.loc)
+            registers.m.facts.unread(f"the PTX instruction {instr.opcode}", registers.loc)
             _copy(registers, instr)
     registers.loc = whole
 
@@ -138,7 +139,7 @@ def _bit_operation(r: Registers, instr: ptx.Instr) -> None:
         and masks
         and masks[-1] == 4
     ):
-        value = r.m.add_unpack(value, r.loc)
+        value = r.m.facts.add_unpack(value, r.loc)
     dtype = _type(instr)
     value = value.with_(dtype=dtype if dtype in dtypes.INTS else "u32", x=TWIDDLED)
     r.write(instr.operands[0], value)
@@ -153,8 +154,8 @@ def _load(r: Registers, instr: ptx.Instr) -> None:
         dtype = _type(instr)
     address = r.read(instr.operands[1])
     if cache_policy.hinted(r, instr):
-        r.m.add_hint(address, r.loc)
-    r.write(instr.operands[0], r.m.load(address, dtype, r.loc))
+        r.m.facts.add_hint(address, r.loc)
+    r.write(instr.operands[0], r.m.memory.load(address, dtype, r.loc))
 
 
 def _store(r: Registers, instr: ptx.Instr) -> None:
@@ -163,10 +164,10 @@ def _store(r: Registers, instr: ptx.Instr) -> None:
     value = r.read(instr.operands[1])
     dtype = _type(instr)
     if dtype in dtypes.FLOATS and value.dtype != dtype:
-        value = r.m.bitcast(value, dtype, r.loc)
+        value = r.m.numbers.bitcast(value, dtype, r.loc)
     if instr.opcode in ("red", "atom", "multimem"):
-        value = r.m.accumulate(UNKNOWN_V, value, dtype, r.loc, True).with_(const=NOTHING)
-    r.m.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
+        value = r.m.products.accumulate(UNKNOWN_V, value, dtype, r.loc, True).with_(const=NOTHING)
+    r.m.memory.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
 
 
 def _atomic(r: Registers, instr: ptx.Instr) -> None:
@@ -175,19 +176,19 @@ def _atomic(r: Registers, instr: ptx.Instr) -> None:
         return
     inner = ptx.Instr(instr.opcode, instr.modifiers, instr.operands[1:], None, instr.offset)
     _store(r, inner)
-    r.write(instr.operands[0], r.m.load(r.read(instr.operands[1]), _type(instr), r.loc))
+    r.write(instr.operands[0], r.m.memory.load(r.read(instr.operands[1]), _type(instr), r.loc))
 
 
-def copy_bytes(m: Arithmetic, target: V, source: V, loc: ir.Loc) -> None:
+def copy_bytes(m: Run, target: V, source: V, loc: ir.Loc) -> None:
     """A copy that knows no element types: the content keeps its numeric type."""
     for cell in in_order(source.cells):
-        value = m.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
+        value = m.memory.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
             continue
         if source.origins:
             value = value.with_(origins=union(value.origins, flagged(source.origins, "index")))
         for place in target.cells:
-            m.write_cell(place, value, loc, value.dtype, offset_of(target))
+            m.memory.write_cell(place, value, loc, value.dtype, offset_of(target))
 
 
 def _copy_async(r: Registers, instr: ptx.Instr) -> None:
@@ -196,7 +197,7 @@ def _copy_async(r: Registers, instr: ptx.Instr) -> None:
         return
     target, source = r.read(places[0]), r.read(places[1])
     if cache_policy.hinted(r, instr):
-        r.m.add_hint(source, r.loc)
+        r.m.facts.add_hint(source, r.loc)
     copy_bytes(r.m, target, source, r.loc)
 
 
@@ -212,10 +213,10 @@ def _convert(r: Registers, instr: ptx.Instr) -> None:
     made = []
     for value in _inputs(r, instr):
         if value.dtype != source:
-            value = r.m.bitcast(value, source, r.loc)
+            value = r.m.numbers.bitcast(value, source, r.loc)
         if value.content != source and source in dtypes.FLOATS and data_origins(value.origins):
             value = value.with_(dtype=source, content=source, x=None)
-        made.append(r.m.convert(value, target, r.loc))
+        made.append(r.m.numbers.convert(value, target, r.loc))
     result = mix(made)
     packed = "u32" if any(m.endswith(("x2", "x4")) for m in instr.modifiers) else target
     r.write(instr.operands[0], result.with_(dtype=packed, content=target, x=None))
@@ -229,26 +230,26 @@ def _arithmetic(r: Registers, instr: ptx.Instr) -> None:
     found = []
     for value in _inputs(r, instr):
         if dtype in dtypes.FLOATS and value.dtype != dtype and value.const is NOTHING:
-            value = r.m.bitcast(value, dtype, r.loc)
+            value = r.m.numbers.bitcast(value, dtype, r.loc)
         found.append(value)
     if instr.opcode in ("fma", "mad") and len(found) > 2:
         made = multiply_add(r.m, found[0], found[1], found[2], r.loc, in_loop=True)
     else:
         op = {"mul": "*", "add": "+", "sub": "-"}.get(instr.opcode, "+")
-        made = r.m.binary(op, found[0], found[1], r.loc)
+        made = r.m.numbers.binary(op, found[0], found[1], r.loc)
     packed = any(m.endswith("x2") for m in instr.modifiers)
     if packed and made.dtype in dtypes.FLOATS:
         made = made.with_(dtype="u32", content=dtype)
     r.write(instr.operands[0], made)
 
 
-def multiply_add(m: Arithmetic, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
+def multiply_add(m: Run, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
     """`a * b + c`: an accumulation unless `c` is fresh data of its own."""
-    product = m.binary("*", a, b, loc)
+    product = m.numbers.binary("*", a, b, loc)
     settled = all(o.flags & {"product", "reduce", "index"} for o in c.origins) and not isinstance(c.x, Mul)
     if settled and isinstance(product.x, Mul):
-        product = m.accumulate(c, product, product.dtype, loc, in_loop)
-    return m.binary("+", product, c, loc)
+        product = m.products.accumulate(c, product, product.dtype, loc, in_loop)
+    return m.numbers.binary("+", product, c, loc)
 
 
 def _ex2(r: Registers, instr: ptx.Instr) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
-from kbh_lint.kernels.core.arith import Arithmetic
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins
+from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, in_order, offset_of
 
 _SHAPE = re.compile(r"m(\d+)n\d+k\d+")
@@ -18,7 +18,7 @@ _SHAPE = re.compile(r"m(\d+)n\d+k\d+")
 class Registers:
     """The operands of one asm statement and its own registers."""
 
-    def __init__(self, machine: Arithmetic, operands: list[V], loc: ir.Loc) -> None:
+    def __init__(self, machine: Run, operands: list[V], loc: ir.Loc) -> None:
         self.m = machine
         self.operands = operands
         self.names: dict[str, V] = {}
@@ -69,17 +69,17 @@ def _raw(value: V, dtype: str) -> V:
     return value.with_(dtype=dtype, content=dtype, x=None, const=NOTHING)
 
 
-def memory_content(m: Arithmetic, value: V, loc: ir.Loc) -> V:
+def memory_content(m: Run, value: V, loc: ir.Loc) -> V:
     """The data behind a shared memory descriptor; a register operand is its own data."""
     found: V | None = None
     for cell in in_order(value.cells):
-        read = m.read_cell(cell, "?", loc, offset_of(value))
+        read = m.memory.read_cell(cell, "?", loc, offset_of(value))
         if read is not None:
             found = read if found is None else join(found, read)
     return found if found is not None else value
 
 
-def _narrowest_float(m: Arithmetic, value: V) -> str:
+def _narrowest_float(m: Run, value: V) -> str:
     """The element type of what a descriptor points to: an fp8 content wins over what else shares the memory."""
     at = offset_of(value)
     contents = {
@@ -114,9 +114,11 @@ def _multiply(r: Registers, instr: ptx.Instr, a: V, b: V, c: V, kinds: tuple[str
     d_type, a_type, b_type = kinds
     a, b = _raw(a, a_type), _raw(b, b_type)
     opcode = ".".join((instr.opcode, *instr.modifiers))
-    made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, rows=_rows(instr), opcode=opcode)
+    made = r.m.products.product(
+        "mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, rows=_rows(instr), opcode=opcode
+    )
     if data_origins(made.origins):
-        r.m.add_sum(d_type, made.origins, r.loc)
+        r.m.facts.add_sum(d_type, made.origins, r.loc)
     made = join(made, _raw(c, d_type))
     r.write(instr.operands[0], made)
 
@@ -144,22 +146,22 @@ def tcgen05(r: Registers, instr: ptx.Instr) -> None:
         b = _raw(memory_content(r.m, right, r.loc), b_type)
         opcode = ".".join((instr.opcode, *instr.modifiers))
         d_type = "i32" if kind == "i8" else "f32"
-        made = r.m.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, opcode=opcode)
+        made = r.m.products.product("mma", a, b, d_type, r.loc, a_dtype=a_type, b_dtype=b_type, opcode=opcode)
         if data_origins(made.origins):
-            r.m.add_sum(d_type, made.origins, r.loc)
-        r.m.write_cell(tensor, made, r.loc, d_type)
+            r.m.facts.add_sum(d_type, made.origins, r.loc)
+        r.m.memory.write_cell(tensor, made, r.loc, d_type)
     elif what == "ld" and len(instr.operands) >= 2:
-        r.write(instr.operands[0], r.m.read_cell(tensor, "f32", r.loc) or V("f32", "f32"))
+        r.write(instr.operands[0], r.m.memory.read_cell(tensor, "f32", r.loc) or V("f32", "f32"))
     elif what == "st" and len(instr.operands) >= 2:
-        r.m.write_cell(tensor, r.read(instr.operands[1]), r.loc)
+        r.m.memory.write_cell(tensor, r.read(instr.operands[1]), r.loc)
     elif what == "cp" and len(instr.operands) >= 2:
-        r.m.write_cell(tensor, memory_content(r.m, r.read(instr.operands[1]), r.loc), r.loc)
+        r.m.memory.write_cell(tensor, memory_content(r.m, r.read(instr.operands[1]), r.loc), r.loc)
 
 
-def _tensor_memory(m: Arithmetic) -> Cell:
-    cell = m.param_cells.get("$tensor memory")
+def _tensor_memory(m: Run) -> Cell:
+    cell = m.memory.param_cells.get("$tensor memory")
     if cell is None:
-        cell = m.param_cells["$tensor memory"] = Cell("tensor", "tensor memory")
+        cell = m.memory.param_cells["$tensor memory"] = Cell("tensor", "tensor memory")
     return cell
 
 
@@ -167,7 +169,7 @@ def _entries(cell: Cell) -> V:
     return mix(list(cell.entries.values()))
 
 
-def _kind_type(m: Arithmetic, kind: str, operand: V) -> str:
+def _kind_type(m: Run, kind: str, operand: V) -> str:
     """The operand type of a tcgen05 product: the kind, then what the memory holds."""
     held = _narrowest_float(m, operand)
     if kind in ("f8f6f4", "mxf8f6f4"):
@@ -183,5 +185,5 @@ def dp4a(r: Registers, instr: ptx.Instr) -> None:
     if len(instr.operands) < 4:
         return
     a, b, c = (r.read(operand) for operand in instr.operands[1:4])
-    made = r.m.product("dp", _raw(a, "i8"), _raw(b, "i8"), "i32", r.loc, a_dtype="i8", b_dtype="i8")
+    made = r.m.products.product("dp", _raw(a, "i8"), _raw(b, "i8"), "i32", r.loc, a_dtype="i8", b_dtype="i8")
     r.write(instr.operands[0], join(made, c.with_(const=NOTHING)))

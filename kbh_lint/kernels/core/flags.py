@@ -2,19 +2,20 @@
 
 A launch is analysed at the values that its flags hold then, as if they were arguments; what it leaves in them is part
 of its facts (`settings`). A value counts until the kernel itself writes there, and not in a loop of a kernel that does:
-other threads may have written it by then.
-"""
+other threads may have written it by then."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.ir import Loc
 from kbh_lint.base.values import UNKNOWN, Scalar
-from kbh_lint.kernels.core.expressions import Expressions
 from kbh_lint.kernels.core.joins import same_const
 from kbh_lint.kernels.core.value import NOTHING, Cell, V, in_order
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.run import Run
+
 
 PREFIX = "* "  # in a binding, `* name` is the number at the address `name`
 
@@ -28,16 +29,16 @@ def only_reads(name: str, given: Sequence[V]) -> bool:
     return short in ("add", "sub", "or", "xor") and known[:1] == [0]
 
 
-class Scalars(Expressions):
+class Flags:
     """Reads and writes flags by their values."""
 
-    def __init__(self, name: str, fuel: int) -> None:
-        super().__init__(name, fuel)
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.initial: dict[str, Any] = {}  # by cell: the value at the start of the launch
+        self.settings: dict[str, Any] = {}  # by flag: the number at the end of the launch, or UNKNOWN
         self.changed: set[str] = set()  # written so far
         self.polled: set[str] = set()  # read in a loop
         self.unsteady: set[str] = set()  # read and written in loops, or waited for: no value counts
-        self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
 
     def start(self, args: Any) -> None:
         """Begins one execution of the kernel."""
@@ -46,36 +47,35 @@ class Scalars(Expressions):
             if name.startswith(PREFIX) and isinstance(value, Scalar) and value.value is not UNKNOWN:
                 self.initial[name.removeprefix(PREFIX)] = value.value
 
-    def read_cell(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
-        made = super().read_cell(cell, dtype, loc, at)
-        if cell.name not in self.initial or cell.kind != "param" or made is None or cell.name in self.unsteady:
+    def seen(self, cell: Cell, made: V) -> V:
+        """What is read of a cell with a value at the start: that value, as long as it counts."""
+        if cell.kind != "param" or cell.name in self.unsteady:
             return made
-        if self.frame.loops:
+        if self.run.frame.loops:
             self.polled.add(cell.name)
         if cell.name in self.changed:
             return made
         return made.with_(const=self.initial[cell.name], deps=frozenset((PREFIX + cell.name,)))
 
-    def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
-        super().write_cell(cell, value, loc, dtype, at)
+    def left(self, cell: Cell, value: V) -> None:
+        """Such a cell was written."""
         name = cell.name
-        self.written.add((cell.kind, name))
-        if name not in self.initial or cell.kind != "param":
+        if cell.kind != "param":
             return
-        known = isinstance(value.const, (bool, int, float)) and not self.sides.on_data()
+        known = isinstance(value.const, (bool, int, float)) and not self.run.sides.on_data()
         left = value.const if known else UNKNOWN
         same = name not in self.settings or same_const(self.settings[name], left)
         self.settings[name] = left if same else UNKNOWN
         self.changed.add(name)
         if name in self.polled and name not in self.unsteady:
             self.unsteady.add(name)
-            self.dirty = True
+            self.run.memory.dirty = True
 
     def awaited(self, names: frozenset[str]) -> None:
         """A loop waits until somebody else has changed these flags: what they held at the start says nothing."""
         flags = {name for name in self.initial if PREFIX + name in names} - self.unsteady
         self.unsteady |= flags
-        self.dirty = self.dirty or bool(flags)
+        self.run.memory.dirty = self.run.memory.dirty or bool(flags)
 
     def after_atomic(self, name: str, pointer: V, args: list[V]) -> V | None:
         """What an atomic operation leaves in a flag, where one thread does it once; None for other memory."""

@@ -1,52 +1,53 @@
-"""CUDA C++ kernels: arguments and calls."""
+"""Calls of CUDA C++: the arguments of a kernel, methods, and overloads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.cpp import overloads
-from kbh_lint.kernels.core.expressions import Env
+from kbh_lint.kernels.core.calls import Calls
+from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
-from kbh_lint.kernels.languages.cuda.builtins import builtin
 from kbh_lint.kernels.languages.cuda.libraries import library_method
-from kbh_lint.kernels.languages.cuda.objects import CudaObjects
 from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, TENSOR_MAP, CppCall, Ref
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer
-from kbh_lint.kernels.languages.ptx.ptx import run_asm
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 
-class CudaMachine(CudaObjects):
-    """Runs the body of a `__global__` function."""
+class CudaCalls(Calls):
+    """Runs the body of a `__global__` function, and what it calls."""
 
-    # --- arguments ---
+    run: CudaRun
 
     def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
         """Executes the kernel once; `args` holds parameters and template parameters by name."""
         node = func.node
-        self.frame.outer = func.env
+        self.run.frame.outer = func.env
         env: Env = {}
-        self.frame.env = env
+        self.run.frame.env = env
         for param in node.template:
             if param.name in args:
-                env[param.name] = self.argument_value(args[param.name], param.name)
+                env[param.name] = self.run.types.argument_value(args[param.name], param.name)
             elif param.default is not None:
-                env[param.name] = self.template_value(param.default, param.kind)
+                env[param.name] = self.run.types.template_value(param.default, param.kind)
         bound = dict(env)
         for parameter in node.params:
             given = args.get(parameter.name, values.UNKNOWN)
-            ct = self.resolve_type(parameter.type) if isinstance(parameter.type, ir.TypeRef) else CType()
+            ct = self.run.types.resolve_type(parameter.type) if isinstance(parameter.type, ir.TypeRef) else CType()
             bound[parameter.name] = self.bind_argument(parameter.name, given, ct)
-        self.frame.env = dict(bound)
+        self.run.frame.env = dict(bound)
         self.inline(func, bound, node.loc)
 
     def bind_argument(self, name: str, value: Any, ct: CType) -> V:
         """A kernel argument as an abstract value of the declared type."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
             seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
-            cell = self.param_cell(name, value.storage, value.dtype, value.content)
+            cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)
             if ct.name.endswith("CUtensorMap"):
                 return V(seen, value.content, cells=frozenset((cell,)), ct=TENSOR_MAP)
             declared = ct if is_pointer(ct) else replace(ct, pointers=1) if ct.dtype != "?" else CType(seen, pointers=1)
@@ -54,14 +55,14 @@ class CudaMachine(CudaObjects):
                 declared = replace(declared, dtype=seen)
             return V(seen, value.content, cells=frozenset((cell,)), ct=declared)
         if isinstance(value, values.StructArg):
-            self.given.update((f"{name}.{field}", item) for field, item in value.fields)
+            self.run.fields.given.update((f"{name}.{field}", item) for field, item in value.fields)
             return V(x=Unbound(name), ct=ct)
         if isinstance(value, (tuple, list)):
             one = replace(ct, dims=0)
             held = {i: self.bind_argument(f"{name}[{i}]", item, one) for i, item in enumerate(value)}
             if not any(part.cells for part in held.values()):
                 return V(x=Unbound(name), ct=ct)
-            cell = self.cell(("given", name), "local", name, ct.dtype)
+            cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)
             for i, part in held.items():
                 cell.entries.setdefault((part.dtype, part.content, i), part)
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
@@ -74,75 +75,21 @@ class CudaMachine(CudaObjects):
         if value is None and is_pointer(ct):
             return V(ct.dtype, ct.dtype, const=None, deps=frozenset((name,)), ct=ct)
         if is_pointer(ct):
-            cell = self.param_cell(name, -1, ct.dtype, ct.dtype)
+            cell = self.run.memory.param_cell(name, -1, ct.dtype, ct.dtype)
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
         if ct.dtype != "?":
             return V(ct.dtype, ct.dtype, ct=ct if ct.lanes > 1 else None)
         if ct.name.endswith("CUtensorMap"):
-            return V(cells=frozenset((self.param_cell(name),)), ct=TENSOR_MAP)
+            return V(cells=frozenset((self.run.memory.param_cell(name),)), ct=TENSOR_MAP)
         return V(x=Unbound(name), ct=ct)
 
-    def s_asm(self, node: ir.Asm) -> bool:
-        run_asm(self, node)
-        return True
-
-    # --- calls ---
-
-    def e_call(self, node: ir.Call) -> V:
-        self.step()
-        func = node.func
-        if isinstance(func, ir.Attr):
-            return self._member_call(func, node)
-        args = self.items(node.args)
-        nodes = list(node.args) if len(args) == len(node.args) else [None] * len(args)
-        explicit = func.args if isinstance(func, ir.TypeRef) else ()
-        name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
-        local = self.frame.env.get(name)
-        if local is not None and isinstance(local.const, values.Func):
-            return self.call_overloads([local.const], args, explicit, nodes, node.loc)
-        if local is not None and self._is_functor(local):
-            return self.call_method(local, "operator()", args, explicit, func, node.loc)
-        if name and not (isinstance(func, ir.TypeRef) and func.member):
-            funcs = self.overloads(name)
-            this = self.this_type()
-            if this is not None:
-                own = self.methods(this, name)
-                if own:
-                    return self.call_overloads(
-                        own, args, explicit, nodes, node.loc, this=self.frame.this, extra=dict(this.args)
-                    )
-            if funcs:
-                return self.call_overloads(funcs, args, explicit, nodes, node.loc)
-        callee = self.eval(func)
-        const = callee.const
-        if isinstance(const, values.Overloads):
-            extra = dict(callee.ct.args) if callee.ct is not None else {}
-            static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
-            return self.call_overloads(const.funcs, args, explicit, nodes, node.loc, this=static, extra=extra)
-        if isinstance(const, values.Func):
-            return self.call_overloads([const], args, explicit, nodes, node.loc)
-        if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
-            return self.construct(const, args, node.loc, id(node), "", nodes)
-        if self._is_functor(callee):
-            return self.call_method(callee, "operator()", args, explicit, func, node.loc)
-        path = const.path if isinstance(const, values.Sym) else const.name if isinstance(const, CType) else name
-        return builtin(CppCall(self, path, args, explicit, nodes, node.loc))
-
-    def _is_functor(self, callee: V) -> bool:
+    def is_functor(self, callee: V) -> bool:
         """Whether a value that is called is an object, made here or given to the kernel."""
-        return isinstance(callee.x, Struct) or callee.ct is not None and bool(self.methods(callee.ct, "operator()"))
-
-    def _member_call(self, func: ir.Attr, node: ir.Call) -> V:
-        base = self.eval(func.value)
-        args = self.items(node.args)
-        if isinstance(base.const, CType):
-            funcs = self.methods(base.const, func.name)
-            if funcs:
-                return self.call_overloads(
-                    funcs, args, func.args or (), list(node.args), node.loc, extra=dict(base.const.args),
-                    this=V(ct=replace(base.const, pointers=1)),
-                )  # fmt: skip
-        return self.call_method(base, func.name, args, func.args or (), func.value, node.loc, list(node.args))
+        return (
+            isinstance(callee.x, Struct)
+            or callee.ct is not None
+            and bool(self.run.names.methods(callee.ct, "operator()"))
+        )
 
     def call_method(
         self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: Any, loc: ir.Loc,
@@ -151,18 +98,21 @@ class CudaMachine(CudaObjects):
         """`base.name(args)`."""
         ct = base.ct
         owner = element(ct) if ct is not None and ct.pointers == 1 else ct
-        funcs = self.methods(owner, name) if owner is not None else []
+        funcs = self.run.names.methods(owner, name) if owner is not None else []
         if funcs and owner is not None:
             if ct is not None and ct.pointers == 1:
                 this = base
             elif base.x is IN_MEMORY:
                 this = base.with_(ct=replace(owner, pointers=1), x=None)
             elif target is not None:
-                this = self.address_of(target)
+                this = self.run.memory.address_of(target)
             else:  # an operand of an operator
                 slot = f"$operand{loc[1]}"
-                self.frame.env[slot] = base
-                this = V(cells=frozenset((self.variable_cell(self.frame, slot),)), ct=replace(owner, pointers=1))
+                self.run.frame.env[slot] = base
+                this = V(
+                    cells=frozenset((self.run.memory.variable_cell(self.run.frame, slot),)),
+                    ct=replace(owner, pointers=1),
+                )
             if this.ct is None or this.ct.decl is None:
                 this = this.with_(ct=replace(owner, pointers=1))
             return self.call_overloads(
@@ -171,34 +121,36 @@ class CudaMachine(CudaObjects):
         field = base.x.fields.get(name) if isinstance(base.x, Struct) else None
         if field is not None and isinstance(field.const, values.Func):
             return self.call_overloads([field.const], args, explicit, nodes or [None] * len(args), loc)
-        return library_method(CppCall(self, name, args, explicit, nodes or [], loc), base, target)
+        return library_method(CppCall(self.run, name, args, explicit, nodes or [], loc), base, target)
 
     def call_overloads(
         self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc,
         *, this: V | None = None, extra: dict[str, V] | None = None,
     ) -> V:  # fmt: skip
         """Chooses an overload, binds its parameters and runs it."""
-        types = self.cpp
+        types = self.run.types.cpp
         given = [types.type_of(arg) for arg in args]
         choice = overloads.choose(types, funcs, given, explicit, types.here(), extra or {})
         func = funcs[0] if choice is None else choice.func
         env = {**(extra or {}), **({} if choice is None else choice.bound)}
         node = func.node
-        saved, outer = self.frame.env, self.frame.outer
+        saved, outer = self.run.frame.env, self.run.frame.outer
         kinds: list[CType] = []
-        self.frame.env, self.frame.outer = {**saved, **env} if env else saved, func.env
+        self.run.frame.env, self.run.frame.outer = {**saved, **env} if env else saved, func.env
         try:
             for param in node.params:
-                kinds.append(self.resolve_type(param.type) if isinstance(param.type, ir.TypeRef) else CType())
+                kinds.append(self.run.types.resolve_type(param.type) if isinstance(param.type, ir.TypeRef) else CType())
         finally:
-            self.frame.env, self.frame.outer = saved, outer
+            self.run.frame.env, self.run.frame.outer = saved, outer
         for position, param in enumerate(node.params):
             if param.kind == "star":
                 env[param.name] = V(x=tuple(args[position:]))
                 break
             ct = kinds[position]
             if position >= len(args):
-                env[param.name] = self.eval(param.default) if param.default is not None else V(ct.dtype, ct.dtype)
+                env[param.name] = (
+                    self.run.expressions.eval(param.default) if param.default is not None else V(ct.dtype, ct.dtype)
+                )
                 continue
             source = nodes[position] if position < len(nodes) else None
             env[param.name] = self._parameter(param, ct, args[position], source, loc)
@@ -208,17 +160,17 @@ class CudaMachine(CudaObjects):
         ref = param.type
         if isinstance(ref, ir.TypeRef) and ref.reference and source is not None:
             if isinstance(source, (ir.Name, ir.Index, ir.Attr, ir.Unary)) and not (ref.const and not ct.decl):
-                pointer = self.address_of(source)
+                pointer = self.run.memory.address_of(source)
                 if pointer.ct is not None and pointer.ct.dims:
                     return pointer
                 if pointer.cells and is_pointer(pointer.ct):
                     return V(x=Ref(pointer))
         if isinstance(value.x, tuple) and (ct.decl is not None or ct.dtype != "?"):
-            return self.construct(ct, list(value.x), loc, id(param), "", [None] * len(value.x))
+            return self.run.objects.construct(ct, list(value.x), loc, id(param), "", [None] * len(value.x))
         if is_pointer(ct):
             if isinstance(ref, ir.TypeRef) and ct.dtype == "?" and ct.decl is None and value.ct is not None:
                 return value
-            return self.pointer_cast(value, ct)
+            return self.run.objects.pointer_cast(value, ct)
         if ct.dtype not in ("?", "") and not isinstance(value.x, Struct):
-            return self.cast_to(value, ct, loc)
+            return self.run.objects.cast_to(value, ct, loc)
         return value

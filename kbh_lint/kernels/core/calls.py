@@ -1,28 +1,29 @@
-"""The abstract interpreter of kernel code: statements and calls. Languages add names and built-ins."""
+"""Calls inside a kernel: functions of the submission are run in place, and one whose call is alike is not run again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.kernels.core.expressions import Env, Frame
 from kbh_lint.kernels.core.facts import ProductTypes
+from kbh_lint.kernels.core.frames import Env, Frame
 from kbh_lint.kernels.core.joins import join
-from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import Offset, V, constant
 
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.run import Run
+
+
 MAX_CALL_DEPTH = 24
-
-
 HELD = "="  # in the scope of a lambda, beside its frame: what it captured by value
 
 
-class Machine(Statements):
-    """Executes statements and calls; subclasses supply the language."""
+class Calls:
+    """Runs a kernel, and functions that it calls."""
 
-    def __init__(self, name: str, fuel: int) -> None:
-        super().__init__(name, fuel)
+    def __init__(self, run: Run) -> None:
+        self.run = run
         self.depth = 0
         self.calls: dict[Any, tuple[Any, ...]] = {}
 
@@ -36,61 +37,58 @@ class Machine(Statements):
             return self.inline(func, env, loc, this)
         variables: dict[tuple[int, str], tuple[Frame, str]] = {}
         for value in env.values():
-            self.variables_of(value, variables)
+            self.run.memory.variables_of(value, variables)
         if this is not None:
-            self.variables_of(this, variables)
+            self.run.memory.variables_of(this, variables)
         held = [frame.env.get(name) for frame, name in variables.values()]
         before = tuple((key, value_key(value)) for key, value in zip(variables, held, strict=True))
         key = (
-            id(func.node), self.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
+            id(func.node), self.run.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
             value_key(this), before,
         )  # fmt: skip
         known = self.calls.get(key)
-        if known is not None and known[0] == self.memory_version:
+        if known is not None and known[0] == self.run.memory.memory_version:
             for frame, name, value in known[2]:
                 frame.env[name] = value
-            self.sides.add(*known[4])
+            self.run.sides.add(*known[4])
             result: V = known[1]
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
         made: set[ProductTypes] = set()
-        with self.sides.watching(made):
+        with self.run.sides.watching(made):
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        self.calls[key] = (self.memory_version, result, after, kept, made)
+        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made)
         return result
-
-    def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
-        """Adds the local variables that a value points to."""
 
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: Any = None) -> V:
         """Runs a function of the submission with its parameters bound in `env`."""
         node = func.node
-        if self.depth >= MAX_CALL_DEPTH or self.frame.key.count(id(node)) > 2:
-            self.unread(f"recursion through {node.name}", loc)
-            return self.havoc(list(env.values()), "?", loc)
+        if self.depth >= MAX_CALL_DEPTH or self.run.frame.key.count(id(node)) > 2:
+            self.run.facts.unread(f"recursion through {node.name}", loc)
+            return self.run.memory.havoc(list(env.values()), "?", loc)
         if node.body is None:
-            self.unread(f"{node.name} has no body here", loc)
-            return self.havoc(list(env.values()), "?", loc)
+            self.run.facts.unread(f"{node.name} has no body here", loc)
+            return self.run.memory.havoc(list(env.values()), "?", loc)
         definer = func.env.vars.get("")
         own = frozenset(env)
         if isinstance(definer, Frame):
             held = func.env.vars.get(HELD, {})  # copies that a lambda of C++ made
             env, own = {**definer.env, **held, **env}, own | frozenset(held)
-        saved = self.frame
+        saved = self.run.frame
         frame = Frame(env, func.env, func, (*saved.key, id(node), loc))
         frame.this = this
         frame.loops = saved.loops
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
-        self.frame = frame
+        self.run.frame = frame
         self.depth += 1
         try:
-            with self.sides.function():
-                self.block(node.body)
+            with self.run.sides.function():
+                self.run.statements.block(node.body)
         finally:
             self.depth -= 1
-            self.frame = saved
+            self.run.frame = saved
         if isinstance(definer, Frame) and node.kind == "lambda":
             for name, value in frame.env.items():
                 if name not in own and definer.env.get(name, value) is not value:

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import dtypes
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
-from kbh_lint.kernels.core.core import Core
 from kbh_lint.kernels.core.joins import mix, tuple_of, wider
-from kbh_lint.kernels.core.origins import NO_ORIGINS, cut_short, data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.origins import (
+    NO_ORIGINS,
+    cut_short,
+    data_origins,
+    flagged,
+    union,
+    union_casts,
+)
 from kbh_lint.kernels.core.value import (
     LITERAL,
     NO_LOCS,
@@ -26,6 +32,11 @@ from kbh_lint.kernels.core.value import (
     constant,
 )
 
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.run import Run
+
+
+_VAGUE = ("?", LITERAL)
 _FOLD: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
     "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
@@ -44,8 +55,6 @@ _NIBBLE_MASKS = frozenset(
 )  # fmt: skip
 _MAX_FOLDED_BITS = 256
 _MAX_OPERAND_BITS = 4096
-
-
 CUTTING = frozenset(("&", ">>", "//", "/"))
 
 
@@ -100,10 +109,65 @@ def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
     return tuple(q if p == 1 else p if q == 1 or q == p else (p if q is None else q) for p, q in zip(a, b, strict=True))
 
 
-class Arithmetic(Core):
-    """Operators; `c_rules` selects C++ promotions and division."""
+class Numbers:
+    """Operators and conversions; `c_rules` selects C++ promotions and division."""
 
     c_rules = False
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+
+    def convert(self, value: V, target: str, loc: Loc) -> V:
+        """`value` as a number of type `target`: a Cast when it is loaded data whose type changes."""
+        if target in _VAGUE or (value.dtype == target and value.content in (target, "?", LITERAL)):
+            return value
+        if isinstance(value.x, (tuple, Struct)):
+            value = mix([value])
+        data = data_origins(value.origins)
+        if not data:
+            const = _convert_const(value.const, target)
+            keep = value.x if isinstance(value.x, (Unbound, Mul)) else None
+            return V(target, target, value.origins, value.casts, const, value.deps, value.cells, value.shape, keep)
+        source = value.content if value.content not in _VAGUE else value.dtype
+        if source == target:
+            return value.with_(dtype=target, content=target, x=value.x if isinstance(value.x, Mul) else None)
+        if source in _VAGUE and target in dtypes.INTS:
+            return value.with_(dtype=target, content="?", const=NOTHING)
+        if source in dtypes.INTS and target in dtypes.INTS:
+            return value.with_(dtype=target, const=NOTHING)
+        if value.dtype in dtypes.INTS and target in dtypes.INTS:  # float bits in an integer only change its width
+            return value.with_(dtype=target, const=NOTHING)
+        self.run.facts.add_cast(source, target, data, loc)
+        return V(
+            target, target, flagged(value.origins, "cast"), union_casts(value.casts, frozenset((loc,))),
+            NOTHING, value.deps, value.cells, value.shape, value.x if isinstance(value.x, Mul) else None,
+        )  # fmt: skip
+
+    def bitcast(self, value: V, target: str, loc: Loc) -> V:
+        """The same bits seen as `target`; after bit operations on other numbers it is a conversion by hand."""
+        if target in _VAGUE or value.dtype == target:
+            return value
+        content = value.content
+        if target not in dtypes.FLOATS:
+            if value.dtype in dtypes.FLOATS and content in _VAGUE:
+                content = value.dtype
+            return value.with_(dtype=target, content=content, const=NOTHING, ct=None)
+        if value.x is TWIDDLED and content != target and content not in _VAGUE:
+            data = data_origins(value.origins)
+            if data:
+                self.run.facts.add_cast(content, target, data, loc)
+                return V(
+                    target, target, flagged(value.origins, "cast"), union_casts(value.casts, frozenset((loc,))),
+                    NOTHING, value.deps, value.cells, value.shape,
+                )  # fmt: skip
+        keeps = content in dtypes.FLOATS and value.dtype in dtypes.INTS and content != target
+        return value.with_(
+            dtype=target,
+            content=content if keeps and value.x is not TWIDDLED else target,
+            const=NOTHING,
+            x=None,
+            ct=None,
+        )
 
     def promote(self, op: str, a: V, b: V) -> str:
         """The element type in which `a op b` is computed."""
@@ -153,8 +217,8 @@ class Arithmetic(Core):
         if op in _BIT_OPS:
             return self._bits(op, a, b, shape, deps, loc)
         if op in ("%", "//", "/") and b.const == 16 and self._nibbles(a, narrow_only=True):
-            self.decide(b)
-            a = self.add_unpack(a, loc)
+            self.run.facts.decide(b)
+            a = self.run.facts.add_unpack(a, loc)
         if not a.origins and not b.origins:
             dtype = self.promote(op, a, b)
             return V(dtype, dtype, const=NOTHING, deps=deps, shape=shape)
@@ -169,18 +233,20 @@ class Arithmetic(Core):
         count = by.const if op == ">>" else lowest if op == "&" or number == 1 << lowest else 0
         if not 0 < count < 32 or not value.origins:
             return value
-        self.decide(by)
+        self.run.facts.decide(by)
         return value.with_(origins=cut_short(value.origins, count))
 
     def _numbers(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str], loc: Loc) -> V:
         target = self.promote(op, a, b)
         mark: Mul | None = None
         if op == "*":
-            mark = self.multiply_mark(a, b, loc)
+            mark = self.run.products.multiply_mark(a, b, loc)
         elif op in ("+", "-"):
             mark = self._added(a, b, target, loc)
         if target in dtypes.FLOATS:
-            self.arithmetic = self.arithmetic or bool(data_origins(a.origins) or data_origins(b.origins))
+            self.run.facts.arithmetic = self.run.facts.arithmetic or bool(
+                data_origins(a.origins) or data_origins(b.origins)
+            )
             if a.dtype != target or a.content not in (target, "?", LITERAL):
                 a = self.convert(a, target, loc)
             if b.dtype != target or b.content not in (target, "?", LITERAL):
@@ -195,7 +261,7 @@ class Arithmetic(Core):
                 )  # fmt: skip
         zero = (a if _is_zero(a) else b if _is_zero(b) else None) if op == "*" else None
         if zero is not None:
-            self.decide(zero)
+            self.run.facts.decide(zero)
         made = V(
             target,
             content,
@@ -206,7 +272,7 @@ class Arithmetic(Core):
             shape=shape,
             x=mark,
         )
-        return self.summed(made, target, mark.loc) if mark is not None and mark.terms > 2 else made
+        return self.run.products.summed(made, target, mark.loc) if mark is not None and mark.terms > 2 else made
 
     def _added(self, a: V, b: V, dtype: str, loc: Loc) -> Mul | None:
         """What stays pending of `a + b`: a sum of products, or a product plus something that is no data."""
@@ -234,12 +300,8 @@ class Arithmetic(Core):
         start = base.x.bytes
         if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
             return Offset(start)
-        self.decide(other)
-        return Offset(start + (other.const if op == "+" else -other.const) * self.stride(base))
-
-    def stride(self, pointer: V) -> int:
-        """Bytes between neighbouring elements of what an address points to."""
-        return 1
+        self.run.facts.decide(other)
+        return Offset(start + (other.const if op == "+" else -other.const) * self.run.memory.stride(base))
 
     def _nibbles(self, value: V, *, narrow_only: bool) -> bool:
         """Whether `value` is loaded integer data out of which 4-bit fields can be taken."""
@@ -254,14 +316,14 @@ class Arithmetic(Core):
         if op in ("&", "|", "^") and a.dtype == b.dtype == "bool":
             return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps, shape=shape)
         if b.deps and b.known:
-            self.decide(b)
+            self.run.facts.decide(b)
         if op == "&":
             if isinstance(b.const, int) and is_nibble_mask(b.const) and self._nibbles(a, narrow_only=False):
-                a = self.add_unpack(a, loc)
+                a = self.run.facts.add_unpack(a, loc)
             elif isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
-                b = self.add_unpack(b, loc)
+                b = self.run.facts.add_unpack(b, loc)
         elif op == ">>" and b.const == 4 and self._nibbles(a, narrow_only=True):
-            a = self.add_unpack(a, loc)
+            a = self.run.facts.add_unpack(a, loc)
         dtype = a.dtype if op in ("<<", ">>") and a.dtype != LITERAL else self.promote(op, a, b)
         if dtype in dtypes.FLOATS or dtype == LITERAL:
             dtype = "i32" if dtype == LITERAL else dtype
@@ -322,6 +384,26 @@ class Arithmetic(Core):
             return value.with_(x=TWIDDLED)
         return value
 
+    def truth(self, value: V) -> bool | None:
+        """Whether a value is known to be true or false; notes what decided it."""
+        if value.const is not NOTHING:
+            self.run.facts.decide(value)
+            try:
+                return bool(value.const)
+            except (TypeError, ValueError):
+                return None
+        if isinstance(value.x, tuple):
+            return bool(value.x)
+        return None
+
+    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
+        """The new value of `target op= value`."""
+        if op in ("+", "-"):
+            value = self.run.products.accumulate(
+                old, value, self.promote(op, old, value), loc, self.run.frame.loops > 0
+            )
+        return self.binary(op, old, value, loc)
+
 
 def _is_zero(value: V) -> bool:
     return isinstance(value.const, (int, float)) and value.const == 0
@@ -330,3 +412,21 @@ def _is_zero(value: V) -> bool:
 def _is_edge(const: Any) -> bool:
     """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
     return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)
+
+
+def _convert_const(value: Any, target: str) -> Any:
+    if value is NOTHING or isinstance(value, bool):
+        return value
+    try:
+        if isinstance(value, float) and target in dtypes.INTS:
+            return int(value)
+        if isinstance(value, int) and target in dtypes.FLOATS:
+            return float(value)
+    except (OverflowError, ValueError):
+        return NOTHING
+    if isinstance(value, int) and target in dtypes.INTS and target != "bool":
+        bits = dtypes.BITS[target]
+        value &= (1 << bits) - 1
+        if target.startswith("i") and value >> (bits - 1):
+            value -= 1 << bits
+    return value

@@ -1,22 +1,23 @@
-"""One call inside a Triton kernel."""
+"""One call inside a kernel that is written in Python."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.kernels.core.value import UNKNOWN_V, Shape, V
 
 if TYPE_CHECKING:
-    from kbh_lint.dsl.triton.kernel import TritonMachine
-from kbh_lint.kernels.core.value import UNKNOWN_V, Shape, V
+    from kbh_lint.kernels.languages.python.run import PythonRun
 
 
 class Call:
-    """Arguments of one call, and the machine to work on. `name` is that of what is called, not how it is spelled."""
+    """Arguments of one call, and the run it is part of. `name` is that of what is called, not how it is spelled."""
 
     __slots__ = ("m", "args", "kwargs", "node", "loc", "name")
 
-    def __init__(self, m: TritonMachine, args: list[V], kwargs: dict[str, V], node: Any, name: str = "") -> None:
+    def __init__(self, m: PythonRun, args: list[V], kwargs: dict[str, V], node: Any, name: str = "") -> None:
         self.m = m
         self.args = args
         self.kwargs = kwargs
@@ -35,23 +36,28 @@ class Call:
         value = self.get(position, name)
         if value is None or not isinstance(value.const, values.DType):
             if value is not None and isinstance(value.const, str):
-                self.m.decide(value)
+                self.m.facts.decide(value)
                 return dtypes.from_triton(value.const) or default
             return default
-        self.m.decide(value)
+        self.m.facts.decide(value)
         return value.const.name
 
     def shape(self, value: V | None) -> Shape | None:
         """A shape argument."""
         if value is None:
             return None
-        self.m.sized(value)
+        self.m.tiles.sized(value)
         if isinstance(value.x, tuple):
             return tuple(v.const if isinstance(v.const, int) else None for v in value.x)
         return (value.const,) if isinstance(value.const, int) else None
 
 
+Builtin = Callable[[Call], V]
+Method = Callable[[V, Call], V]
+
+
 def first(call: Call) -> V:
+    """The first argument, however it is given."""
     if call.args:
         return call.args[0]
     return next(iter(call.kwargs.values()), UNKNOWN_V)

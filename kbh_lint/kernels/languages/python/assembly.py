@@ -1,14 +1,14 @@
-"""Inline assembly in Triton kernels."""
+"""Inline assembly in kernels that are written in Python."""
 
 from __future__ import annotations
 
 import re
 
-from kbh_lint.dsl.triton.call import Call
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, V
 from kbh_lint.kernels.languages.ptx.ptx import execute
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers
+from kbh_lint.kernels.languages.python.call import Call
 
 
 def inline(call: Call) -> V:
@@ -20,8 +20,8 @@ def inline(call: Call) -> V:
     names = [getattr(v.const, "name", "?") for v in types]
     values_ = list(args.x) if args is not None and isinstance(args.x, tuple) else [args] if args is not None else []
     if text is None or not isinstance(text.const, str) or constraints is None or not isinstance(constraints.const, str):
-        m.unread("assembly whose text is not known", call.loc)
-        made = m.havoc(values_, "?", call.loc)
+        m.facts.unread("assembly whose text is not known", call.loc)
+        made = m.memory.havoc(values_, "?", call.loc)
         results = [made.with_(dtype=name) for name in names]
         return V(x=tuple(results)) if len(results) > 1 else results[0]
     parts = [part.strip() for part in constraints.const.split(",") if part.strip()]
@@ -39,7 +39,7 @@ def inline(call: Call) -> V:
         value = mix(group) if group else made
         if any(v.x is TWIDDLED for v in group):
             value = value.with_(x=TWIDDLED)
-        value = m.bitcast(value, name, call.loc) if name != "?" else value
+        value = m.numbers.bitcast(value, name, call.loc) if name != "?" else value
         results.append(value.with_(shape=shape, const=NOTHING))
     return V(x=tuple(results)) if len(results) > 1 else results[0]
 

@@ -1,0 +1,1 @@
+"""What languages share whose kernels work on tensors over memory: CuTe DSL and TileLang."""

@@ -1,0 +1,76 @@
+"""Objects that kernels are given or make: their attributes, and the classes of the submission behind them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir, values
+from kbh_lint.dsl.tensors import kinds
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.value import HANDLE, NOTHING, V
+from kbh_lint.kernels.languages.python.call import Call
+
+if TYPE_CHECKING:
+    from kbh_lint.dsl.tensors.run import TensorRun
+
+
+class Objects:
+    """What `values.Made` holds, and what a kernel assigns to it."""
+
+    def __init__(self, run: TensorRun) -> None:
+        self.run = run
+        self.attributes: dict[tuple[int, str], V] = {}  # what the kernel assigned to attributes of objects
+        self.made: dict[Any, values.Made] = {}  # those that the kernel makes, by the place of the call
+
+    def made_attribute(self, base: V, made: values.Made, node: ir.Attr) -> V:
+        """An attribute of something that the host, or a constructor, made."""
+        name = node.name
+        assigned = self.attributes.get((id(made.methods), name)) if made.path == kinds.OBJECT else None
+        if assigned is not None:
+            return assigned
+        if any(key == name for key, _ in made.fields):
+            return self.run.calls.bind_argument(f"self.{name}" if made.path == kinds.OBJECT else name, made.get(name))
+        if made.path == kinds.MMA and name == "shape_mnk":
+            sizes = (NOTHING, NOTHING, made.get("k") or NOTHING)
+            return V(x=tuple(V("i32", "i32", const=size, shape=()) for size in sizes))
+        if made.path == kinds.LAYOUT and name in ("outer", "inner"):
+            return base
+        found = made.methods.vars.get(name) if made.methods is not None else None
+        if isinstance(found, values.Made) and found.path == kinds.PROPERTY:
+            return self.run.calls.invoke(
+                found.get("func"),
+                self.run.calls.bind_call(found.get("func"), Call(self.run, [base], {}, node)),
+                node.loc,
+            )
+        if found is not None and (made.path == kinds.CLASS or not isinstance(found, (values.Func, values.Made))):
+            return self.run.names.outer_value(found)
+        if made.path == kinds.OBJECT and found is None:
+            self.run.facts.unread(f"an attribute {name} that nothing assigned on the host", node.loc)
+        return V(x=HANDLE)
+
+    def set_attribute(self, made: values.Made, name: str, value: V) -> None:
+        """A weak update, for a loop may have assigned it before; calls that read it run again."""
+        key = (id(made.methods), name)
+        old = self.attributes.get(key)
+        if old is None and any(field == name for field, _ in made.fields):
+            old = self.run.calls.bind_argument(f"self.{name}", made.get(name))
+        new = value if old is None else join(old, value)
+        if new is not old:
+            self.attributes[key] = new
+            self.run.memory.memory_version += 1
+
+    def instantiate(self, cls: values.Made, call: Call) -> V:
+        """An object of a class of the submission; one place of the program makes one of them."""
+        made = self.made.get(call.loc)
+        if made is None:
+            members = dict(cls.methods.vars) if cls.methods is not None else {}
+            made = self.made[call.loc] = values.Made(kinds.OBJECT, (), values.Env(members))
+        found = V(const=made)
+        start = made.methods.vars.get("__init__") if made.methods is not None else None
+        if isinstance(start, values.Func):
+            self.run.calls.method(found, "__init__", call)
+            return found
+        names = cls.get("names", ())
+        for name, value in (*zip(names, call.args, strict=False), *call.kwargs.items()):
+            self.set_attribute(made, name, value)
+        return found

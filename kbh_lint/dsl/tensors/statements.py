@@ -1,0 +1,45 @@
+"""Statements of kernels on tensors."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir, values
+from kbh_lint.dsl.tensors import kinds
+from kbh_lint.kernels.core.value import UNKNOWN_V, V, constant
+from kbh_lint.kernels.languages.python.statements import PythonStatements
+
+if TYPE_CHECKING:
+    from kbh_lint.dsl.tensors.run import TensorRun
+
+
+class TensorStatements(PythonStatements):
+    """Loops that allocate, and classes that are memory."""
+
+    run: TensorRun
+
+    def unrolled(self, node: ir.For, items: tuple[V, ...]) -> bool:
+        if node.orelse or len(items) < 2:
+            return super().unrolled(node, items)
+        for at, item in enumerate(items):
+            self.rounds.append(at)
+            super().unrolled(node, (item,))
+            self.rounds.pop()
+        return True
+
+    def s_class(self, node: ir.ClassDef) -> bool:
+        """`@cute.struct` inside a kernel: its fields are memory."""
+        fields = tuple((s.name, self.element_type(s.annotation)) for s in node.body if isinstance(s, ir.Decl))
+        self.run.frame.env[node.name] = constant(values.Made(kinds.STRUCT, fields))
+        return True
+
+    def element_type(self, node: Any) -> Any:
+        """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
+        while isinstance(node, ir.Index):
+            inner = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
+            outer = node.value
+            if not isinstance(outer, ir.Attr) or outer.name not in ("MemRange", "Align"):
+                break
+            node = inner
+        value = self.run.expressions.eval(node) if node is not None else UNKNOWN_V
+        return value.const if isinstance(value.const, values.DType) else values.DType("?")

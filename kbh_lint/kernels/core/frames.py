@@ -1,0 +1,31 @@
+"""One call of a function of a kernel: its variables and scope; and the end of the fuel that calls share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.base import values
+from kbh_lint.kernels.core.value import V
+
+Env = dict[str, V]
+
+
+class OutOfFuel(Exception):
+    """The analysis reached its bound on executed statements."""
+
+
+class Frame:
+    """One call: its variables, the scope its function closes over, and what it returned so far."""
+
+    __slots__ = ("env", "outer", "func", "returned", "jumps", "key", "this", "shadowed", "loops")
+
+    def __init__(self, env: Env, outer: values.Env, func: Any, key: tuple[Any, ...]) -> None:
+        self.env = env
+        self.outer = outer
+        self.func = func
+        self.returned: V | None = None
+        self.jumps: list[list[tuple[str, Env]]] = []  # of each loop and switch: how it is left, with what
+        self.key = key
+        self.this: Any = None
+        self.shadowed: list[dict[str, V | None]] = []
+        self.loops = 0

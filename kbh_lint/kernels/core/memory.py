@@ -1,0 +1,197 @@
+"""Memory of a kernel: what is read through an address, and what is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import dtypes
+from kbh_lint.base.ir import Loc
+from kbh_lint.kernels.core import facts as F
+from kbh_lint.kernels.core.frames import Frame
+from kbh_lint.kernels.core.joins import join, wider
+from kbh_lint.kernels.core.origins import NO_ORIGINS, flagged, union, union_casts
+from kbh_lint.kernels.core.value import (
+    LITERAL,
+    NOTHING,
+    UNKNOWN_V,
+    Cell,
+    Struct,
+    Unbound,
+    V,
+    in_order,
+    leaves,
+    offset_of,
+)
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.run import Run
+
+
+_VAGUE = ("?", LITERAL)
+
+
+def _is_flag(entries: list[tuple[str, str, V]], exact: list[V], dtype: str) -> bool:
+    """Whether `exact` is an integer of no loaded data in memory that else holds floats.
+
+    Nobody reads those as integers. A fill with an integer looks the same here, and hides them.
+    """
+    if dtype not in dtypes.INTS or not exact or any(v.known for v in exact):
+        return False
+    return all(d in dtypes.FLOATS for d, c, _ in entries if dtype not in (d, c))
+
+
+class Memory:
+    """Cells of memory, read and written through values that lead to them."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.param_cells: dict[str, Cell] = {}
+        self.memory_version = 0
+        self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
+        self.dirty = False  # shared memory was read before anything wrote it: the kernel must be run again
+        self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
+
+    def param_cell(self, path: str, storage: int = -1, dtype: str = "?", content: str = "?") -> Cell:
+        """The memory behind a kernel argument."""
+        cell = self.param_cells.get(path)
+        if cell is None:
+            cell = self.param_cells[path] = Cell("param", path, storage, dtype, content)
+        return cell
+
+    def load(self, pointer: V, dtype: str, loc: Loc) -> V:
+        """What is read through `pointer` as elements of `dtype` ("?": the pointer's own type)."""
+        if dtype in _VAGUE:
+            dtype = pointer.dtype
+        cells = in_order(pointer.cells)
+        if not cells:
+            if isinstance(pointer.x, Unbound):
+                cells = [self.param_cell(pointer.x.path)]
+            else:
+                return V(dtype, origins=flagged(pointer.origins, "index"), shape=pointer.shape)
+        result: V | None = None
+        for cell in cells:
+            found = self.read_cell(cell, dtype, loc, offset_of(pointer))
+            if found is not None:
+                result = found if result is None else join(result, found)
+        if result is None:
+            result = V(dtype, dtype)
+        if pointer.origins:
+            result = self._indexed(result, pointer, loc)
+        shape = pointer.shape if pointer.shape is not None else result.shape
+        return result if shape == result.shape else result.with_(shape=shape)
+
+    def read_cell(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
+        """The joined value of a cell seen as `dtype`; None when nothing was written to local memory."""
+        made = self._found(cell, dtype, loc, at)
+        return self.run.flags.seen(cell, made) if made is not None and cell.name in self.run.flags.initial else made
+
+    def _found(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
+        """The joined value of a cell seen as `dtype`; None when nothing was written to local memory."""
+        result = None
+        if not cell.entries:
+            cell.read_empty = True
+        else:
+            result = self._entries(cell.written(at), dtype, loc)
+        if cell.kind != "param":
+            return result
+        seen = dtype if dtype not in _VAGUE else (cell.dtype if cell.dtype != "?" else cell.content)
+        content = cell.content if cell.content not in _VAGUE else seen
+        if seen in dtypes.FLOATS and content in dtypes.INTS:
+            content = seen
+        name = content if seen in dtypes.INTS and content in dtypes.FLOATS else seen
+        key = (cell.name, name, loc)
+        if key not in self.run.facts.loads:
+            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc)
+        own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
+        return own if result is None else join(own, result)
+
+    def _entries(self, entries: list[tuple[str, str, V]], dtype: str, loc: Loc) -> V:
+        exact = [v for d, c, v in entries if dtype in (d, c)]
+        if not any(v.origins or v.cells for v in exact) and not _is_flag(entries, exact, dtype):
+            exact = [v for _, _, v in entries]  # a fill with constants does not hide the data beside it
+        result: V | None = None
+        for value in exact:
+            result = value if result is None else join(result, value)
+        assert result is not None
+        if result.dtype != dtype and dtype not in _VAGUE:
+            result = self.run.numbers.bitcast(result, dtype, loc)
+        return result
+
+    def _indexed(self, result: V, pointer: V, loc: Loc) -> V:
+        """Adds where the address came from; a table looked up by narrow data is a conversion of that data."""
+        narrow = frozenset(
+            o for o in pointer.origins
+            if "index" not in o.flags and (o.dtype in dtypes.FP8 or o.dtype in ("u8", "i8") or "unpack" in o.flags)
+        )  # fmt: skip
+        if narrow and result.dtype in dtypes.FLOATS:
+            source = wider("?", min(o.dtype for o in narrow))
+            self.run.facts.add_cast(source, result.dtype, narrow, loc)
+            origins = union(union(result.origins, flagged(narrow, "cast")), flagged(pointer.origins - narrow, "index"))
+            casts = union_casts(result.casts, frozenset((loc,)))
+            return result.with_(origins=origins, casts=casts, const=NOTHING, x=None)  # no product of its entries' parts
+        return result.with_(origins=union(result.origins, flagged(pointer.origins, "index")), const=NOTHING)
+
+    def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
+        """Writes `value` through `pointer`; converts it to the pointer's type unless `raw`."""
+        self.run.facts.add_choice(pointer, loc)
+        cells = in_order(pointer.cells)
+        if not cells and isinstance(pointer.x, Unbound):
+            cells = [self.param_cell(pointer.x.path)]
+        if not raw and pointer.dtype not in _VAGUE and not isinstance(value.x, Struct) and not value.cells:
+            value = self.run.numbers.convert(value, pointer.dtype, loc)
+        for cell in cells:
+            self.write_cell(cell, value, loc, pointer.dtype, offset_of(pointer))
+
+    def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
+        """A weak update of a cell."""
+        self._put(cell, value, loc, dtype, at)
+        self.written.add((cell.kind, cell.name))
+        if cell.name in self.run.flags.initial:
+            self.run.flags.left(cell, value)
+
+    def _put(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
+        kept = value if value.shape is None else value.with_(shape=None)
+        if kept.const is not NOTHING:
+            kept = kept.with_(const=NOTHING)
+        if kept.dtype == LITERAL and dtype not in _VAGUE:
+            kept = kept.with_(dtype=dtype, content=dtype)
+        if cell.kind == "param":
+            seen = dtype if dtype not in _VAGUE else (cell.dtype if cell.dtype != "?" else value.dtype)
+            if seen in dtypes.INTS and value.content in dtypes.FLOATS and cell.content not in ("i32", "i64"):
+                seen = value.content
+            key = (cell.name, seen, loc)
+            old_store = self.run.facts.stores.get(key)
+            origins = union(old_store.origins, value.origins) if old_store else value.origins
+            self.run.facts.stores[key] = F.Store(cell.name, cell.storage, seen, origins, loc)
+        entry = (kept.dtype, kept.content, at)
+        old = cell.entries.get(entry)
+        if old is None and len(cell.entries) >= 16:
+            entry, old = next(iter(cell.entries.items()))
+        new = kept if old is None else join(old, kept)
+        if new is not old:
+            cell.entries[entry] = new
+            self.memory_version += 1
+            if cell.read_empty and cell.kind != "param" and (kept.origins or kept.cells):
+                cell.read_empty = False
+                self.late_write = True
+                self.dirty = self.dirty or cell.kind != "local"
+
+    def stride(self, pointer: V) -> int:
+        """Bytes between neighbouring elements of what an address points to."""
+        return 1
+
+    def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
+        """Adds the local variables that a value points to."""
+
+    def havoc(self, args: list[V], dtype: str, loc: Loc) -> V:
+        """The result of something unknown: it may hold all its arguments, and what they point to."""
+        found = [leaf for arg in args for leaf in leaves(arg)]
+        for value in list(found):
+            for cell in in_order(value.cells):
+                read = self.read_cell(cell, "?", loc)
+                if read is not None:
+                    found.append(read)
+        origins, casts = NO_ORIGINS, UNKNOWN_V.casts
+        for value in found:
+            origins, casts = union(origins, value.origins), union_casts(casts, value.casts)
+        return V(dtype, "?", origins, casts)

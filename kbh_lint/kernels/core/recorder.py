@@ -1,0 +1,106 @@
+"""What is found of a kernel while it runs: each kind of fact once a place, in the order they were met."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base.ir import Loc
+from kbh_lint.kernels.core import facts as F
+from kbh_lint.kernels.core.origins import data_origins, flagged, union
+from kbh_lint.kernels.core.value import (
+    V,
+    in_order,
+)
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.run import Run
+
+
+_MAX_UNREAD = 40
+
+
+class Recorder:
+    """Collects the facts of one run."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.loads: dict[Any, F.Load] = {}
+        self.stores: dict[Any, F.Store] = {}
+        self.products: dict[Any, F.Product] = {}
+        self.casts: dict[Any, F.Cast] = {}
+        self.unpacks: dict[Any, F.Unpack] = {}
+        self.uses: dict[Any, F.Use] = {}
+        self.sums: dict[Any, F.Sum] = {}
+        self.unreads: dict[Any, tuple[str, Loc]] = {}
+        self.hints: dict[Any, F.Hint] = {}
+        self.decided: set[str] = set()
+        self.arithmetic = False
+        self.bounds: dict[Any, F.Bound] = {}
+        self.choices: dict[Any, F.Bound] = {}
+        self.waits: dict[Any, F.Wait] = {}
+        self.refused = ""  # why no compiler takes the kernel
+
+    def found(self) -> F.KernelFacts:
+        """The facts in the order they were met."""
+        return F.KernelFacts(
+            self.run.name, list(self.loads.values()), list(self.stores.values()), list(self.products.values()),
+            list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
+            list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.run.sides.facts(),
+            list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
+            tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
+            self.refused,
+        )  # fmt: skip
+
+    def unread(self, reason: str, loc: Loc) -> None:
+        """Note that something could not be followed."""
+        if len(self.unreads) < _MAX_UNREAD:
+            self.unreads.setdefault((reason, loc), (reason, loc))
+
+    def use(self, symbol: str, loc: Loc) -> None:
+        """Note a library symbol that does work by itself."""
+        self.uses.setdefault((symbol, loc), F.Use(symbol, loc))
+
+    def add_hint(self, pointer: V, loc: Loc) -> None:
+        """Note that the cache is asked to keep what is read through `pointer`."""
+        for cell in in_order(pointer.cells):
+            if cell.kind == "param":
+                self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
+
+    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False) -> None:
+        """Note an accumulation of data."""
+        data = data_origins(origins)
+        if data:
+            old = self.sums.get((dtype, loc))
+            carried = carried or old is not None and old.carried
+            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried)
+
+    def add_bound(self, value: V, loc: Loc) -> V:
+        """Note the data that bounds a loop; returns it."""
+        if value.origins:
+            old = self.bounds.get(loc)
+            self.bounds[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
+        return value
+
+    def add_choice(self, value: V, loc: Loc) -> None:
+        """Note the data that chose an address or a mask of a store, or a side of a branch."""
+        if value.origins:
+            old = self.choices.get(loc)
+            self.choices[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
+
+    def add_unpack(self, value: V, loc: Loc) -> V:
+        """Note that nibbles are taken out of `value`; returns it with the flag."""
+        data = data_origins(value.origins)
+        old = self.unpacks.get(loc)
+        self.unpacks[loc] = F.Unpack(union(old.origins, data) if old else data, loc)
+        return value.with_(origins=flagged(value.origins, "unpack"))
+
+    def add_cast(self, source: str, target: str, origins: F.Origins, loc: Loc) -> None:
+        """Note a change of numeric type of loaded data."""
+        key = (source, target, loc)
+        old = self.casts.get(key)
+        self.casts[key] = F.Cast(source, target, union(old.origins, origins) if old else origins, loc)
+
+    def decide(self, value: V) -> None:
+        """A known value chose a branch or a type."""
+        if value.deps:
+            self.decided |= value.deps

@@ -1,0 +1,220 @@
+"""Expressions of CUDA C++: names, members, indices, operators, casts, lambdas and calls."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp import traits
+from kbh_lint.kernels.core.calls import HELD
+from kbh_lint.kernels.core.expressions import Expressions
+from kbh_lint.kernels.core.value import UNKNOWN_V, CType, V, constant
+from kbh_lint.kernels.languages.cuda.builtins import builtin
+from kbh_lint.kernels.languages.cuda.numbers import is_struct
+from kbh_lint.kernels.languages.cuda.places import CppCall, Ref
+from kbh_lint.kernels.languages.cuda.types import element, is_pointer, pointer_to
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
+
+
+class CudaExpressions(Expressions):
+    """Evaluates expressions of C++."""
+
+    run: CudaRun
+
+    def e_name(self, node: ir.Name) -> V:
+        name = node.id
+        value = self.run.frame.env.get(name)
+        if value is None:
+            return self.run.names.unscoped(name, node.loc)
+        if isinstance(value.x, Ref):
+            return self.run.memory.read_through(value.x.pointer, node.loc)
+        return value
+
+    def e_type(self, node: ir.TypeRef) -> V:
+        if not node.pointers and not node.dims:
+            if node.args or node.member:
+                funcs = self.run.names.overloads(node.name)
+                if funcs and not node.member:
+                    return V(const=values.Overloads(funcs))
+                scoped = self._type_member(node)
+                if scoped is not None:
+                    return scoped
+            else:
+                value = self.run.frame.env.get(node.name)
+                if value is not None and not isinstance(value.const, CType):
+                    return self.e_name(ir.Name(node.name, node.loc))
+                if self.run.types.bound_type(node.name) is None and self.run.types.lookup_type(node.name) is None:
+                    if not dtypes.from_cpp(node.name) and not dtypes.vector_from_cpp(node.name):
+                        return self.run.names.unscoped(node.name, node.loc)
+        return V(const=self.run.types.resolve_type(node))
+
+    def _type_member(self, node: ir.TypeRef) -> V | None:
+        """`Config<64>::kSize`, `std::is_same<A, B>::value`, `is_same_v<A, B>`."""
+        if traits.asked(node):
+            known = traits.value(self.run.types.cpp, node, self.run.types.cpp.here())
+            return UNKNOWN_V if known is None else constant(known)
+        if not node.member:
+            return None
+        base = self.run.types.resolve_type(ir.TypeRef(node.name, node.args, node.loc))
+        for name in node.member[:-1]:
+            base = self.run.types.member_type(base, name) or CType()
+        last = node.member[-1]
+        found = self.run.names.member(None, base, last, node.loc) or self.run.names.method_value(base, last)
+        if found is None and self.run.types.member_type(base, last) is None:
+            return V(ct=None, const=values.Sym("::".join((node.name, *node.member))))
+        return found
+
+    def e_attr(self, node: ir.Attr) -> V:
+        base = self.eval(node.value)
+        if isinstance(base.const, CType):
+            found = self.run.names.member(None, base.const, node.name, node.loc) or self.run.names.method_value(
+                base.const, node.name
+            )
+            return found if found is not None else UNKNOWN_V
+        if base.ct is not None and base.ct.pointers == 1 and not base.ct.dims:
+            if base.ct.decl is not None or not base.ct.lanes > 1:
+                pointed = self.run.memory.read_through(base, node.loc)
+                return self.run.fields.field_of(pointed, node.name, node.loc)
+        if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
+            for key, value in base.ct.args:
+                if key == node.name and isinstance(value, V):
+                    return value
+            decl = self.run.fields.field_decl(base.ct, node.name)
+            if decl is not None and decl.storage & {"static"} and decl.init is not None:
+                return self.run.names.static(base.ct, decl)
+        return self.run.fields.field_of(base, node.name, node.loc)
+
+    def e_index(self, node: ir.Index) -> V:
+        base, index = self.eval(node.value), self.eval(node.index)
+        if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
+            return self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
+        return self.run.memory.read_through(base, node.loc, index=index)
+
+    def e_unary(self, node: ir.Unary) -> V:
+        if node.op == "*":
+            return self.run.memory.read_through(self.eval(node.value), node.loc)
+        if node.op == "&":
+            return self.run.memory.address_of(node.value)
+        return self.run.numbers.unary(node.op, self.eval(node.value), node.loc)
+
+    def e_binary(self, node: ir.Binary) -> V:
+        if node.op == ",":
+            self.eval(node.left)
+            return self.eval(node.right)
+        left, right = self.eval(node.left), self.eval(node.right)
+        if is_struct(left) or is_struct(right):
+            found = self.operator(node.op, left, right, node.loc)
+            if found is not None:
+                return found
+        made = self.run.numbers.binary(node.op, left, right, node.loc)
+        if made.cells:
+            pointer = left if is_pointer(left.ct) else right if is_pointer(right.ct) else None
+            if pointer is not None and pointer.ct is not None and pointer.ct.dims and node.op in "+-":
+                inner = element(pointer.ct)
+                return made.with_(ct=inner if inner.dims else pointer_to(inner))
+        elif left.ct is not None and left.ct.lanes > 1 and made.ct is None:
+            return made.with_(ct=left.ct)
+        return made
+
+    def operator(self, op: str, left: V, right: V, loc: ir.Loc) -> V | None:
+        """An overloaded operator of the file."""
+        funcs = self.run.names.overloads(f"operator{op}")
+        if funcs:
+            return self.run.calls.call_overloads(funcs, [left, right], (), [None, None], loc)
+        if left.ct is not None and self.run.names.methods(left.ct, f"operator{op}"):
+            return self.run.calls.call_method(left, f"operator{op}", [right], (), None, loc)
+        return None
+
+    def e_seq(self, node: ir.Seq) -> V:
+        return V(x=tuple(self.items(node.items)))
+
+    def e_assign(self, node: ir.AssignE) -> V:
+        old = self.eval(node.target) if node.op or node.post else UNKNOWN_V
+        own = f"operator{node.op}="
+        if node.op and not node.post and is_struct(old) and old.ct is not None and self.run.names.methods(old.ct, own):
+            return self.run.calls.call_method(old, own, [self.eval(node.value)], (), node.target, node.loc)
+        value = None if node.op else self.run.statements.self_addition(node.target, node.value)
+        if value is None:
+            value = self.eval(node.value)
+            if node.op:
+                value = self.run.numbers.augmented(node.op, old, value, node.loc)
+        self.run.names.assign(node.target, value)
+        return old if node.post else value
+
+    def e_lambda(self, node: ir.Lambda) -> V:
+        made = self.run.names.closure(node.func)
+        held: dict[str, V] = {}
+        for capture in node.func.captures:
+            if capture.init is not None:
+                known = capture.reference
+                held[capture.name] = (
+                    self.run.objects.reference(capture.init, CType()) if known else self.eval(capture.init)
+                )
+            elif not capture.reference and capture.name in self.run.frame.env:
+                held[capture.name] = self.eval(ir.Name(capture.name, capture.loc))
+        if held:
+            made.const.env.vars[HELD] = held
+        return made
+
+    def e_cast(self, node: ir.Cast) -> V:
+        ct = self.run.types.resolve_type(node.type)
+        if node.type.reference and node.kind in ("reinterpret", "c"):
+            pointer = self.run.memory.address_of(node.value)
+            target = pointer_to(ct)
+            return self.run.memory.read_through(self.run.objects.pointer_cast(pointer, target), node.loc)
+        return self.run.objects.cast_to(self.eval(node.value), ct, node.loc, bits=node.kind == "reinterpret")
+
+    def e_call(self, node: ir.Call) -> V:
+        self.run.step()
+        func = node.func
+        if isinstance(func, ir.Attr):
+            return self._member_call(func, node)
+        args = self.items(node.args)
+        nodes = list(node.args) if len(args) == len(node.args) else [None] * len(args)
+        explicit = func.args if isinstance(func, ir.TypeRef) else ()
+        name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
+        local = self.run.frame.env.get(name)
+        if local is not None and isinstance(local.const, values.Func):
+            return self.run.calls.call_overloads([local.const], args, explicit, nodes, node.loc)
+        if local is not None and self.run.calls.is_functor(local):
+            return self.run.calls.call_method(local, "operator()", args, explicit, func, node.loc)
+        if name and not (isinstance(func, ir.TypeRef) and func.member):
+            funcs = self.run.names.overloads(name)
+            this = self.run.types.this_type()
+            if this is not None:
+                own = self.run.names.methods(this, name)
+                if own:
+                    return self.run.calls.call_overloads(
+                        own, args, explicit, nodes, node.loc, this=self.run.frame.this, extra=dict(this.args)
+                    )
+            if funcs:
+                return self.run.calls.call_overloads(funcs, args, explicit, nodes, node.loc)
+        callee = self.eval(func)
+        const = callee.const
+        if isinstance(const, values.Overloads):
+            extra = dict(callee.ct.args) if callee.ct is not None else {}
+            static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
+            return self.run.calls.call_overloads(const.funcs, args, explicit, nodes, node.loc, this=static, extra=extra)
+        if isinstance(const, values.Func):
+            return self.run.calls.call_overloads([const], args, explicit, nodes, node.loc)
+        if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
+            return self.run.objects.construct(const, args, node.loc, id(node), "", nodes)
+        if self.run.calls.is_functor(callee):
+            return self.run.calls.call_method(callee, "operator()", args, explicit, func, node.loc)
+        path = const.path if isinstance(const, values.Sym) else const.name if isinstance(const, CType) else name
+        return builtin(CppCall(self.run, path, args, explicit, nodes, node.loc))
+
+    def _member_call(self, func: ir.Attr, node: ir.Call) -> V:
+        base = self.eval(func.value)
+        args = self.items(node.args)
+        if isinstance(base.const, CType):
+            funcs = self.run.names.methods(base.const, func.name)
+            if funcs:
+                return self.run.calls.call_overloads(
+                    funcs, args, func.args or (), list(node.args), node.loc, extra=dict(base.const.args),
+                    this=V(ct=replace(base.const, pointers=1)),
+                )  # fmt: skip
+        return self.run.calls.call_method(base, func.name, args, func.args or (), func.value, node.loc, list(node.args))

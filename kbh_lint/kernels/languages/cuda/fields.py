@@ -1,0 +1,167 @@
+"""Fields of C++ structs: their types, their places in memory, and structs with another value in one of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes, ir
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
+from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, LANES, Ref
+from kbh_lint.kernels.languages.cuda.types import is_pointer, pointer_to
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
+
+
+class CudaFields:
+    """Fields of structs."""
+
+    def __init__(self, run: CudaRun) -> None:
+        self.run = run
+        self.given: dict[str, Any] = {}  # fields of struct arguments, by path
+
+    def field_decl(self, ct: CType | None, name: str) -> ir.Decl | None:
+        """The declaration of a field, also in bases."""
+        if ct is None or ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
+            return None
+        for node in ct.decl.node.body:
+            if isinstance(node, ir.Decl) and node.name == name:
+                return node
+            if isinstance(node, ir.Decl) and not node.name and node.type is not None:  # anonymous union
+                inner = self.field_decl(self.inner_type(ct, node.type), name)
+                if inner is not None:
+                    return inner
+        for base in ct.decl.node.bases:
+            self.run.step()  # a base may be reached along many ways
+            if isinstance(base, ir.TypeRef):
+                inner = self.field_decl(self.run.types.resolve_type(base), name)
+                if inner is not None:
+                    return inner
+        return None
+
+    def field_type(self, ct: CType | None, name: str) -> CType:
+        """The type of a field of a struct type."""
+        node = self.field_decl(ct, name)
+        if node is None or node.type is None or ct is None:
+            return CType()
+        return self.inner_type(ct, node.type)
+
+    def inner_type(self, ct: CType, ref: ir.TypeRef) -> CType:
+        """A type as the body of a class means it: its own nested types come first."""
+        nested = self.run.types.member_type(ct, ref.name) if not ref.args else None
+        if nested is None:
+            return self.run.types.under(dict(ct.args), ct.decl.env, ref, 0)
+        return replace(nested, pointers=nested.pointers + ref.pointers, dims=nested.dims + len(ref.dims))
+
+    def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
+        """`value.name`. A bit field of four bits is a nibble of what its struct was loaded from."""
+        if isinstance(value.x, Ref):
+            value = self.run.memory.load(value.x.pointer, "?", loc)
+        made = self._field_of(value, name, loc)
+        ct = value.ct
+        if made.origins and ct is not None and ct.decl is not None:
+            node = self.field_decl(ct, name)
+            if node is not None and node.bits is not None and self.run.expressions.eval(node.bits).const == 4:
+                return self.run.facts.add_unpack(made, loc)
+        return made
+
+    def _field_of(self, value: V, name: str, loc: ir.Loc) -> V:
+        ct = value.ct
+        if isinstance(value.x, Struct):
+            shared = self.anonymous_union(value, name)
+            if shared is not None:
+                return self.run.memory.read_through(self.sub_pointer(shared, name), loc)
+            found: V | None = value.x.fields.get(name)
+            if found is None:
+                found = self.run.objects.default_value(self.field_type(ct, name), (value.x.type.role, name))
+                value.x.fields[name] = found
+            return found
+        if isinstance(value.x, Unbound):
+            return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
+        if ct is not None and (ct.decl is not None or value.x is IN_MEMORY) and value.cells:
+            place = self.sub_pointer(value, name)
+            return place if place.ct is not None and place.ct.dims else self.run.memory.read_through(place, loc)
+        if name in ("__x", "storage") and value.dtype in dtypes.FLOATS:
+            return self.run.numbers.bitcast(value, "u8" if dtypes.BITS[value.dtype] == 8 else "u16", loc)
+        if ct is not None and ct.lanes > 1 or name in LANES or name.startswith("__"):
+            return value.with_(ct=None, const=NOTHING)
+        if name in ("x",) and ct is not None and ct.role:
+            return value
+        return value.with_(const=NOTHING)
+
+    def anonymous_union(self, value: V, name: str) -> V | None:
+        """The memory of the nameless union inside a struct value that declares field `name`."""
+        node = value.ct.decl.node if value.ct is not None and value.ct.decl is not None else None
+        if not isinstance(node, ir.ClassDef) or not isinstance(value.x, Struct) or value.ct is None:
+            return None
+        for part in node.body:
+            if isinstance(part, ir.Decl) and not part.name and part.type is not None:
+                ct = self.inner_type(value.ct, part.type)
+                if self.field_decl(ct, name) is not None:
+                    key = f"$union {part.type.name}"
+                    found = value.x.fields.get(key)
+                    if found is None:
+                        found = value.x.fields[key] = self.run.objects.default_value(ct, (value.x.type.role, key))
+                    return found
+        return None
+
+    def sub_pointer(self, value: V, name: str) -> V:
+        """The address of a field of a struct in memory."""
+        ct = value.ct
+        inner = replace(ct, pointers=0, dims=0) if ct is not None else None
+        field = self.field_type(inner, name)
+        node = self.field_decl(inner, name)
+        in_union = inner is not None and inner.decl is not None and is_union(inner.decl.node)
+        cells = value.cells if in_union else frozenset(cell.sub(name) for cell in value.cells)
+        pointed = field if field.dims else pointer_to(field)
+        dtype = field.dtype
+        if node is None and dtype == "?":
+            pointed = CType(pointers=1)
+        return V(dtype, dtype, value.origins, value.casts, cells=cells, ct=pointed)
+
+    def unbound_field(self, path: str, field: CType) -> V:
+        """A field of a kernel argument: what the launch put into it, where that is known."""
+        if path in self.given:
+            return self.run.calls.bind_argument(path, self.given[path], field)
+        if field.pointers or field.dims:
+            cell = self.run.memory.param_cell(path, -1, field.dtype, field.dtype)
+            return V(field.dtype, field.dtype, cells=frozenset((cell,)), ct=field)
+        if field.dtype != "?":
+            return V(field.dtype, field.dtype, ct=field if field.lanes > 1 else None)
+        return V(x=Unbound(path), ct=field if field.decl is not None else None)
+
+    def with_field(self, base: V, path: tuple[str, ...], value: V, loc: ir.Loc) -> V:
+        """`base` after `base.path = value`."""
+        name = path[0]
+        if len(path) > 1:
+            value = self.with_field(self.field_of(base, name, loc), path[1:], value, loc)
+        ct = base.ct
+        if isinstance(base.x, Struct):
+            shared = self.anonymous_union(base, name)
+            if shared is not None:
+                self.run.memory.write_through(self.sub_pointer(shared, name), value, loc)
+                return base
+            fields = dict(base.x.fields)
+            field = self.field_type(ct, name)
+            if field.dtype != "?" and not is_pointer(field) and not value.cells and not isinstance(value.x, Struct):
+                value = self.run.objects.to_type(value, field, loc)
+            fields[name] = value
+            return V(deps=base.deps, x=Struct(fields, base.x.type), ct=ct)
+        if name in ("__x", "storage") and base.dtype in dtypes.FLOATS:
+            made = self.run.numbers.bitcast(value, base.dtype, loc)
+            return made.with_(ct=ct)
+        if base.dtype in dtypes.BITS:
+            if ct is None or ct.decl is None:
+                value = self.run.objects.to_type(value, CType(base.dtype), loc)
+            if not base.origins and not base.cells:
+                return value.with_(ct=ct, const=NOTHING)
+            return join(base, value.with_(ct=ct, const=NOTHING))
+        if ct is not None and ct.decl is not None or base.x is None and not base.origins:
+            return V(x=Struct({name: value}, ct or CType()), ct=ct)
+        return join(base, value)
+
+
+def is_union(node: Any) -> bool:
+    return isinstance(node, ir.ClassDef) and any(name == "union" for name, _ in node.keywords)

@@ -1,0 +1,68 @@
+"""Operators of CUDA C++, where pointers and structs are operands too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.joins import mix
+from kbh_lint.kernels.core.numbers import Numbers
+from kbh_lint.kernels.core.value import NOTHING, CType, Struct, V, constant
+from kbh_lint.kernels.languages.cuda.types import is_pointer
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
+
+
+_NAMES = (CType, values.Sym)
+
+
+class CudaNumbers(Numbers):
+    """Operators with the promotions of C++."""
+
+    run: CudaRun
+    c_rules = True
+
+    def augmented(self, op: str, old: V, value: V, loc: ir.Loc) -> V:
+        if is_struct(old):
+            made = self.run.expressions.operator(op, old, value, loc)
+            return made if made is not None else mix([old, value])
+        return super().augmented(op, old, value, loc)
+
+    def compare(self, op: str, a: V, b: V) -> V:
+        if isinstance(a.const, _NAMES) != isinstance(b.const, _NAMES):  # a name that was not resolved is no value
+            a, b = a.with_(const=NOTHING), b.with_(const=NOTHING)
+        if a.const is None and type(b.const) is int:  # a null pointer
+            a = a.with_(const=0)
+        elif b.const is None and type(a.const) is int:
+            b = b.with_(const=0)
+        for one, other in ((a, b), (b, a)):
+            if op in ("==", "!=") and other.const in (None, 0) and one.const is NOTHING and is_pointer(one.ct):
+                deps = one.deps.union(cell.name for cell in one.cells)
+                return constant(op == "!=", deps) if _leads_somewhere(one) else V("bool", "bool", deps=deps)
+        return super().compare(op, a, b)
+
+    def truth(self, value: V) -> bool | None:
+        if not _leads_somewhere(value):
+            return super().truth(value)
+        self.run.facts.decide(value.with_(deps=value.deps.union(cell.name for cell in value.cells)))
+        return True
+
+    def unary(self, op: str, value: V, loc: ir.Loc) -> V:
+        if op == "not" and (value.const is None or _leads_somewhere(value)):
+            return constant(value.const is None, value.deps.union(cell.name for cell in value.cells))
+        return super().unary(op, value, loc)
+
+
+def _leads_somewhere(value: V) -> bool:
+    """Whether a value is an address of memory that is known, which is not null."""
+    if value.const is not NOTHING or not value.cells or not is_pointer(value.ct):
+        return False
+    return all(cell.kind != "param" or cell.storage >= 0 for cell in value.cells)
+
+
+def is_struct(value: V) -> bool:
+    """Whether a value is a struct of the file, held by value."""
+    return isinstance(value.x, Struct) or (
+        value.ct is not None and value.ct.decl is not None and not is_pointer(value.ct) and value.const is NOTHING
+    )

@@ -1,0 +1,116 @@
+"""Statements that C++ has: declarations, classes, typed returns, assembly."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.statements import Statements
+from kbh_lint.kernels.core.value import TWIDDLED, CType, Mul, Struct, V
+from kbh_lint.kernels.languages.cuda.numbers import is_struct
+from kbh_lint.kernels.languages.cuda.types import is_pointer
+from kbh_lint.kernels.languages.ptx.ptx import run_asm
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.cuda.run import CudaRun
+
+
+class CudaStatements(Statements):
+    """Executes statements of C++."""
+
+    run: CudaRun
+
+    def execute(self, node: Any) -> bool:
+        self.run.place = node.loc
+        return super().execute(node)
+
+    def s_decl(self, node: ir.Decl) -> bool:
+        frame = self.run.frame
+        name = node.name
+        if frame.shadowed and name not in frame.shadowed[-1]:
+            frame.shadowed[-1][name] = frame.env.get(name)
+        ref = node.type
+        ct = self.run.types.resolve_type(ref) if ref is not None else CType()
+        if node.storage & {"__shared__"}:
+            frame.env[name] = self.run.objects.shared(node, ct)
+            return True
+        init = node.init
+        if ct.dims:
+            frame.env[name] = (
+                self.run.objects.array(node, ct)
+                if init is None or isinstance(init, ir.Seq)
+                else self.run.objects.rows(node, ct)
+            )
+            return True
+        if init is None:
+            frame.env[name] = self.run.objects.default_value(ct, id(node))
+            return True
+        if ref is not None and ref.reference and not isinstance(init, ir.Seq):
+            frame.env[name] = self.run.objects.reference(init, ct)
+            return True
+        frame.env[name] = self.run.objects.initialized(name, ct, init, node)
+        return True
+
+    def s_using(self, node: ir.Using) -> bool:
+        if node.type is not None and node.name:
+            self.run.frame.env[node.name] = V(const=self.run.types.resolve_type(node.type))
+        elif node.namespace:
+            self.run.types.directives = (*self.run.types.directives, node.namespace)
+        return True
+
+    def s_class(self, node: ir.ClassDef) -> bool:
+        self.run.frame.env[node.name] = V(const=CType(name=node.name, decl=values.CppType(node, self.run.frame.outer)))
+        return True
+
+    def s_return(self, node: ir.Return) -> bool:
+        if node.value is None:
+            return False
+        value = self.run.expressions.eval(node.value)
+        func = self.run.frame.func
+        returns = func.node.returns if isinstance(func, values.Func) else None
+        if isinstance(returns, ir.TypeRef) and returns.name not in ("auto", "void", "decltype"):
+            ct = self.run.types.resolve_type(returns)
+            if isinstance(value.x, tuple):
+                value = self.run.objects.construct(ct, list(value.x), node.loc, id(node), "", [None] * len(value.x))
+            elif is_pointer(ct) or (ct.dtype not in ("?", "") and not isinstance(value.x, Struct)):
+                mark = value.x if isinstance(value.x, Mul) or value.x is TWIDDLED else None
+                value = self.run.objects.cast_to(value, ct, node.loc)
+                if mark is not None and value.x is None and value.dtype == ct.dtype and isinstance(mark, Mul):
+                    value = value.with_(x=mark)
+        returned = self.run.frame.returned
+        self.run.frame.returned = value if returned is None else join(returned, value)
+        return False
+
+    def s_asm(self, node: ir.Asm) -> bool:
+        run_asm(self.run, node)
+        return True
+
+    def self_addition(self, target: Any, value: Any) -> V | None:
+        if isinstance(target, ir.Name):
+            known = self.run.frame.env.get(target.id)
+            if known is not None and is_struct(known):
+                return None
+        made = super().self_addition(target, value)
+        if made is not None or not isinstance(target, ir.Index) or not isinstance(value, ir.Binary):
+            return made
+        if value.op == "+" and isinstance(value.left, ir.Index) and _same_place(value.left, target):
+            return self.run.numbers.augmented(
+                "+", self.run.expressions.eval(value.left), self.run.expressions.eval(value.right), value.loc
+            )
+        return None
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    """Whether two index expressions are written the same way."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, ir.Name):
+        return bool(a.id == b.id)
+    if isinstance(a, ir.Const):
+        return bool(a.value == b.value)
+    if isinstance(a, ir.Index):
+        return _same_place(a.value, b.value) and _same_place(a.index, b.index)
+    if isinstance(a, ir.Binary):
+        return bool(a.op == b.op) and _same_place(a.left, b.left) and _same_place(a.right, b.right)
+    return False

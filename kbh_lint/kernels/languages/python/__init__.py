@@ -1,0 +1,1 @@
+"""The walk through kernels written in Python, which all such languages share."""

@@ -1,0 +1,171 @@
+"""Numbers in kernels that are written in Python: conversions, choices, bounds, functions by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import dtypes, ir
+from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.numbers import broadcast
+from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
+from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, Mul, Unbound, V, constant
+from kbh_lint.kernels.languages.python.call import Call, first
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.python.run import PythonRun
+
+
+def to(base: V, call: Call) -> V:
+    target = call.dtype(0, "dtype")
+    if target == "?":
+        wanted = call.get(0, "dtype")
+        if wanted is not None and wanted.cells:  # a pointer type made from loaded integers
+            return base.with_(dtype=wanted.dtype)
+        if wanted is None or wanted.known:
+            return base
+        call.m.facts.unread("a conversion to an unknown type", call.loc)
+        return base.with_(dtype="?", const=NOTHING)
+    bits = call.get(2, "bitcast")
+    if bits is not None and bits.const is True:
+        return call.m.numbers.bitcast(base, target, call.loc)
+    pointer = call.get(0, "dtype")
+    if pointer is not None and pointer.ct is not None:
+        if base.cells:  # a pointer seen as one to another type
+            return base.with_(dtype=target, const=NOTHING)
+        return V(target, target, origins=base.origins, x=Unbound(pointer_name(base)), shape=base.shape)
+    return call.m.numbers.convert(base, target, call.loc)
+
+
+def pointer_name(value: V) -> str:
+    names = sorted(o.param for o in data_origins(value.origins))
+    return (names[0] if names else "pointer") + "[]"
+
+
+def where(call: Call) -> V:
+    condition, yes, no = (call.get(i, n) or UNKNOWN_V for i, n in enumerate(("condition", "x", "y")))
+    m = call.m
+    target = m.numbers.promote("+", yes, no)
+    if target == LITERAL:
+        target = "f32" if isinstance(yes.const, float) or isinstance(no.const, float) else "i32"
+        yes, no = (v.with_(dtype=target, content=target) for v in (yes, no))
+    if target in dtypes.FLOATS and not yes.cells and not no.cells:
+        yes, no = m.numbers.convert(yes, target, call.loc), m.numbers.convert(no, target, call.loc)
+    mark = yes.x if isinstance(yes.x, Mul) else no.x if isinstance(no.x, Mul) else None
+    made = join(yes.with_(shape=None, x=None), no.with_(shape=None, x=None))
+    shape = broadcast(broadcast(condition.shape, yes.shape), no.shape)
+    chose = choosing(testing(condition.origins)) if yes.known and no.known else frozenset()
+    origins = union(made.origins, chose or flagged(condition.origins, "index"))
+    if mark is not None and data_origins(yes.origins) and data_origins(no.origins):
+        mark = None
+    made = made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
+    return only(made, _kept(call, yes, no))
+
+
+def only(made: V, side: V | None) -> V:
+    """A value that always equals one of those that it was made of."""
+    return made if side is None else made.with_(origins=side.origins, casts=side.casts)
+
+
+def _kept(call: Call, yes: V, no: V) -> V | None:
+    """The side that a choice always equals."""
+    nodes = [*call.node.args, *(value for _, value in call.node.keywords)] if isinstance(call.node, ir.Call) else []
+    if len(nodes) != 3 or list(call.kwargs) not in ([], ["y"], ["x", "y"], ["condition", "x", "y"]):
+        return None
+    kept = call.m.expressions.identities().kept(*nodes)
+    return None if kept is None else yes if kept is nodes[1] else no
+
+
+def absorbed(call: Call, operands: Sequence[V]) -> V | None:
+    """The operand that a bound always equals, which another bound takes back."""
+    kept = call.m.expressions.identities().bound(call.node)
+    return next((v for v, node in zip(operands, call.node.args, strict=True) if node is kept), None) if kept else None
+
+
+def at_least(m: PythonRun, value: V, least: V) -> V:
+    """An integer that is no less than a known number: its origins say which."""
+    if not isinstance(least.const, int) or not value.origins:
+        return value
+    m.facts.decide(least)
+    return value.with_(origins=flagged(value.origins, f"{FLOOR}{least.const}"))
+
+
+def bound(call: Call) -> V:
+    """minimum, maximum."""
+    m, a = call.m, first(call)
+    b = call.get(1, "y") or UNKNOWN_V
+    if isinstance(a.const, (int, float)) and isinstance(b.const, (int, float)):
+        pick = max if "max" in call.name else min
+        return constant(pick(a.const, b.const), a.deps | b.deps)
+    target = m.numbers.promote("+", a, b)
+    if target in dtypes.FLOATS:
+        a, b = m.numbers.convert(a, target, call.loc), m.numbers.convert(b, target, call.loc)
+    elif "max" in call.name:
+        a, b = at_least(m, a, b), at_least(m, b, a)
+    origins = flagged(union(a.origins, b.origins), "max") if target in dtypes.FLOATS else union(a.origins, b.origins)
+    made = V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
+             shape=broadcast(a.shape, b.shape))  # fmt: skip
+    return made if target in dtypes.FLOATS else only(made, absorbed(call, (a, b)))
+
+
+def fma(call: Call) -> V:
+    m = call.m
+    a, b, c = (call.args + [UNKNOWN_V] * 3)[:3]
+    product = m.numbers.binary("*", a, b, call.loc)
+    fresh = all(o.flags & {"product", "reduce", "index"} for o in c.origins) and not isinstance(c.x, Mul)
+    if fresh and isinstance(product.x, Mul):
+        product = m.products.accumulate(c, product, product.dtype, call.loc, m.frame.loops > 0)
+    return m.numbers.binary("+", product, c, call.loc)
+
+
+_ELEMENTWISE = {
+    "exp": "exp", "exp2": "exp", "log": "", "log2": "", "sqrt": "", "sqrt_rn": "", "rsqrt": "", "sin": "", "cos": "",
+    "tanh": "exp", "erf": "", "sigmoid": "exp", "abs": "", "fabs": "", "floor": "", "ceil": "", "fast_expf": "exp",
+    "expf": "exp", "exp2f": "exp", "div_rn": "", "fdiv": "", "umulhi": "", "log1p": "", "expm1": "exp", "pow": "",
+    "fast_dividef": "", "round": "", "rint": "", "trunc": "", "copysign": "", "clamp": "max", "fast_logf": "",
+    "isnan": "", "isinf": "", "finitef": "", "popc": "", "ffs": "", "clz": "", "brev": "", "mulhi": "",
+    "softplus": "exp", "mul_rn": "", "add_rn": "", "sub_rn": "", "fma_rn": "", "llrint": "", "nearbyint": "", "tan": "",
+    "atan2": "",
+    "fast_tanhf": "exp", "log10": "", "exp10": "exp", "hypot": "", "fmod": "", "rcp_rn": "", "byte_perm": "",
+    "sqrtf": "", "prefetch": "", "xor_sum": "reduce", "rand": "", "randint": "", "philox": "", "flip": "", "gather": "",
+    "dividef": "", "fdividef": "", "rsqrt_rn": "", "powf": "", "ldexp": "exp", "ldexpf": "exp", "scalbn": "exp",
+    "scalbnf": "exp",
+}  # fmt: skip
+_MOVES = {"flip", "gather", "prefetch", "byte_perm"}
+_SAME_SHAPE_INT = {"popc", "ffs", "clz", "brev"}
+
+
+def elementwise_name(call: Call, name: str) -> V:
+    """A function of numbers by its name; UNKNOWN_V when it is none."""
+    base = name.lstrip("_")
+    flag = _ELEMENTWISE.get(base)
+    if flag is None:
+        return UNKNOWN_V
+    m = call.m
+    if base not in _MOVES:
+        m.facts.arithmetic = m.facts.arithmetic or any(
+            v.dtype in dtypes.FLOATS and data_origins(v.origins) for v in call.args
+        )
+    if base in ("pow", "powf") and call.args and isinstance(call.args[0].const, (int, float)):
+        flag = "exp"  # a power of a constant
+    if base in ("div_rn", "fdiv", "fast_dividef", "dividef", "fdividef") and len(call.args) > 1:
+        return m.numbers.binary("/", call.args[0], call.args[1], call.loc)
+    if base in ("mul_rn", "add_rn", "sub_rn") and len(call.args) > 1:
+        return m.numbers.binary({"m": "*", "a": "+", "s": "-"}[base[0]], call.args[0], call.args[1], call.loc)
+    values_ = [v for v in call.args if data_origins(v.origins)] or call.args[:1]
+    made = mix(values_)
+    if base == "gather":
+        index = call.args[1].origins if len(call.args) > 1 else frozenset()
+        return call.args[0].with_(
+            origins=union(call.args[0].origins, flagged(index, "index")), x=None,
+            shape=call.args[1].shape if len(call.args) > 1 else None,
+        )  # fmt: skip
+    shape = call.args[0].shape if call.args else None
+    origins = flagged(made.origins, flag) if flag else made.origins
+    dtype = "i32" if base in _SAME_SHAPE_INT and made.dtype in dtypes.INTS else made.dtype
+    if made.dtype in dtypes.INTS or made.dtype == LITERAL:
+        content = made.content
+    else:
+        content = dtype
+    extra = made.x if made.dtype in dtypes.INTS else None
+    return V(dtype, content, origins, made.casts, shape=shape, x=extra)

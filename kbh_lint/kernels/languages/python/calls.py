@@ -1,0 +1,163 @@
+"""Calls in kernels that are written in Python: arguments, functions, and what the language has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.kernels.core.calls import Calls
+from kbh_lint.kernels.core.frames import Env
+from kbh_lint.kernels.core.joins import tuple_of
+from kbh_lint.kernels.core.origins import data_origins
+from kbh_lint.kernels.core.value import (
+    HANDLE,
+    NO_NAMES,
+    UNKNOWN_V,
+    Cell,
+    Struct,
+    Unbound,
+    V,
+    constant,
+    leaves,
+)
+from kbh_lint.kernels.languages.python.arithmetic import elementwise_name
+from kbh_lint.kernels.languages.python.call import Call
+from kbh_lint.kernels.languages.python.functions import PYTHON
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.python.run import PythonRun
+
+
+class PythonCalls(Calls):
+    """Binds arguments as Python does, and calls what a name leads to."""
+
+    run: PythonRun
+
+    def bind_argument(self, name: str, value: Any) -> V:
+        """A kernel argument as an abstract value."""
+        deps = frozenset((name.split(".")[0].split("[")[0],))
+        if isinstance(value, (values.Buffer, values.Descriptor)):
+            cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)
+            block = value.block if isinstance(value, values.Descriptor) else ()
+            return V(value.dtype, value.content, deps=NO_NAMES, cells=frozenset((cell,)), shape=block)
+        if isinstance(value, values.Scalar):
+            dtype = value.dtype
+            if value.value is values.UNKNOWN:
+                return V(dtype, dtype, deps=deps, shape=())
+            if dtype == "?":
+                dtype = "f32" if isinstance(value.value, float) else "bool" if isinstance(value.value, bool) else "i32"
+            return V(dtype, dtype, const=value.value, deps=deps, shape=())
+        if isinstance(value, (tuple, list)):
+            return tuple_of([self.bind_argument(f"{name}[{i}]", item) for i, item in enumerate(value[:512])])
+        if value is values.UNKNOWN:
+            return V(x=Unbound(name), deps=deps, shape=())
+        return self.run.names.outer_value(value).with_(deps=deps)
+
+    def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
+        """Executes the kernel's body once."""
+        env: Env = {}
+        self.run.frame.outer = func.env
+        for param in func.node.params:
+            if param.name in args:
+                env[param.name] = self.bind_argument(param.name, args[param.name])
+            elif param.name in func.defaults:
+                env[param.name] = self.run.names.outer_value(func.defaults[param.name])
+            elif param.default is not None:
+                env[param.name] = self.run.expressions.eval(param.default)
+            else:
+                env[param.name] = V(x=Unbound(param.name), shape=())
+        self.inline(func, env, func.node.loc)
+
+    def call_value(self, callee: V, call: Call) -> V:
+        """Calls a known function, built-in or symbol."""
+        const = callee.const
+        if isinstance(const, values.JitFunction):
+            const = const.func
+        if isinstance(const, values.Func):
+            return self.invoke(const, self.bind_call(const, call), call.loc)
+        if isinstance(const, values.Sym):
+            call.name = const.path.rpartition(".")[2]
+            return self.symbol(const.path, call)
+        if isinstance(const, values.DType):  # tl.int32(x)
+            return self.run.numbers.convert(call.args[0], const.name, call.loc) if call.args else UNKNOWN_V
+        self.run.facts.unread("a call of something unknown", call.loc)
+        return self.run.memory.havoc(call.args, "?", call.loc)
+
+    def bind_call(self, func: values.Func, call: Call) -> Env:
+        """Parameters of an inlined function by name."""
+        env: Env = {}
+        position = 0
+        for param in func.node.params:
+            if param.kind == "star":
+                env[param.name] = V(x=tuple(call.args[position:]))
+                position = len(call.args)
+            elif position < len(call.args) and param.kind == "positional":
+                env[param.name] = call.args[position]
+                position += 1
+            elif param.name in call.kwargs:
+                env[param.name] = call.kwargs[param.name]
+            elif param.name in func.defaults:
+                env[param.name] = self.run.names.outer_value(func.defaults[param.name])
+            elif param.default is not None:
+                env[param.name] = self.run.expressions.eval(param.default)
+            else:
+                env[param.name] = UNKNOWN_V
+        return env
+
+    def symbol(self, path: str, call: Call) -> V:
+        """Calls something of Python or of the language by its full path."""
+        if path.startswith("builtins."):
+            return PYTHON[path[9:]](call)
+        if path.startswith("math."):
+            return elementwise_name(call, path[5:])
+        return self.run.language.symbol(path, call)
+
+    def builtin(self, name: str, path: str, call: Call) -> V:
+        """Calls an operation of the language."""
+        made = self.run.language.function(name, call)
+        if made is not None:
+            return made
+        if not self.run.statements.doubtful and self.run.language.lacks(path):
+            self.run.facts.refused = self.run.facts.refused or f"{path}, which does not exist"
+        return self.not_read(f"a call of {path}", call)
+
+    def method(self, base: V, name: str, call: Call) -> V:
+        """`x.to(...)`, `desc.load(...)`, `xs.append(...)`."""
+        if isinstance(base.const, values.Func) and name in base.const.attrs:
+            return self.call_value(self.run.names.outer_value(base.const.attrs[name]), call)
+        if isinstance(base.x, Struct) and name in base.x.fields:
+            return self.call_value(base.x.fields[name], call)
+        made = self.run.language.method(base, name, call)
+        if made is not None:
+            return made
+        if name == "append" and isinstance(base.x, tuple) and isinstance(call.node.func, ir.Attr):
+            self.run.names.assign(call.node.func.value, tuple_of(base.x + tuple(call.args)))
+            return constant(None)
+        call.args.insert(0, base)
+        made = self.run.language.function(name, call)
+        if made is not None:
+            return made
+        self.run.facts.unread(f"a call of the method {name}", call.loc)
+        return self.run.memory.havoc(call.args, "?", call.loc)
+
+    def opaque_call(self, what: str, call: Call) -> V:
+        """Barriers, pipelines, schedulers: nothing of numbers, unless they are given some."""
+        given = [leaf for value in (*call.args, *call.kwargs.values()) for leaf in leaves(value)]
+        if any(data_origins(v.origins) or any(_counts(c) for c in v.cells) for v in given):
+            return self.not_read(f"a call of {what}", call)
+        return V(x=HANDLE)
+
+    def not_read(self, what: str, call: Call) -> V:
+        """A call whose meaning is not known, of something that holds data."""
+        self.run.facts.unread(what, call.loc)
+        return self.run.memory.havoc(call.args + list(call.kwargs.values()), "?", call.loc)
+
+
+def _counts(cell: Cell) -> bool:
+    """Whether memory may hold what is computed on: all but the barriers and flags that a kernel allocates."""
+    return (
+        cell.kind == "param"
+        or cell.dtype not in dtypes.INTS
+        or any(data_origins(value.origins) for value in cell.entries.values())
+    )

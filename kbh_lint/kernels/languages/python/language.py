@@ -1,0 +1,57 @@
+"""A kernel language that is written in Python: its name on programs, and its operations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+from kbh_lint.base import dtypes, values
+from kbh_lint.kernels.core.value import V, constant
+from kbh_lint.kernels.languages.python.call import Builtin, Call, Method
+from kbh_lint.kernels.languages.python.run import PythonRun
+
+
+class KernelLanguage:
+    """Derived from once a language: what kernels may call is its `operations`, and nobody else's."""
+
+    packages: ClassVar[tuple[str, ...]] = ()  # what its paths begin with
+    operations: ClassVar[Mapping[str, Builtin]] = {}  # by the last part of the path
+    methods: ClassVar[Mapping[str, Method]] = {}  # of values
+    regions: ClassVar[frozenset[str]] = frozenset()  # operations whose arguments `A[m, k]` are tiles that begin there
+
+    def run(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> PythonRun:
+        """A run of a kernel. `outer` makes values that kernels know of those of the host."""
+        return PythonRun(name, fuel, self, outer)
+
+    def owns(self, path: str) -> bool:
+        """Whether a full path is one of its packages'."""
+        return path.partition(".")[0] in self.packages
+
+    def element_type(self, path: str, name: str) -> str | None:
+        """The element type that is called `name` in the module `path`."""
+        return dtypes.from_torch(name) if path == "torch" else None
+
+    def attribute(self, path: str, name: str, deps: frozenset[str]) -> V:
+        """`name` of the module `path`."""
+        found = self.element_type(path, name)
+        return constant(values.Sym(f"{path}.{name}") if found is None else values.DType(found), deps)
+
+    def symbol(self, path: str, call: Call) -> V:
+        """A call of something by its full path."""
+        if self.owns(path):
+            return call.m.calls.builtin(path.rpartition(".")[2], path, call)
+        return call.m.calls.not_read(f"a call of {path}", call)
+
+    def function(self, name: str, call: Call) -> V | None:
+        """A call of an operation by its name alone; None where there is none of that name."""
+        handler = self.operations.get(name)
+        return handler(call) if handler is not None else None
+
+    def method(self, base: V, name: str, call: Call) -> V | None:
+        """A call of a method of a value; None where values have none of that name."""
+        handler = self.methods.get(name)
+        return handler(base, call) if handler is not None else None
+
+    def lacks(self, path: str) -> bool:
+        """Whether a path is certainly none: no version of the language has it."""
+        return False

@@ -1,0 +1,36 @@
+"""Memory that a kernel written in Python allocates."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.kernels.core.memory import Memory
+from kbh_lint.kernels.core.value import Cell, V
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.python.run import PythonRun
+
+
+class PythonMemory(Memory):
+    """Memory with a cell for each place that allocates some."""
+
+    run: PythonRun
+
+    def __init__(self, run: PythonRun) -> None:
+        super().__init__(run)
+        self.allocated: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
+
+    def at_place(self, key: Any, kind: str, label: str, dtype: str) -> Cell:
+        """The memory that is allocated at a place."""
+        cell = self.allocated.get(key)
+        if cell is None:
+            cell = self.allocated[key] = Cell(kind, label, -1, dtype)
+        return cell
+
+    def tensor(self, kind: str, dtype: str, loc: ir.Loc, name: str = "", *, one: bool = False) -> V:
+        """A tensor over memory that is allocated here; one call of a function has one of it, or the block has `one`,
+        whoever asks for it."""
+        key = name if one else (kind, name, loc, self.run.frame.key, *self.run.statements.rounds)
+        cell = self.at_place(key, kind, f"{name or kind} {len(self.allocated)}", dtype)
+        return V(dtype, dtype, cells=frozenset((cell,)))

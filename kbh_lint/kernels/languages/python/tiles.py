@@ -1,0 +1,56 @@
+"""Tiles: which sizes there are, where they come from, and what indices make of a shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.kernels.core.value import NO_NAMES, Shape, V, leaves
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.languages.python.run import PythonRun
+
+
+MAX_TILE = 1 << 20  # elements: Triton's own bound
+
+
+class Tiles:
+    """The sizes of tiles."""
+
+    def __init__(self, run: PythonRun) -> None:
+        self.run = run
+        self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
+
+    def sized(self, value: V) -> None:
+        """Notes which arguments a tile size came from."""
+        for part in leaves(value):
+            if isinstance(part.const, int) and part.deps:
+                self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
+
+    def tile(self, shape: Shape, sizes: Iterable[V]) -> None:
+        """A tile of a shape is made, from these sizes. Triton has tiles of powers of two, and of so many elements; in
+        a branch that a compile-time argument may leave out, it does not matter."""
+        known = [size for size in shape if size is not None]
+        fits = all(size > 0 and not size & (size - 1) for size in known) and prod(known) <= MAX_TILE
+        if fits or self.run.statements.doubtful or self.run.facts.refused:
+            return
+        for size in sizes:
+            self.run.facts.decide(size)
+        self.run.facts.refused = "a tile of a size that Triton does not have"
+
+    def sliced(self, base: V, parts: list[Any]) -> V:
+        """`x[:, None]` and the like only change the shape."""
+        if base.shape is None:
+            return base
+        shape: list[int | None] = []
+        left = list(base.shape)
+        for part in parts:
+            if isinstance(part, ir.Const) and part.value is None:
+                shape.append(1)
+            elif isinstance(part, ir.SliceE):
+                shape.append(left.pop(0) if left else None)
+            elif left:
+                left.pop(0)
+        return base.with_(shape=tuple(shape) + tuple(left), const=base.const)
