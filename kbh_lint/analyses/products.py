@@ -90,6 +90,9 @@ def _of_library(event: Event) -> ProductUse:
     wide = any(o in WIDE_FLOATS for o in operands)
     steps = tuple(dict.fromkeys(s for r in narrow for s in r.steps))
     cutlass = event.attrs.get("cutlass")
+    opened = [u for r in found for u in r.unpacked]
+    if cutlass is not None and any(BITS.get(operand) == 4 for operand in operands):
+        opened.append(cutlass.element_loc or event.loc)  # its main loop widens packed numbers in registers
     return ProductUse(
         where="cutlass" if event.kind == "cutlass" else "library",
         engine="cutlass" if event.kind == "cutlass" else str(event.attrs.get("symbol", event.name)),
@@ -101,7 +104,7 @@ def _of_library(event: Event) -> ProductUse:
         loc=cutlass.element_loc if cutlass is not None and cutlass.element_loc is not None else event.loc,
         event=event,
         flops=event.attrs.get("flops"),
-        unpacked=tuple(u for r in found for u in r.unpacked),
+        unpacked=tuple(opened),
         unpacked_before=any(r.unpacked for r in found),
         compiled=bool(event.attrs.get("compiled")),
         narrowed=tuple(sorted(_narrowed(found, widest))),

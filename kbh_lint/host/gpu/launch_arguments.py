@@ -151,7 +151,7 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
     """An argument as kernel analyses take it; a pointer as one to the element type that the kernel declares."""
     value, tensor = argument.value, argument.tensor
     if tensor is not None:
-        content = tensor.storage.content.dtype
+        content = tensor.storage.content_at(tensor.start).dtype
         if isinstance(value, HostDescriptor):
             block = value.block if isinstance(value.block, (list, tuple)) else None
             sizes = None if block is None else tuple(b for b in block if isinstance(b, int))

@@ -12,6 +12,8 @@ from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Te
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
+
 
 def make(
     interp: Run, shape: tuple[Any, ...] | None, dtype: str, label: str = "", event: Event | None = None,
@@ -32,22 +34,40 @@ def make(
 def write(
     interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *, less: bool = False
 ) -> None:
-    """`event` writes `target`; a partial write keeps what else was there, unless the same place wrote it before: also
-    that, where it writes `less` now than it did in an earlier call."""
+    """`event` writes `target`; a partial write keeps what else was there, unless the same line wrote it before, other
+    than to other bytes in this call: also that, where it writes `less` now than it did in an earlier call."""
     storage = target.storage
     old = storage.content
     keep: Content | None = None
+    place = target.place if target.is_slice else None
     if partial or target.is_slice:
         keep = old
         while not less and keep is not None and keep.event is not None and keep.event.loc == event.loc:
+            if keep.call == interp.trace.call_index and _apart(keep, place):
+                break
             keep = keep.previous
         if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
             keep = None
     storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
+    storage.content.place = place
     if old.label == "empty" and old.call or old.notes.get("over-empty"):
         storage.content.notes["over-empty"] = True  # allocated in a call, and nothing but such writes since
     storage.version += 1
     event.writes.append(storage.content)
+
+
+def _apart(content: Content, place: range | None) -> bool:
+    """Whether a content fills other bytes than these. Not many: a loop over all rows makes one content."""
+    written, pieces = content, 0
+    while place is not None and written.place is not None and pieces < MAX_PIECES:
+        if written.place.start < place.stop and place.start < written.place.stop:
+            return False
+        if written.previous is None or written.previous.event is None:
+            return True
+        if written.event is None or written.previous.event.loc != written.event.loc:
+            return True
+        written, pieces = written.previous, pieces + 1
+    return False
 
 
 def _scratch_of_others(interp: Run, content: Content, event: Event) -> bool:

@@ -85,6 +85,7 @@ class Content(Brief):
     label: str = ""
     event: Event | None = None
     previous: Content | None = None  # a partial write keeps what was there
+    place: range | None = None  # the bytes that a partial write fills without a gap, where they are known
     ident: int = field(init=False)
     notes: dict[str, Any] = field(default_factory=dict)  # what analyses found out about it
 
@@ -116,6 +117,15 @@ class Storage(Brief):
     def address(self) -> int:
         """A made-up address, aligned to 512 bytes."""
         return self.ident << ADDRESS_BITS
+
+    def content_at(self, start: int | None) -> Content:
+        """What was written last at a byte: of several tensors that lie side by side in one buffer, the one there."""
+        content = self.content
+        while start is not None and content.previous is not None and content.place is not None:
+            if start in content.place:
+                break
+            content = content.previous
+        return content
 
 
 _Copy = TypedDict("_Copy", {"from": str, "to": str, "cast": bool}, total=False)
@@ -230,6 +240,14 @@ class Tensor(Brief):
     def start(self) -> int | None:
         """Where in its storage it begins, in bytes."""
         return None if self.offset is None else self.offset * BITS.get(self.dtype, 32) // 8
+
+    @property
+    def place(self) -> range | None:
+        """The bytes of its storage that it shows, where these are known and without a gap."""
+        start, count = self.start, self.numel()
+        if start is None or count is None or not self.is_contiguous():
+            return None
+        return range(start, start + count * BITS.get(self.dtype, 32) // 8)
 
 
 def product(shape: tuple[Any, ...] | None) -> int | None:
