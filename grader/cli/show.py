@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from grader.authoring.common import DONE, TROUBLE
@@ -22,6 +23,7 @@ examples:
   kbh show kbh-results/* --html results.html            all results on one page
   kbh show kbh-results/05_topk_bitonic-... --verify     hold every byte against its hash, and every key against
                                                         what was committed to before the submission started
+  kbh show --archive results 3fa9c1                     an entry of an archive, by the beginning of its id (kbh ls)
 
 exit codes: 0 it was shown (with --verify: and is whole), 2 it cannot be read, is not finished, or is not whole
 """
@@ -42,30 +44,42 @@ def parser() -> argparse.ArgumentParser:
     return ask
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """`kbh show`. Returns the exit code."""
+def main(argv: Sequence[str] | None = None, places: Mapping[Path, str] | None = None) -> int:
+    """`kbh show`. Returns the exit code. `places` says where bundles come from that lie in temporary folders."""
     try:
         args = parser().parse_args(argv)
     except SystemExit as done:
         return int(done.code or 0)
     try:
-        return _run(args)
+        return _run(args, places or {})
     except OSError as error:
         print(f"kbh show: error: {error.filename or 'a file'}: {(error.strerror or str(error)).lower()}",
               file=sys.stderr)  # fmt: skip
         return TROUBLE
 
 
-def _run(args: argparse.Namespace) -> int:
+def _elsewhere(folder: Path) -> str:
+    """What to do instead with what is no bundle at all; empty for a bundle that cannot be read."""
+    if not folder.exists():
+        return f"there is no folder {folder}; an entry of an archive is shown by `kbh show --archive ARCHIVE ID`"
+    if (folder / "run.json").is_file():
+        return f"{folder} is a run: `kbh view` shows it, and its gradings lie in {folder / 'record' / 'cells'}"
+    if (folder / "kbh-archive.json").is_file():
+        return f"{folder} is an archive: `kbh ls` lists it, `kbh show --archive {folder} ID` shows an entry"
+    return ""
+
+
+def _run(args: argparse.Namespace, places: Mapping[Path, str]) -> int:
     views: list[View] = []
     errors: list[str] = []
     for folder in args.bundles:
         if args.verify:
             errors += [f"{folder}: {fault}" for fault in verify(folder)]
         try:
-            views.append(load_view(folder))
+            view = load_view(folder)
+            views.append(replace(view, folder=places.get(folder, view.folder)))
         except (BundleError, CodecError, Unfinished) as error:
-            sentence = str(error) if str(folder) in str(error) else f"{folder}: {error}"
+            sentence = _elsewhere(folder) or (str(error) if str(folder) in str(error) else f"{folder}: {error}")
             errors += [] if sentence in errors else [sentence]
     _print(args, views, errors)
     if args.html is not None and views:

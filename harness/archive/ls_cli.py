@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
+from grader.record.words import fraction
 from harness.archive.commands import Parser, add_wanted, facts_in, guarded, wanted
 from harness.archive.facts import Facts
 from harness.archive.select import counted
@@ -73,7 +74,7 @@ def _row(one: Facts, counts: bool) -> tuple[str, ...]:
     detail = one.detail if one.outcome not in ("PASS", "accepted") else ""
     when = f"{_utc(one.started)}  {detail[:MOST_DETAIL]}".rstrip()
     who = f"{one.agent} {one.model}" if one.kind == "run" else "(a grading)"
-    score = "" if one.roofline_fraction is None else f"{one.roofline_fraction:.3f}"
+    score = "" if one.roofline_fraction is None else fraction(one.roofline_fraction)
     outcome = f"{one.outcome} {one.ending}".strip() if one.kind == "run" else one.outcome
     row = (one.id[:12] + ("" if counts else "*"), outcome, one.problem, who, one.target, str(one.trial), one.verdict,
            score, when)  # fmt: skip

@@ -46,8 +46,9 @@ def _show(args: argparse.Namespace) -> int:
         bundles = [made for id_ in ids if (made := _one(archive, id_, place, args.format)) is not None]
         if not bundles:
             return DONE
+        places = {bundle: f"{bundle.name}, in the archive {archive.folder}" for bundle in bundles}
         words = [str(bundle) for bundle in bundles] + ["--format", args.format, "--color", args.color]
-        return show_bundles([*words, *(["--verify"] if args.verify else [])])
+        return show_bundles([*words, *(["--verify"] if args.verify else [])], places)
 
 
 def _one(archive: Archive, id_: str, place: Path, form: str) -> Path | None:

@@ -83,7 +83,8 @@ class Archive:
         try:
             sign = read_file(folder, 1000, MARKER)
         except BundleError:
-            raise StoreError(f"{folder} is no archive: it has no {MARKER}") from None
+            meant = f"; {folder / 'archive'} is one" if (folder / "archive" / MARKER).is_file() else ""
+            raise StoreError(f"{folder} is no archive: it has no {MARKER}{meant}") from None
         if sign != SIGN:
             raise StoreError(f"{folder} is not an archive of format {FORMAT}, which is what this version reads")
         return cls(folder, files)

@@ -17,12 +17,15 @@ from harness.board.trials import Trial, Trials, trials_of
 from harness.statistics.board import MARGIN, Board
 from harness.statistics.rows import StatisticsError
 from harness.statistics.text import render
+from harness.statistics.words import score
 from kbh_lint.report.text import one_line
 
 __all__ = ["main", "parser"]
 
 DONE, TROUBLE = 0, 2
 MOST_LEAKS = 40
+CPU = "cpu"
+NO_SCORES = "On cpu Triton kernels are interpreted at reduced shapes: these numbers are no scores of kernels."
 
 _EPILOG = """\
 One board a target. The score is the mean over problems of the mean share of the roofline over trials, 0 for failures
@@ -91,11 +94,13 @@ def _text(board: Board, trials: Trials, *, pairs: bool) -> str:
     marks = Counter(trial.mark for trial in mine)
     said = "Trials: " + ", ".join(f"{mark} {number}" for mark, number in sorted(marks.items()))
     listed = "\n".join(["Leaks, which count as no score:", *lines]) + "\n\n" if leaks else ""
-    return f"{render(board, pairs=pairs)}\n{listed}{said}\n\n"
+    warned = f"{NO_SCORES}\n" if board.target == CPU else ""
+    return f"{warned}{render(board, pairs=pairs)}\n{listed}{said}\n\n"
 
 
 def _leak(trial: Trial) -> str:
-    number = "" if trial.facts.roofline_fraction is None else f"; its number was {trial.facts.roofline_fraction:.3f}"
+    measured = trial.facts.roofline_fraction
+    number = "" if measured is None else f"; its number was {score(measured)}"
     why = ", ".join((trial.facts.leaks or trial.facts.promises).split())
     row = trial.row
     said = f"{row.problem}, trial {row.trial}, {row.model}: {trial.facts.verdict}{why and f' ({why})'}{number}"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from textwrap import shorten
 from typing import TextIO
 
+from grader.record.words import fraction
 from harness.archive import Facts
 from harness.record.run import RunRecord
 from harness.running.display import WIDTH, clock
@@ -76,7 +77,7 @@ class Progress:
         took = self._over(known)
         found = known.settled
         assert found is not None
-        score = "" if found.roofline_fraction is None else f"  {found.roofline_fraction:.3f} of the least time"
+        score = "" if found.roofline_fraction is None else f"  {fraction(found.roofline_fraction)} of the roofline"
         why = "" if found.outcome == "PASS" else f"  {_why(found)}"
         self._line(f"{found.outcome:<4}  {known.cell.label}{score}{why}  ({took})")
 
