@@ -86,8 +86,10 @@ def _place(made: Path, target: Path) -> None:
 def _write(site: Site, folder: Path, transcripts: int, told: Told) -> list[str]:
     words: list[str] = []
     runs = [trial for trial in site.trials if trial.model]
-    if len(runs) <= transcripts:
-        site = replace(site, transcripts=frozenset(_transcripts(site, runs, folder, told)))
+    before = len(runs) if len(runs) <= transcripts else 0  # a page and a transcript of each are counted as one row
+    every = before + len(site.trials)
+    if before or not runs:
+        site = replace(site, transcripts=frozenset(_transcripts(site, runs, folder, lambda n, _: told(n, every))))
     elif runs:
         words.append(f"transcripts of {len(runs):,} runs are left out; --transcripts {len(runs)} writes them")
     files, missing = downloads(site)
@@ -103,12 +105,12 @@ def _write(site: Site, folder: Path, transcripts: int, told: Told) -> list[str]:
         among.setdefault(key, []).append(trial)
     groups = {trial.id: group for group in among.values() for trial in group}
     if site.packed:
-        words += _packed(site, folder, groups, told)
+        words += _packed(site, folder, groups, lambda n, _: told(before + n, every))
     else:
         for number, trial in enumerate(site.trials):
             page = cell_page(site, trial, groups[trial.id])
             _put(folder / "cells" / f"{trial.page}.html", page.encode("utf-8", "replace"))
-            told(number + 1, len(site.trials))
+            told(before + number + 1, every)
     _put(folder / MARKER, f"{SIGN}{_options(site, transcripts)}\n".encode("utf-8", "replace"))
     return words
 
