@@ -37,7 +37,7 @@ def seconds(value: float | None) -> str:
 
 def fraction(value: float | None) -> str:
     """A share of a peak or a floor; `-` for none."""
-    return "-" if value is None else f"{value:.3g}" if value < 0.01 else f"{value:.3f}"
+    return "-" if value is None else f"{value:.3g}" if value < 0.01 or value >= 1000 else f"{value:.3f}"
 
 
 def spread(score: ShapeScore) -> str:

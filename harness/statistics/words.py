@@ -7,7 +7,7 @@ __all__ = ["score", "signed"]
 
 def score(value: float | None) -> str:
     """A share of the roofline with three digits after the point, two that count where it is small; a dash for none."""
-    return "–" if value is None else f"{value:.2g}" if value < 0.01 else f"{value:.3f}"
+    return "–" if value is None else f"{value:.2g}" if value < 0.01 or value >= 1000 else f"{value:.3f}"
 
 
 def signed(value: float | None) -> str:
