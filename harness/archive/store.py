@@ -158,7 +158,8 @@ class Archive:
         """
         kind = source.kind_of(folder)
         if kind is None:
-            raise StoreError(f"{folder} is neither a run nor a bundle")
+            other = "; it is an archive: kbh archive merge adds those" if (folder / MARKER).is_file() else ""
+            raise StoreError(f"{folder} is neither a run nor a bundle{other}")
         with _still(folder, kind):
             faults = faults_of(folder, kind)
             if faults:
