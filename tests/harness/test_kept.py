@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from kept import archive_of, bundle, small_run, tree
 
+from grader.cli.show import main as show_bundle
 from harness.archive import Archive, StoreError, all_facts, find, rebuild
 from harness.archive.cli import main as archive_command
 from harness.archive.commands import Progress
@@ -191,7 +192,8 @@ def test_the_commands_add_list_show_check_and_give_back(tmp_path: Path, capsys: 
     assert show([only["id"][:8], "--archive", archive]) == 0
     assert "FAIL" in capsys.readouterr().out
     assert show([graded.name, "--archive", archive, "--verify"]) == 0
-    assert "1 bundle is whole" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "1 bundle is whole" in told and f"bundle {graded.name}, in the archive {archive}" in told
     assert verify_command([archive]) == 0
     assert "3 of 3 entries are whole" in capsys.readouterr().out
     assert archive_command(["extract", archive, "r2", "--to", str(tmp_path / "back")]) == 0
@@ -206,7 +208,12 @@ def test_the_commands_add_list_show_check_and_give_back(tmp_path: Path, capsys: 
         (verify_command, ["nowhere"], "is no archive"),
         (archive_command, ["merge", "nowhere", "--to", "x"], "is no archive"),
         (archive_command, ["add", "nowhere", "--to", "x"], "neither a run nor a bundle"),
+        (archive_command, ["add", "a", "--to", "x"], "kbh archive merge adds those"),
         (archive_command, ["add", "x"], "--to"),
+        (ls, ["."], "is no archive: it has no kbh-archive.json"),
+        (show_bundle, ["zzzz"], "shown by `kbh show --archive ARCHIVE ID`"),
+        (show_bundle, ["a"], "a is an archive: `kbh ls` lists it"),
+        (show_bundle, ["runs/r1"], "runs/r1 is a run: `kbh view` shows it"),
         (archive_command, ["extract", "a", "zzzz", "--to", "x"], "no entry is called"),
         (archive_command, ["extract", "a", "2026", "--to", "x"], "no entry is called"),
     ],
