@@ -11,6 +11,7 @@ from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import traits
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
@@ -163,7 +164,7 @@ def e_seq(run: Cpp, node: ir.Seq, env: Env) -> Any:
 
 
 def e_lambda(run: Cpp, node: ir.Lambda, env: Env) -> Any:
-    return Func(node.func, cpp_std.captured(run, node.func, env))
+    return Func(node.func, cpp_lambdas.captured(run, node.func, env))
 
 
 def e_cast(run: Cpp, node: ir.Cast, env: Env) -> Any:
