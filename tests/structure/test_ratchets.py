@@ -21,7 +21,7 @@ MOST = {
         "modules in circles": 8,
         "largest circle": 8,
         "modules in the fullest folder": 28,
-        "comparisons of .path with texts": 54,
+        "comparisons of .path with texts": 4,
     },
     "grader": {
         "untyped parameters": 146,

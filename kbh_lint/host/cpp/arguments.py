@@ -5,11 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import DType
+from kbh_lint.host.values.cpp_objects import IntArrayRef
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
+
+
+def is_options(value: object) -> bool:
+    """Whether a value is `TensorOptions` of any of torch's namespaces."""
+    return isinstance(value, LibObject) and "TensorOptions" in value.path
 
 
 def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
@@ -28,10 +34,10 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     for value in args:
         if isinstance(value, Slot):
             value = value.get()
-        if isinstance(value, LibObject) and "TensorOptions" in value.path:
+        if is_options(value):
             if isinstance(value.attrs.get("dtype"), DType):
                 kwargs["dtype"] = value.attrs["dtype"]
-        elif isinstance(value, LibObject) and value.path == "cpp:at::IntArrayRef":
+        elif isinstance(value, IntArrayRef):
             plain.append(value.attrs["items"])
         else:
             plain.append(value)

@@ -11,6 +11,7 @@ from kbh_lint.base.values import CppType, Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
+from kbh_lint.host.values.cpp_objects import OwnMethod
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 
@@ -262,7 +263,7 @@ def _method(run: Cpp, extension: Extension, owner: LibObject, name: str, made: B
     own = cpp_classes.method(owner, written.rpartition("::")[2])
     if own is not None:
         held = {"this": owner, "overloads": own, "args": (), "env": extension.env}
-        return ExtFunction(extension, name, LibObject("cpp.method", held), made)
+        return ExtFunction(extension, name, OwnMethod("cpp.method", held), made)
     found = _value(run, made, extension.env)
     return NotImplemented if found is None else ExtFunction(extension, name, found, made, owner)
 

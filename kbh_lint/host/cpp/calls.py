@@ -21,6 +21,7 @@ from kbh_lint.host.effects import foreign
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values.cpp_objects import CutlassOperator, Future, LibraryMethod, OwnMethod, Template
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -214,17 +215,17 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
 
 
 def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
-    if target.path == "cpp.template":
+    if isinstance(target, Template):
         choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
         return target if choice.func.node.kind == "global" else _chosen(run, choice, args, node, env)
-    if target.path == "cpp.method":
+    if isinstance(target, OwnMethod):
         choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
         return _chosen(run, choice, args, node, env, target.attrs["this"])
-    if target.path == "cpp.bound":
+    if isinstance(target, LibraryMethod):
         method: Method = target.attrs["method"]
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
         return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
-    if target.path == "cutlass":
+    if isinstance(target, CutlassOperator):
         return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
         found = cpp_classes.method(target, "operator()")
@@ -255,7 +256,7 @@ def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
     if isinstance(owner, LibObject):
         if owner.path.startswith("struct:") and name in ("get", "release", "lock"):  # of a smart pointer
             return owner
-        if owner.path == "cpp.future" and name in ("get", "wait"):
+        if isinstance(owner, Future) and name in ("get", "wait"):
             return owner.attrs["result"]
         if owner.path in lanes.THREADS:
             done = lanes.method(interp, owner, name, args, {}, node.loc)
@@ -263,13 +264,13 @@ def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: lis
         ordered = cpp_streams.method(run, owner, name)
         if ordered is not NotImplemented:
             return ordered
-        if "TensorOptions" in owner.path or name in ("dtype", "device", "requires_grad", "layout"):
+        if cpp_arguments.is_options(owner) or name in ("dtype", "device", "requires_grad", "layout"):
             return cpp_arguments.tensor_options(owner, args)
-        if owner.path == "cutlass":
+        if isinstance(owner, CutlassOperator):
             return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
-        return LibObject(f"{owner.path}.{name}", {"pointers": cpp_arguments.pointers(args)})
+        return LibObject.by_path(f"{owner.path}.{name}", {"pointers": cpp_arguments.pointers(args)})
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)
     if isinstance(owner, (TypeValue, Sym)):

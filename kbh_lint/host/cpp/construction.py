@@ -15,6 +15,7 @@ from kbh_lint.host.cpp import cutlass as cpp_cutlass
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.cpp_objects import CutlassOperator, Dim3
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -136,7 +137,7 @@ def construct(
     if short in ("Tensor",):
         return items[0] if items else None
     if short == "dim3":
-        return LibObject(
+        return Dim3(
             "dim3",
             {
                 "x": items[0] if items else 1,
@@ -155,8 +156,7 @@ def construct(
     if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
         return cpp_classes.struct(run, found, target, items, scope)
     kind = cpp_cutlass.cutlass(run, target, scope) if not target.member or target.member[-1] != "Arguments" else None
+    pointers = cpp_arguments.pointers(items)
     if kind is not None:
-        return LibObject("cutlass", {"kind": kind, "pointers": cpp_arguments.pointers(items), "__name__": target.name})
-    return LibObject(
-        f"cpp:{target.name}", {"items": list(items), "pointers": cpp_arguments.pointers(items)}, tuple(items)
-    )
+        return CutlassOperator("cutlass", {"kind": kind, "pointers": pointers, "__name__": target.name})
+    return LibObject.by_path(f"cpp:{target.name}", {"items": list(items), "pointers": pointers}, tuple(items))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import traits
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
@@ -19,6 +20,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import operators, subscripts
 from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import keys, unknowns
+from kbh_lint.host.values.cpp_objects import LibraryMethod, OwnMethod, Template
 from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -43,7 +45,7 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
     except KeyError:
         found = None
     if isinstance(found, Overloads):
-        return LibObject("cpp.template", {"overloads": found, "args": node.args, "env": env})
+        return Template("cpp.template", {"overloads": found, "args": node.args, "env": env})
     if node.member and isinstance(found, CppType):
         value = cpp_types.static_member(run, node, env)
         if value is not None:
@@ -57,12 +59,12 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
     owner = run.eval(node.value, env)
     if isinstance(owner, Slot):
         owner = owner.get()
-    if isinstance(owner, LibObject) and node.name in owner.attrs and "TensorOptions" not in owner.path:
+    if isinstance(owner, LibObject) and node.name in owner.attrs and not cpp_arguments.is_options(owner):
         return owner.attrs[node.name]
     if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
         found = cpp_classes.method(owner, node.name)
         if found is not None:
-            return LibObject("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
+            return OwnMethod("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
         kind = owner.kwargs.get("type")
         if isinstance(kind, TypeValue):
             constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, node.name)), kind.env)
@@ -75,7 +77,7 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
     if isinstance(owner, Sym):
         return Sym(f"{owner.path}.{node.name}")
     method = Method(owner, node.name)
-    return LibObject("cpp.bound", {"method": method, "args": node.args or (), "env": env})
+    return LibraryMethod("cpp.bound", {"method": method, "args": node.args or (), "env": env})
 
 
 def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:

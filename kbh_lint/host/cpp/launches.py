@@ -17,6 +17,7 @@ from kbh_lint.host.gpu import handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import asking
+from kbh_lint.host.values.cpp_objects import Template
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 
@@ -56,7 +57,7 @@ def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc 
     """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
     args = [launch_arguments.opened(run.interp, arg) for arg in args]
     given, env = (), None
-    if isinstance(target, LibObject) and target.path == "cpp.template":
+    if isinstance(target, Template):
         target, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
     if isinstance(target, (Func, Overloads)):
         return launch_kernel(run, run.choose(target, args, given, env), args, grid, loc)

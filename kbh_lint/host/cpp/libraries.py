@@ -17,6 +17,7 @@ from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
 from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
 from kbh_lint.host.values import device
+from kbh_lint.host.values.cpp_objects import Dim3, Template
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 
@@ -54,7 +55,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short in _DEVICE_QUERIES:
         return _device_query(run, short, args, loc)
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
-        return LibObject(name)
+        return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
         return _aten(run, name, args, loc)
     plain = _standard(run, name, given, args)
@@ -70,7 +71,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return _entry_point(short, args)
     if short == "dim3":
         sizes = [tensor_attributes.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
-        return LibObject("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
+        return Dim3("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
         return _launch_call(run, short, args, loc)
     if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
@@ -95,14 +96,14 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short in cpp_names.STATUS:
         return Sym("cudaSuccess")
     if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_arguments.pointers(args):
-        return LibObject(name)
+        return LibObject.by_path(name)
     if not cpp_arguments.pointers(args):
         return _pure(name, args)
     if short.startswith(
         ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
     ):
-        return LibObject(name, {"pointers": cpp_arguments.pointers(args)})
-    return LibObject(name, {"pointers": cpp_arguments.pointers(args), "items": args})
+        return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args)})
+    return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args), "items": args})
 
 
 def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -113,7 +114,7 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     if short in ("dtype", "TensorOptions", "device"):
         return cpp_arguments.tensor_options(LibObject("TensorOptions"), args)
     if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
-        return LibObject(name)
+        return LibObject.by_path(name)
     if short.endswith("_out") and len(args) > 1:
         plain, kwargs = cpp_arguments.torch_args(args[1:])
         return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
@@ -188,11 +189,7 @@ def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> An
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     at = next(
-        (
-            i
-            for i, a in enumerate(plain)
-            if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"
-        ),
+        (i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func, Template))),
         None,
     )
     if at is None:
@@ -251,7 +248,7 @@ def _function(run: Cpp, args: list[Any]) -> Any:
     plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     name = next((a for a in plain if isinstance(a, str)), None)
     found = next(
-        (a for a in plain if isinstance(a, (Overloads, Func)) or isinstance(a, LibObject) and a.path == "cpp.template"),
+        (a for a in plain if isinstance(a, (Overloads, Func, Template))),
         None,
     )
     if found is None and name is not None:
@@ -309,7 +306,7 @@ def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
     ]
     if not found or not any(word in name for word in _WORKING):
-        return LibObject(name, {"pointers": found})
+        return LibObject.by_path(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
     steer = cpp_arguments.numbers(interp, args)
@@ -412,6 +409,6 @@ def dim(value: Any) -> Any:
     """A grid as a tuple."""
     if isinstance(value, Slot):
         value = value.get()
-    if isinstance(value, LibObject) and value.path == "dim3":
+    if isinstance(value, Dim3):
         return (value.attrs["x"], value.attrs["y"], value.attrs["z"])
     return value

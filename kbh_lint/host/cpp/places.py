@@ -16,6 +16,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
+from kbh_lint.host.values.cpp_objects import LibraryField, OwnMethod
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -74,7 +75,7 @@ def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Any:
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
         if isinstance(parent, LibObject) and parent.path.startswith("cpp:"):
-            return parent.attrs.setdefault(node.name, LibObject("cpp:field", {}))
+            return parent.attrs.setdefault(node.name, LibraryField("cpp:field"))
     owner = run.eval(node, env)
     return owner.get() if isinstance(owner, Slot) else owner
 
@@ -155,7 +156,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
             return constant
     own = cpp_classes.method(this, name) if this is not None else None
     if own is not None:
-        return LibObject("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
+        return OwnMethod("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
     found = dtypes.from_aten(name)
     if found is not None:
         return DType(found)

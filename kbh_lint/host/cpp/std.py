@@ -10,6 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
+from kbh_lint.host.values.cpp_objects import Future
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
 
@@ -70,9 +71,9 @@ def copied(interp: Run, value: Any, depth: int = 0) -> Any:
         return made
     if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_NESTED:
         attrs = {name: copied(interp, item, depth + 1) for name, item in bounds.visited(interp, value.attrs).items()}
-        return LibObject(value.path, attrs, value.args, value.kwargs)
+        return LibObject.by_path(value.path, attrs, value.args, value.kwargs)
     if isinstance(value, LibObject) and "kind" in value.attrs:  # a CUTLASS operator holds its arguments
-        return LibObject(value.path, dict(value.attrs), value.args, value.kwargs)
+        return LibObject.by_path(value.path, dict(value.attrs), value.args, value.kwargs)
     return value
 
 
@@ -136,7 +137,7 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
             call(run, "transform", args[:at] + args[at + 1 :], loc)
     result = run.call(func, [*given, *[Unknown((), name)] * (count - len(given))], loc)
     if name == "async":
-        return LibObject("cpp.future", {"result": result})
+        return Future("cpp.future", {"result": result})
     return result if name == "invoke" else unknowns.merged(run.interp, result, why=name)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym
 from kbh_lint.host.python import lanes
+from kbh_lint.host.values.cpp_objects import Event
 from kbh_lint.host.values.objects import LibObject, Slot
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
         return _DONE
     if short.startswith(("cudaEventCreate", "cuEventCreate")):
         if args and isinstance(args[0], Slot):
-            args[0].set(LibObject("cpp.event"))
+            args[0].set(Event("cpp.event"))
         return _DONE
     if short in ("cudaEventRecord", "cuEventRecord", "cudaEventRecordWithFlags"):
         if plain and _is_event(plain[0]):
@@ -60,7 +61,7 @@ def _is_non_blocking(value: Any) -> bool:
 
 
 def _is_event(value: Any) -> bool:
-    return isinstance(value, LibObject) and value.path == "cpp.event"
+    return isinstance(value, Event)
 
 
 def method(run: Cpp, owner: LibObject, name: str) -> Any:

@@ -36,7 +36,7 @@ def pickled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     """pickle.dumps and pickle.loads, of what a program itself pickled."""
     name, value = path.rpartition(".")[2], args[0] if args else None
     if name == "dumps":
-        return LibObject(PICKLED, {"value": _deep(interp, value, {}, loc)})
+        return LibObject.by_path(PICKLED, {"value": _deep(interp, value, {}, loc)})
     if name == "loads" and isinstance(value, LibObject) and value.path == PICKLED:
         return _deep(interp, value.attrs["value"], {}, loc)
     return unknowns.merged(interp, *args, why=path)

@@ -91,13 +91,13 @@ def from_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     """`Enum("Mode", "FAST SLOW")`; anything else of the module gives what it is given."""
     names = args[1] if len(args) > 1 else kwargs.get("names")
     if not path.endswith(("Enum", "Flag")) or not args or not isinstance(names, (str, list, tuple, dict)):
-        return args[0] if args else LibObject(path)
+        return args[0] if args else LibObject.by_path(path)
     listed: Any = names.replace(",", " ").split() if isinstance(names, str) else names
     pairs = listed.items() if isinstance(listed, dict) else listed
     env = Env({})
     for item in pairs:
         named = isinstance(item, (list, tuple)) and len(item) == 2
-        env.vars[str(item[0] if named else item)] = item[1] if named else LibObject(AUTO)
+        env.vars[str(item[0] if named else item)] = item[1] if named else LibObject.by_path(AUTO)
     made = ClassV(str(args[0]), (Sym(path),), env, None)
     make_members(interp, made, loc)
     return made

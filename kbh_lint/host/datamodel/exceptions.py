@@ -31,7 +31,7 @@ _OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": Attribute
 def raised(interp: Run, value: Any, loc: ir.Loc | None) -> Raised:
     """The exception that `raise value` raises: of a class, Python makes an object."""
     if isinstance(value, Sym) and value.path.startswith("builtins."):
-        value = LibObject(value.path, {"args": ()})
+        value = LibObject.by_path(value.path, {"args": ()})
     elif isinstance(value, ClassV):
         value = interp.call(value, [], {}, loc)
     return Raised(value, loc)
@@ -39,7 +39,7 @@ def raised(interp: Run, value: Any, loc: ir.Loc | None) -> Raised:
 
 def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
     """Raises one of Python's own exceptions."""
-    raise Raised(LibObject(f"builtins.{name}", {"args": tuple(args)}), loc)
+    raise Raised(LibObject.by_path(f"builtins.{name}", {"args": tuple(args)}), loc)
 
 
 def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
@@ -54,7 +54,7 @@ def fails(interp: Run, path: str, loc: ir.Loc | None, why: str = "") -> None:
     there. `path` is the exception's, `builtins.RuntimeError`. Elsewhere the run goes on, as what it comes to in the end
     says more than that it ends here; but where no value matters it ends, and `why` is told."""
     if (interp.trying or why) and not interp.aged:
-        raise Raised(LibObject(path, {"args": (why,) if why else ()}), loc)
+        raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
 
 
 def plain(value: Any) -> bool:

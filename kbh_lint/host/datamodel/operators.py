@@ -13,6 +13,7 @@ from kbh_lint.base.values import DType, Sym
 from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import asking, bounds, equality, unknowns
+from kbh_lint.host.values.named_objects import CArray
 from kbh_lint.host.values.objects import (
     Chance,
     ClassV,
@@ -92,9 +93,9 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         bounds.text(interp, left, right)
         return concat((left, right))
     if op == "|" and _is_type(left) and _is_type(right):
-        return LibObject(UNION, {}, (left, right))
+        return LibObject.by_path(UNION, {}, (left, right))
     if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
-        return LibObject("ctypes.array", {"count": right if isinstance(right, int) else 0})
+        return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
     if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
         seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
         if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:

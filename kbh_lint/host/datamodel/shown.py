@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.dtypes import torch_name
 from kbh_lint.base.values import DType
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject, kind_of
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
@@ -35,7 +36,7 @@ def show(value: Any) -> str:
         return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
     if isinstance(value, LibObject) and "path" in value.attrs:
         return str(value.attrs["path"])
-    if isinstance(value, LibObject) and value.path == "torch.device":
+    if isinstance(value, Device):
         return str(value.attrs.get("type", "cuda"))
     return f"<{kind_of(value)}>"
 

@@ -192,7 +192,7 @@ def _by_default(sources: list[str]) -> list[str]:
 def read(interp: Run, path: str) -> LibObject | None:
     """The bytes of a binary that was built here."""
     made = find(interp.files.built, path)
-    return LibObject(BYTES, {"built": made}) if made is not None else None
+    return LibObject.by_path(BYTES, {"built": made}) if made is not None else None
 
 
 def written(interp: Run, path: str, value: Any) -> None:

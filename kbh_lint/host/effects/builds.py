@@ -207,7 +207,7 @@ def process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     folder = shown.show(kwargs["cwd"]) if kwargs.get("cwd") is not None else ""
     artifacts.command(interp, words, folder, lambda word: find_file(interp, word) is not None)
     if path == "subprocess.Popen":
-        return LibObject(
+        return LibObject.by_path(
             path, {"returncode": 0, "stdout": "", "stderr": "", "loc": loc, "pid": LibObject("subprocess.pid")}
         )
     return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})

@@ -33,7 +33,7 @@ def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return recording.make(interp, None, "?", event=event)
     if not inputs:
         addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
-        return LibObject(path, {}, tuple(args), kwargs)
+        return LibObject.by_path(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
     event = recording.record(
         interp,
@@ -84,7 +84,7 @@ def unread_language(
     """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
     builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in args)
     if builds_kernel or not inputs:
-        return UnreadKernel(path) if builds_kernel else LibObject(path, {"name": path})
+        return UnreadKernel(path) if builds_kernel else LibObject.by_path(path, {"name": path})
     if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
         return inputs[0]
     return unread_call(interp, path, inputs, loc)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import asking
+from kbh_lint.host.values.named_objects import ChildProcess, Socket
 from kbh_lint.host.values.objects import FilePath, LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
 
@@ -369,7 +370,7 @@ _ROOTS: dict[str, Callable[..., None]] = {
 
 def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Note the effect of a method of a library object: a socket that connects, a path that is removed."""
-    if owner.path == "socket.socket" and name in _SOCKET:
+    if isinstance(owner, Socket) and name in _SOCKET:
         note(interp, "network", f"socket.{name}", "the network", loc)
     elif isinstance(owner, FilePath):
         text = owner.text
@@ -380,7 +381,7 @@ def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Lo
                 file_written(interp, f"Path.{name}", args[0], loc)
     elif name == "from_address" and owner.path.startswith("ctypes.") and args and not _own_memory(interp, args[0]):
         note(interp, "memory", f"{owner.path}.from_address", "memory that is not its own", loc)
-    elif owner.path == "subprocess.Popen" and name in ("wait", "communicate", "terminate", "kill", "__exit__"):
+    elif isinstance(owner, ChildProcess) and name in ("wait", "communicate", "terminate", "kill", "__exit__"):
         interp.process.children[:] = [
             child for child in interp.process.children if child[2] is not owner.attrs.get("loc")
         ]

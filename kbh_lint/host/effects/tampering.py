@@ -13,6 +13,7 @@ from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.named_objects import Patcher
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -97,10 +98,10 @@ def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     elif args and isinstance(args[0], str):
         owner, _, name = str(args[0]).rpartition(".")
     else:
-        return LibObject(path)
+        return LibObject.by_path(path)
 
     def start(run: Run, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
         modules.patched(run, owner, name, replacement, loc)
         return replacement
 
-    return LibObject("unittest.mock.patcher", {"start": builtin(start), "__enter__": builtin(start)})
+    return Patcher("unittest.mock.patcher", {"start": builtin(start), "__enter__": builtin(start)})

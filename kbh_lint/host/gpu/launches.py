@@ -114,7 +114,7 @@ def method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str
         "kernel",
         "module",
     ):
-        return LibObject(f"triton.{name}", {"kernel": owner})
+        return LibObject.by_path(f"triton.{name}", {"kernel": owner})
     return Unknown((), f"kernel.{name}")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.values.named_objects import OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
 
 if TYPE_CHECKING:
@@ -53,29 +54,29 @@ def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     """A function of torch.library."""
     name = path.rsplit(".", 1)[-1]
     if name == "Library":
-        return LibObject(path, {"namespace": shown.show(args[0]) if args else ""})
+        return LibObject.by_path(path, {"namespace": shown.show(args[0]) if args else ""})
     label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
     given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
     if name in ("custom_op", "triton_op", "impl", "register_kernel") and label:
         made = name in ("custom_op", "triton_op")
         second = args[1] if len(args) > 1 and not made and args[1] is not given else None
         types = kwargs.get("types" if name == "impl" else "device_types", second)
-        way = LibObject(WAY, {"name": label, "key": types, "op": made})
+        way = LibObject.by_path(WAY, {"name": label, "key": types, "op": made})
         return way if given is None else decorate(interp, way, given, loc)
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def decorate(interp: Run, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
     """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
     register(interp, way.attrs["name"], way.attrs["key"], function, loc)
-    return LibObject(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
+    return LibObject.by_path(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
 
 
 def method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
-    if owner.path == "torch.library.Library" and name == "impl" and len(args) > 1:
+    if isinstance(owner, OperatorLibrary) and name == "impl" and len(args) > 1:
         short = shown.show(args[0]).rpartition("::")[2]
         register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
         return None
@@ -83,7 +84,7 @@ def method(
         return NotImplemented
     if name == "register_kernel":
         key = kwargs.get("device_types", args[0] if args else None)
-        way = LibObject(WAY, {"name": owner.attrs["name"], "key": key, "op": False})
+        way = LibObject.by_path(WAY, {"name": owner.attrs["name"], "key": key, "op": False})
         given = kwargs.get("func", args[1] if len(args) > 1 else None)
         return way if given is None else decorate(interp, way, given, loc)
     if name in _REGISTERS:

@@ -12,6 +12,7 @@ from kbh_lint.host.cpp.arguments import pointers
 from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
 from kbh_lint.host.values.equality import SUCCESS
+from kbh_lint.host.values.named_objects import CCell
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
 
@@ -32,7 +33,7 @@ _STATUS_ONLY = (
 
 def cell(value: Any = 0) -> LibObject:
     """A ctypes object that can be written through its address."""
-    return LibObject("ctypes.cell", {"value": value})
+    return CCell("ctypes.cell", {"value": value})
 
 
 def make(interp: Run, name: str, args: list[Any]) -> Any:
@@ -43,7 +44,7 @@ def make(interp: Run, name: str, args: list[Any]) -> Any:
         return cell(args[0] if args and (isinstance(args[0], str) or images.is_image(args[0])) else 0)
     if name in ("byref", "pointer", "addressof") and args:
         held = args[0]
-        return Slot(held.attrs, "value") if isinstance(held, LibObject) and held.path == "ctypes.cell" else held
+        return Slot(held.attrs, "value") if isinstance(held, CCell) else held
     if name in ("cast", "POINTER", "string_at", "memmove") and args:
         return args[0]
     return None
@@ -66,10 +67,10 @@ def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
 
     name = path.rsplit(".", 1)[-1]
     if name[:1].isupper() or "_" in name:
-        return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject(path)
+        return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
     if name.endswith(_STRUCTS):
-        return LibObject(f"cpp:{name}")
-    held = cell(LibObject(path, {"pointers": pointers([_argument(interp, a) for a in args])}))
+        return LibObject.by_path(f"cpp:{name}")
+    held = cell(LibObject.by_path(path, {"pointers": pointers([_argument(interp, a) for a in args])}))
     given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
     # a launch may get its arguments as (values, ctypes of the values)
     given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
@@ -87,7 +88,7 @@ def _argument(interp: Run, value: Any) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         tensor = interp.tensor_at(value)
         return Pointer(tensor, tensor.dtype) if tensor is not None else value
-    if isinstance(value, LibObject) and value.path == "ctypes.cell":
+    if isinstance(value, CCell):
         return value.attrs["value"]
     if isinstance(value, Slot):
         held = value.get()

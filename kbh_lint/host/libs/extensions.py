@@ -16,6 +16,7 @@ from kbh_lint.host.effects import artifacts, builds
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
+from kbh_lint.host.values.named_objects import RawKernel, RawModule
 from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
@@ -43,7 +44,7 @@ def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     """torch.utils.cpp_extension.load_inline and load."""
     name = path.rsplit(".", 1)[-1]
     if name not in ("load_inline", "load", "_jit_compile"):
-        return LibObject(path, {"include": "/include"})
+        return LibObject.by_path(path, {"include": "/include"})
     interp.note("build", {"symbol": path}, loc)
     flags = [shown.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
     title = shown.show(args[0]) if args else shown.show(kwargs.get("name", "extension"))
@@ -157,7 +158,7 @@ def ctypes_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any],
     if name == "find_library" and args:  # one of the system's
         return f"lib{shown.show(args[0])}.so"
     made = driver.make(interp, name, args)
-    return made if made is not None else LibObject(path, {}, tuple(args), kwargs)
+    return made if made is not None else LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -203,7 +204,7 @@ def raw_kernel(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc
         interp.miss("the text of a kernel is not known", loc)
         return UnreadKernel("run-time compiled")
     extension = build(interp, shown.show(name), [source], [], loc)
-    return LibObject("raw.kernel", {"extension": extension, "name": shown.show(name)})
+    return RawKernel("raw.kernel", {"extension": extension, "name": shown.show(name)})
 
 
 def raw_kernel_cupy(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -215,7 +216,7 @@ def raw_module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
     if not isinstance(source, str):
         interp.miss("the text of a module is not known", loc)
         return UnreadKernel("run-time compiled")
-    return LibObject("raw.module", {"extension": build(interp, "module", [source], [], loc)})
+    return RawModule("raw.module", {"extension": build(interp, "module", [source], [], loc)})
 
 
 def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -25,7 +25,7 @@ def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, 
     owner = args[0] if args else None
     cls = owner.cls if isinstance(owner, Instance) else owner
     if not isinstance(cls, ClassV) or name == "dataclass":
-        return LibObject(path, {}, tuple(args), kwargs)
+        return LibObject.by_path(path, {}, tuple(args), kwargs)
     if name == "is_dataclass":
         return any(base.dataclass for base in cls.mro())
     names = cls.field_names()
@@ -35,7 +35,7 @@ def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, 
         return interp.call(cls, [], {**{field: owner.attrs.get(field) for field in names}, **kwargs}, loc)
     if isinstance(owner, Instance) and name in ("asdict", "astuple") and not kwargs and len(args) == 1:
         return _apart(owner, name == "asdict", 0)
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def _apart(value: Any, named: bool, depth: int) -> Any:

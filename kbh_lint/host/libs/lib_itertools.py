@@ -8,6 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values.named_objects import Cycle
 from kbh_lint.host.values.objects import LibObject, Once
 from kbh_lint.host.values.tensors import Unknown
 
@@ -21,7 +22,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     name = path.rsplit(".", 1)[-1]
     if name == "count":
         start = args[0] if args else kwargs.get("start", 0)
-        return LibObject(
+        return LibObject.by_path(
             "itertools.count", {"value": start, "step": args[1] if len(args) > 1 else kwargs.get("step", 1)}
         )
     if name in _CALLING:
@@ -36,7 +37,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         items = iteration.materialise(interp, args[0], loc)
         return tuple(Once(items) for _ in range(args[1] if len(args) > 1 and args[1] in range(8) else 2))
     if name == "cycle" and args:
-        return LibObject("itertools.cycle", {"items": list(iteration.materialise(interp, args[0], loc)), "at": 0})
+        return Cycle("itertools.cycle", {"items": list(iteration.materialise(interp, args[0], loc)), "at": 0})
     rows = [list(iteration.materialise(interp, a, loc)) if not isinstance(a, (int, Func)) else a for a in args]
     if name in ("product", "chain", "zip_longest", "permutations", "combinations", "islice", "pairwise"):
         if name == "zip_longest" and "fillvalue" in kwargs:
@@ -111,7 +112,7 @@ def _calling(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], lo
 
 def next_count(interp: Run, owner: LibObject, loc: ir.Loc | None) -> Any:
     """next() of an itertools.count or an itertools.cycle."""
-    if owner.path == "itertools.cycle":
+    if isinstance(owner, Cycle):
         items, at = owner.attrs["items"], owner.attrs["at"]
         owner.attrs["at"] = at + 1
         return items[at % len(items)] if items else Unknown()

@@ -26,8 +26,24 @@ from kbh_lint.host.libs import (
 from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
 from kbh_lint.host.torch import dress, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
+from kbh_lint.host.values.cpp_objects import LibraryField
 from kbh_lint.host.values.library_objects import Cell, Environment, OwnModule, Property, Storage, Super, UnreadKernel
 from kbh_lint.host.values.modelled import Modelled, Site
+from kbh_lint.host.values.named_objects import (
+    CArray,
+    Code,
+    Counting,
+    Cycle,
+    Device,
+    ExitStack,
+    FunctionContext,
+    ImportSpec,
+    NamedTupleClass,
+    Namespace,
+    RawKernel,
+    RawModule,
+    StopIterationError,
+)
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
@@ -80,19 +96,19 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
             return found
     if name in owner.attrs:
         return owner.attrs[name]
-    if owner.path == "builtins.StopIteration" and name == "value":
+    if isinstance(owner, StopIterationError) and name == "value":
         return next(iter(owner.attrs.get("args", ())), None)
     if owner.path == lifetimes.FINALIZER and name == "alive":
         return "call" in owner.attrs
     if owner.path == operators.UNION and name == "__args__":
         return owner.args
-    if owner.path == "types.CodeType" or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
+    if isinstance(owner, Code) or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
         return Unknown((), name)
     if isinstance(owner, OwnModule) and name == "__dict__":
         return owner.attrs
     if isinstance(owner, OwnModule) and "__getattr__" in owner.attrs:
         return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
-    if owner.path in ("types.SimpleNamespace", "threading.local"):
+    if isinstance(owner, Namespace):
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if isinstance(owner, Super):
         return trace_nn.super_attr(interp, owner, name)
@@ -101,12 +117,12 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     if owner.path.startswith("torch.nn."):
         return nn_layers.attribute(interp, owner, name)
     if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
-        return owner.attrs.setdefault(name, LibObject("cpp:field"))
-    if owner.path == "torch.device" and name in ("type", "index"):
+        return owner.attrs.setdefault(name, LibraryField("cpp:field"))
+    if isinstance(owner, Device) and name in ("type", "index"):
         return {"type": "cuda", "index": 0}[name]
     if name == "cuda_stream":
         return 0
-    if owner.path == "importlib.spec" and name == "loader":
+    if isinstance(owner, ImportSpec) and name == "loader":
         return LibObject("importlib.loader")
     return Method(owner, name)
 
@@ -123,20 +139,20 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
         return decorators.decorate(interp, owner, args[0], loc)
-    if owner.path == "collections.namedtuple":
+    if isinstance(owner, NamedTupleClass):
         given = {
             **dict.fromkeys(owner.attrs["fields"]),
             **dict(zip(owner.attrs["fields"], args, strict=False)),
             **kwargs,
         }
         return NamedTuple(given)
-    if owner.path == "ctypes.array":
+    if isinstance(owner, CArray):
         return driver.array(owner, args)
     if owner.path == custom_ops.OP:
         return custom_ops.call(interp, owner, args, kwargs, loc)
     if owner.path == lifetimes.FINALIZER:
         return lifetimes.finalize(interp, owner, loc)
-    if owner.path == "raw.kernel":
+    if isinstance(owner, RawKernel):
         return extensions.call_raw(interp, owner, args, kwargs, loc)
     if isinstance(owner, UnreadKernel):
         inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
@@ -245,14 +261,14 @@ def object_method(
         done = coroutines.method(interp, owner, name, args, kwargs, loc)
         if done is not NotImplemented:
             return done
-    if owner.path == "contextlib.ExitStack":
+    if isinstance(owner, ExitStack):
         return interp.stack_method(owner, name, args, kwargs, loc)
     if isinstance(owner, NamedTuple) and name in ("_replace", "_asdict"):
         fields = {**owner.fields, **kwargs}
         return fields if name == "_asdict" else NamedTuple(fields)
     if isinstance(owner, FilePath):
         return builds.path_method(interp, owner, name, args, kwargs, loc)
-    if owner.path in ("itertools.count", "itertools.cycle") and name == "__next__":
+    if isinstance(owner, (Counting, Cycle)) and name == "__next__":
         return lib_itertools.next_count(interp, owner, loc)
     if isinstance(owner, objects.OpenFile):
         return builds.file_method(interp, owner, name, args, loc)
@@ -268,7 +284,7 @@ def object_method(
     registered = custom_ops.method(interp, owner, name, args, kwargs, loc)
     if registered is not NotImplemented:
         return registered
-    if owner.path == "torch.autograd.function.FunctionCtx":  # it keeps tensors and marks them
+    if isinstance(owner, FunctionContext):  # it keeps tensors and marks them
         return None
     if owner.path.startswith("contextvars.") and name == "run":
         return wrappers.context_run(interp, args, kwargs, loc)
@@ -284,17 +300,17 @@ def object_method(
         return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Super):
         return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
-    if owner.path == "raw.module" and name in ("get_function", "get_kernel"):
-        return LibObject("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
+    if isinstance(owner, RawModule) and name in ("get_function", "get_kernel"):
+        return RawKernel("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
         return foreign.foreign(interp, f"{owner.path}.{name}", args, kwargs, loc)
-    return LibObject(f"{owner.path}.{name}", {}, tuple(args), kwargs)
+    return LibObject.by_path(f"{owner.path}.{name}", {}, tuple(args), kwargs)
 
 
 def items_of(value: LibObject) -> Sequence[Any] | None:
     """The items of a container object."""
-    if value.path == "itertools.count":
+    if isinstance(value, Counting):
         return lib_itertools.count_range(value)
     items = value.attrs.get("items")
     return list(items) if isinstance(items, (list, dict, tuple)) else None

@@ -132,7 +132,7 @@ def collections_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, 
         return ring
     if name == "namedtuple" and len(args) > 1:
         return named_tuple(interp, args, kwargs, loc)
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def named_tuple(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -259,13 +259,13 @@ def importlib_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     if name == "module_from_spec":
         return args[0] if args else Unknown()
     if name == "SourceFileLoader":
-        return LibObject(path, {}, tuple(args), kwargs)
+        return LibObject.by_path(path, {}, tuple(args), kwargs)
     if name == "spec_from_file_location":
-        return LibObject(
+        return LibObject.by_path(
             "importlib.spec", {"file": shown.show(args[1] if len(args) > 1 else kwargs.get("location", ""))}
         )
     if name == "find_spec":
-        return LibObject("importlib.spec", {"args": tuple(args), "path": shown.show(args[-1]) if args else ""})
+        return LibObject.by_path("importlib.spec", {"args": tuple(args), "path": shown.show(args[-1]) if args else ""})
     return Unknown((), path)
 
 
@@ -293,12 +293,12 @@ def unknown_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
 
 def first(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A wrapper that gives back what it is given."""
-    return args[0] if args else LibObject(path)
+    return args[0] if args else LibObject.by_path(path)
 
 
 def made(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """An object of a library class."""
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def text_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

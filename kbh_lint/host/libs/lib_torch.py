@@ -94,7 +94,7 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
             outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
         return made
     if name[:1].isupper():
-        return LibObject(path, {}, tuple(args), kwargs)
+        return LibObject.by_path(path, {}, tuple(args), kwargs)
     foreign.addressed(interp, path, [*args, *kwargs.values()], loc)
     return unknowns.merged(interp, *args, why=path)
 
@@ -147,12 +147,12 @@ def cuda_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     if name == "CUDAGraph":
         return Graph()
     if name == "cudart":
-        return LibObject(objects.OF_TORCH)
+        return LibObject.by_path(objects.OF_TORCH)
     if name == "_compile_kernel":
         return extensions.raw_kernel(interp, args, kwargs, loc)
     if name == "make_graphed_callables":
         return args[0] if args else Unknown()
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def t_parameter(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -179,13 +179,13 @@ def t_device(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
 def t_backend(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args:
         modules.setting(interp, path, args[0], loc)
-    return LibObject(path)
+    return LibObject.by_path(path)
 
 
 def t_context(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     if args and isinstance(args[0], (Func, Bound)):
         return args[0]
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def t_cond(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

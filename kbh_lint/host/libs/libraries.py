@@ -199,10 +199,10 @@ CALLS: dict[str, Handler] = {
     "_thread.start_new_thread": pools.start_new_thread,
     "contextlib.suppress": lib_python.made,
     "typing.NamedTuple": lambda i, p, a, k, loc: lib_python.named_tuple(i, a, k, loc) if len(a) > 1 else LibObject(p),
-    "types.MethodType": lambda i, p, a, k, loc: Bound(a[1], a[0]) if len(a) > 1 else LibObject(p),
+    "types.MethodType": lambda i, p, a, k, loc: Bound(a[1], a[0]) if len(a) > 1 else LibObject.by_path(p),
     "types.FunctionType": lib_python.function_call,
     "types.MappingProxyType": lib_python.first,
-    "types.SimpleNamespace": lambda i, p, a, k, loc: LibObject(p, dict(k)),
+    "types.SimpleNamespace": lambda i, p, a, k, loc: LibObject.by_path(p, dict(k)),
     **dict.fromkeys(("threading.current_thread", "threading.main_thread"), lib_python.unknown_call),
     "builtins.input": lib_python.unknown_call,
     "torch.promote_types": lib_python.first,
@@ -225,4 +225,4 @@ CALLS: dict[str, Handler] = {
 
 for _name, _value in vars(builtins).items():
     if isinstance(_value, type) and issubclass(_value, BaseException):
-        CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject(p, {"args": tuple(a)})
+        CALLS[f"builtins.{_name}"] = lambda i, p, a, k, loc: LibObject.by_path(p, {"args": tuple(a)})

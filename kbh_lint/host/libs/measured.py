@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import elapsed
 from kbh_lint.host.effects import decoding
+from kbh_lint.host.values.named_objects import GpuEvent
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-_EVENTS = ("torch.cuda.Event", "torch.Event")
 _RUNS = frozenset("timeit blocked_autorange adaptive_autorange repeat autorange".split())
 _TIMERS = ("torch.utils.benchmark.Timer", "timeit.Timer")
 
@@ -35,9 +35,9 @@ def timed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
 
 def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """The times that events and timers tell; NotImplemented for all else."""
-    if owner.path in _EVENTS and name == "record":
+    if isinstance(owner, GpuEvent) and name == "record":
         owner.attrs["at"] = len(interp.trace.events)
-    elif owner.path in _EVENTS and name == "elapsed_time" and args and isinstance(args[0], LibObject):
+    elif isinstance(owner, GpuEvent) and name == "elapsed_time" and args and isinstance(args[0], LibObject):
         start, end = owner.attrs.get("at"), args[0].attrs.get("at")
         return elapsed.took(interp, interp.trace.events[start:end] if start is not None and end is not None else ())
     elif owner.path in _TIMERS and name in _RUNS:

@@ -46,14 +46,14 @@ def is_known(path: str) -> bool:
 def module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Construct a layer or a container of torch.nn."""
     name = kind(path)
-    made = LibObject(path, {}, tuple(args), kwargs)
+    made = LibObject.by_path(path, {}, tuple(args), kwargs)
     if name in CONTAINERS:
         given = next(iter([*args, *kwargs.values()]), None)
         items: Any = given if len(args) < 2 and isinstance(given, (list, tuple, dict)) else list(args)
         if len(args) == 1 and name != "Sequential" and not isinstance(given, (list, tuple, dict)):
             items = interp.call(interp.builtins["list"], [given], {}, loc)
             items = items if isinstance(items, list) else []
-        return LibObject(path, {"items": dict(items) if isinstance(items, dict) else list(items)})
+        return LibObject.by_path(path, {"items": dict(items) if isinstance(items, dict) else list(items)})
     if name in _STACKS and args:
         _stack(interp, made, args, kwargs, loc)
     elif name in _BLOCKS:
@@ -131,7 +131,7 @@ def _stack(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any]
     if given is None or not isinstance(count, int) or not isinstance(first, LibObject) or count > _MOST_COPIES:
         return
     copies = [module(interp, first.path, list(first.args), first.kwargs, loc) for _ in range(count)]
-    made.attrs["layers"] = LibObject(OF_LAYERS + "ModuleList", {"items": copies})
+    made.attrs["layers"] = LibObject.by_path(OF_LAYERS + "ModuleList", {"items": copies})
     made.attrs.update(num_layers=count, norm=given["norm"])
 
 

@@ -219,7 +219,7 @@ def instance_method(
         return None
     if base and name in ("forward", "_conv_forward"):
         args = args[:1] if name == "_conv_forward" else args
-        return nn_layers.apply(interp, LibObject(base, owner.attrs), args, kwargs, loc)
+        return nn_layers.apply(interp, LibObject.by_path(base, owner.attrs), args, kwargs, loc)
     if name == "register_buffer" and args:
         key = str(args[0])
         value = args[1] if len(args) > 1 else kwargs.get("tensor")
@@ -272,5 +272,5 @@ def instance_method(
         owner.attrs[_STATE_HOOKS] = [*state_hooks(owner), (name, args[0] if args else None)]
         return None
     if base and name in _OF_CONTAINERS:
-        return object_method(interp, LibObject(base, owner.attrs), name, args, kwargs, loc)
+        return object_method(interp, LibObject.by_path(base, owner.attrs), name, args, kwargs, loc)
     return listed(owner, name)

@@ -22,13 +22,13 @@ def same(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     given = args[0] if args else next((v for v in kwargs.values() if isinstance(v, CALLABLE)), None)
     if isinstance(given, CALLABLE) or isinstance(given, LibObject) and given.path.startswith("torch.nn."):
         return given
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def now(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """`checkpoint(f, *args)`, `fork(f, *args)`: f is called; keywords that are the wrapper's own are left out."""
     if not args:
-        return LibObject(path, {}, (), kwargs)
+        return LibObject.by_path(path, {}, (), kwargs)
     return interp.call(args[0], args[1:], {k: v for k, v in kwargs.items() if k not in _OWN}, loc)
 
 
@@ -66,12 +66,12 @@ def _attributes(module: Any, path: str) -> dict[str, Any]:
 
 def method_type(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """types.MethodType(function, object)."""
-    return Bound(args[1], args[0]) if len(args) == 2 else LibObject(path, {}, tuple(args), kwargs)
+    return Bound(args[1], args[0]) if len(args) == 2 else LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def identity(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """What hands over a value as it is: torch.jit.wait, to_dlpack."""
-    return args[0] if args else LibObject(path)
+    return args[0] if args else LibObject.by_path(path)
 
 
 def swap_tensors(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

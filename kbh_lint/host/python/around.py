@@ -37,7 +37,7 @@ class _Around(list[Any]):
 
 def manager(func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
     """The context manager that a call makes; nothing of the function runs until it is entered."""
-    return LibObject(PATH, {"func": func, "args": list(args), "kwargs": kwargs})
+    return LibObject.by_path(PATH, {"func": func, "args": list(args), "kwargs": kwargs})
 
 
 def is_manager(value: Any) -> bool:

@@ -16,6 +16,7 @@ from kbh_lint.host.torch import dress, tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import Frame, builtin
 from kbh_lint.host.values.library_objects import Cell, Property
+from kbh_lint.host.values.named_objects import Code
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -129,7 +130,7 @@ def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any
         if name == "__get__":
             return builtin(lambda i, a, k, where: owner if a[0] is None else Bound(a[0], owner))
         if name == "__code__":
-            return owner.attrs.setdefault(name, LibObject(CODE, {"func": owner}))
+            return owner.attrs.setdefault(name, Code(CODE, {"func": owner}))
         if name == "__closure__":
             return _closure(owner)
         if name == "__defaults__":
@@ -350,7 +351,7 @@ def _is_slotted(cls: ClassV, name: str) -> bool:
 
 def _set_of_function(owner: Func, name: str, value: Any) -> None:
     """`function.name = value`; its code and its defaults are what a call uses from then on."""
-    code = value.attrs.get("func") if isinstance(value, LibObject) and value.path == CODE else None
+    code = value.attrs.get("func") if isinstance(value, Code) else None
     params = [param.name for param in owner.node.params if param.kind == "positional"]
     if name == "__code__" and isinstance(code, Func):
         owner.node, owner.attrs[name] = code.node, value

@@ -12,6 +12,7 @@ from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import asking, keys, unbound, unknowns
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.named_objects import Namespace
 from kbh_lint.host.values.objects import (
     ClassV,
     Instance,
@@ -66,9 +67,6 @@ def _made_attribute(interp: Run, made: Any, name: str, default: Any, loc: ir.Loc
         raise
 
 
-_NAMESPACES = ("types.SimpleNamespace", "threading.local")
-
-
 def has_attr(interp: Run, owner: Any, name: str) -> bool:
     """hasattr in the assumed world: libraries have what is asked of them."""
     if isinstance(owner, Instance):
@@ -79,7 +77,7 @@ def has_attr(interp: Run, owner: Any, name: str) -> bool:
         return owner.has(name) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):
         return name in owner.attrs or torchlib.has_attribute(name)
-    if isinstance(owner, OwnModule) or isinstance(owner, LibObject) and owner.path in _NAMESPACES:
+    if isinstance(owner, (OwnModule, Namespace)):
         return name in owner.attrs
     if isinstance(owner, Once):
         return name in ("__iter__", "__next__", "send", "close", "throw")

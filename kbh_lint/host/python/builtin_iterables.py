@@ -11,6 +11,7 @@ from kbh_lint.base.values import Sym
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
 from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
+from kbh_lint.host.values.named_objects import Counting, Cycle
 from kbh_lint.host.values.objects import (
     ClassV,
     Instance,
@@ -248,7 +249,7 @@ def _calls_until(interp: Run, func: Any, end: Any, loc: ir.Loc | None) -> Iterat
 
 @builtin
 def _next(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if isinstance(args[0], LibObject) and args[0].path in ("itertools.count", "itertools.cycle"):
+    if isinstance(args[0], (Counting, Cycle)):
         return interp.call(Method(args[0], "__next__"), [], {}, loc)
     if isinstance(args[0], Instance):
         found = find_method(args[0], "__next__")

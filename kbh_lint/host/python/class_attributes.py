@@ -10,7 +10,8 @@ from kbh_lint.host.datamodel import enums, iteration
 from kbh_lint.host.python import classes
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
-from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Method, Partial, meta_method
+from kbh_lint.host.values.named_objects import FunctionContext
+from kbh_lint.host.values.objects import Bound, ClassV, Memo, Method, Partial, meta_method
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -27,7 +28,7 @@ def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
         forward = owner.env.vars.get("forward")
         if name == "apply" and isinstance(forward, StaticMethod):
             # torch.autograd.Function: forward gets the context first, unless setup_context takes it
-            context = LibObject("torch.autograd.function.FunctionCtx")
+            context = FunctionContext("torch.autograd.function.FunctionCtx")
             return Partial(forward.func, () if "setup_context" in owner.env.vars else (context,), {})
         return Method(owner, name)
     if isinstance(found, StaticMethod):

@@ -8,6 +8,16 @@ from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.python import around, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
+from kbh_lint.host.values.named_objects import (
+    ChildProcess,
+    Closing,
+    ExitStack,
+    GraphCapture,
+    NullContext,
+    Patcher,
+    StreamContext,
+    Suppress,
+)
 from kbh_lint.host.values.objects import Graph, Instance, LibObject, Method, find_method
 
 if TYPE_CHECKING:
@@ -18,34 +28,34 @@ STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 def enter(interp: Run, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
     """`with manager`: what `as` binds; `exits` collects what to undo."""
-    if isinstance(manager, LibObject) and manager.path == "torch.cuda.graph":
+    if isinstance(manager, GraphCapture):
         graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
         if isinstance(graph, Graph):
             start_capture(interp, graph)
             exits.append(lambda raised: end_capture(interp, graph))
         return manager
-    if isinstance(manager, LibObject) and (manager.path == "torch.cuda.stream" or lanes.is_stream(manager)):
+    if isinstance(manager, StreamContext) or isinstance(manager, LibObject) and lanes.is_stream(manager):
         if lanes.enter(interp, manager):
             exits.append(lambda raised: lanes.leave(interp))
         return manager
-    if isinstance(manager, LibObject) and (manager.path in lanes.POOLS or manager.path == "subprocess.Popen"):
+    if isinstance(manager, ChildProcess) or isinstance(manager, LibObject) and manager.path in lanes.POOLS:
         exits.append(lambda raised: interp.call(Method(manager, "__exit__"), [], {}, loc) and None)
         return manager
-    if isinstance(manager, LibObject) and manager.path == "contextlib.suppress":
+    if isinstance(manager, Suppress):
         exits.append(lambda raised: raised is not None and exceptions.catches(interp, manager.args, raised.value))
         return None
     if isinstance(manager, LibObject) and manager.path == coroutines.GROUP:
         exits.append(lambda raised: coroutines.end_group(interp, manager))
         return manager
-    if isinstance(manager, LibObject) and manager.path == STACK:
+    if isinstance(manager, ExitStack):
         exits.append(lambda raised: unwind(manager, raised))
         return manager
-    if isinstance(manager, LibObject) and manager.path == "contextlib.closing" and manager.args:
+    if isinstance(manager, Closing) and manager.args:
         exits.append(lambda raised: interp.call(interp.get_attr(manager.args[0], "close", loc), [], {}, loc))
         return manager.args[0]
-    if isinstance(manager, LibObject) and manager.path == "contextlib.nullcontext":
+    if isinstance(manager, NullContext):
         return manager.args[0] if manager.args else manager.kwargs.get("enter_result")
-    if isinstance(manager, LibObject) and manager.path == "unittest.mock.patcher":
+    if isinstance(manager, Patcher):
         return interp.call(manager.attrs["__enter__"], [], {}, loc)
     if isinstance(manager, Instance):
         later = find_method(manager, "__aenter__") is not None and find_method(manager, "__enter__") is None
@@ -81,7 +91,7 @@ def stack_method(
         exits.append(lambda raised: interp.call(leave, exceptions.exception_parts(raised), {}, loc))
     elif name == "pop_all":
         owner.attrs[EXITS] = []
-        return LibObject(STACK, {EXITS: exits})
+        return ExitStack(STACK, {EXITS: exits})
     elif name in ("close", "__exit__"):
         unwind(owner, None)
         return None

@@ -34,7 +34,7 @@ def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
             interp.frames.pop()
         return signal.value if isinstance(signal, Returned) else None
 
-    return LibObject(PATH, {_STEPS: steps})
+    return LibObject.by_path(PATH, {_STEPS: steps})
 
 
 def awaited(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
@@ -79,13 +79,13 @@ def _task(interp: Run, value: Any, loc: ir.Loc | None) -> LibObject:
     """The task that runs what is given, or what is a task already."""
     if isinstance(value, LibObject) and value.path in (TASK, *lanes.THREADS):
         return value
-    task = LibObject(TASK, {_STEPS: lambda: awaited(interp, value, loc)})
+    task = LibObject.by_path(TASK, {_STEPS: lambda: awaited(interp, value, loc)})
     interp.tasks.append(task)
     return task
 
 
 def _later(steps: Callable[[], Any]) -> LibObject:
-    return LibObject(WAITING, {_STEPS: steps})
+    return LibObject.by_path(WAITING, {_STEPS: steps})
 
 
 def _after_turn(interp: Run, then: Callable[[], Any]) -> Any:
@@ -141,7 +141,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name == "run":
         return _run(interp, given, loc)
     if name in ("get_event_loop", "new_event_loop", "get_running_loop"):
-        return LibObject(LOOP)
+        return LibObject.by_path(LOOP)
     if name in ("create_task", "ensure_future"):
         return _task(interp, given, loc)
     if name == "gather":
@@ -163,7 +163,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return given
     if name in ("iscoroutine", "isfuture"):
         return isinstance(given, LibObject) and given.path in ((PATH,) if name == "iscoroutine" else (TASK,))
-    return LibObject(path, {}, tuple(args), kwargs)
+    return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
 def method(
@@ -186,7 +186,7 @@ def method(
         if name == "run_in_executor" and len(args) > 1:
             return _beside(interp, args[1:], {}, loc)
         if name in ("call_soon", "call_soon_threadsafe") and args:
-            task = LibObject(TASK, {_STEPS: lambda: interp.call(args[0], args[1:], {}, loc)})
+            task = LibObject.by_path(TASK, {_STEPS: lambda: interp.call(args[0], args[1:], {}, loc)})
             interp.tasks.append(task)
             return task
         if name in ("close", "stop", "shutdown_default_executor", "shutdown_asyncgens"):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 from kbh_lint.base import ir
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Timer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
 
@@ -148,10 +149,8 @@ def on(interp: Run, stream: Any) -> Iterator[None]:
 
 def current(interp: Run) -> LibObject:
     """torch.cuda.current_stream()."""
-    lanes: Lanes = interp.lanes
-    return (
-        lanes.current[-1] if lanes.current and is_stream(lanes.current[-1]) else LibObject("torch.cuda.current_stream")
-    )
+    held = interp.lanes.current
+    return held[-1] if held and is_stream(held[-1]) else CurrentStream("torch.cuda.current_stream")
 
 
 def set_stream(interp: Run, stream: Any) -> None:
@@ -169,7 +168,7 @@ def method(
     """Methods of streams, events and threads; NotImplemented for all else."""
     lanes: Lanes = interp.lanes
     first = args[0] if args else next(iter(kwargs.values()), None)
-    if owner.path == "torch.cuda.Event" or owner.path == "torch.Event":
+    if isinstance(owner, GpuEvent):
         if name == "record":
             lanes.record(owner, first if is_stream(first) else current(interp) if first is None else None)
         elif name in ("synchronize", "wait"):
@@ -177,7 +176,7 @@ def method(
         else:
             return NotImplemented
         return None
-    if is_stream(owner) or owner.path in ("torch.cuda.current_stream", "torch.cuda.default_stream"):
+    if is_stream(owner) or isinstance(owner, CurrentStream):
         if name == "wait_stream":
             lanes.wait(owner, first)
         elif name == "wait_event" and isinstance(first, LibObject):
@@ -185,7 +184,7 @@ def method(
         elif name == "synchronize":
             lanes.wait(None, owner)
         elif name == "record_event":
-            made = first if isinstance(first, LibObject) else LibObject("torch.cuda.Event")
+            made = first if isinstance(first, LibObject) else GpuEvent("torch.cuda.Event")
             lanes.record(made, owner)
             return made
         else:
@@ -233,7 +232,7 @@ def _thread_method(interp: Run, owner: LibObject, name: str, timeout: float | No
 
 def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
     """What a thread runs: Thread(group, target, name, args, kwargs), or Timer(interval, function, args, kwargs)."""
-    timer = owner.path == "threading.Timer"
+    timer = isinstance(owner, Timer)
     names = ("interval", "function", "args", "kwargs") if timer else ("group", "target", "name", "args", "kwargs")
     given = {**dict(zip(names, owner.args, strict=False)), **owner.kwargs}
     args, kwargs = given.get("args", ()), given.get("kwargs", {})
@@ -267,7 +266,7 @@ def run(
     Where `bounded`, it may take THREAD_FUEL steps at most. A thread that uses them up loops for ever: it is kept, and
     goes on between the calls of forward."""
     lanes: Lanes = interp.lanes
-    lanes.threads += lane.path != "future"  # a pool has few threads for many of them
+    lanes.threads += not isinstance(lane, PoolFuture)  # a pool has few threads for many of them
     if lanes.threads > MAX_THREADS:
         if lanes.threads == MAX_THREADS + 1:
             outside.note(interp, "resource", "threading.Thread", f"more than {MAX_THREADS} threads", loc)

@@ -63,7 +63,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     """weakref.ref and weakref.finalize of objects of the program. All else, tensors say, is taken to live on."""
     owner = args[0] if args else None
     if path == FINALIZER and len(args) > 1:
-        handle = LibObject(FINALIZER, {"call": (args[1], args[2:], kwargs)})
+        handle = LibObject.by_path(FINALIZER, {"call": (args[1], args[2:], kwargs)})
         if isinstance(owner, Instance):
             _watch(interp, owner, lambda: finalize(interp, handle, loc))
         return handle

@@ -56,7 +56,7 @@ def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str
     hooks.update(others)
     if kwargs.get("with_kwargs") is True:
         table(attrs, name + _KEYWORDS)[key] = True
-    return LibObject(HANDLE, {"hooks": hooks, "key": key})
+    return LibObject.by_path(HANDLE, {"hooks": hooks, "key": key})
 
 
 def register_for_all(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:

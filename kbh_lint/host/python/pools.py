@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
+from kbh_lint.host.values.named_objects import PoolFuture
 from kbh_lint.host.values.objects import LibObject, NamedTuple, Once
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _each(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc
 
 def start(interp: Run, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
     """Work that begins at once in a thread of a pool, as a future."""
-    future = LibObject("future", {"loc": loc})
+    future = PoolFuture("future", {"loc": loc})
     future.attrs[lanes.GAVE] = work(future)
     return future
 

@@ -11,6 +11,7 @@ from kbh_lint.base.values import DType
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import remembered, tensor_arguments
 from kbh_lint.host.values.library_objects import Storage
+from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.survivors import Version
 from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
@@ -26,7 +27,7 @@ RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "
 @lru_cache(maxsize=64)
 def device(kind: str) -> LibObject:
     """The torch.device of a kind: the same object each time, so that it finds what it was a key of."""
-    return LibObject("torch.device", {"type": kind, "index": 0})
+    return Device("torch.device", {"type": kind, "index": 0})
 
 
 def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
+from kbh_lint.host.values.cpp_objects import LibraryField, LibraryMethod
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Chance, LibObject, Method
 from kbh_lint.host.values.tensors import Sort, Taint, Unknown
@@ -157,7 +158,7 @@ def of_library(value: Any) -> bool:
     if isinstance(value, Method):
         return not (isinstance(value.self, LibObject) and _own(value.self.path))
     if isinstance(value, LibObject):
-        if value.path in ("cpp:field", "cpp.bound"):  # a member that is not called
+        if isinstance(value, (LibraryField, LibraryMethod)):  # a member that is not called
             return True
         name = value.path.replace("::", ".")
         return "." in name and not _own(value.path) and name.rpartition(".")[2][:1].islower()

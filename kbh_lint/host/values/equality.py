@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym
 from kbh_lint.host.values import asking, bounds, opaque, tensor_arguments, unknowns
+from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
@@ -101,7 +102,7 @@ def _same_objects(interp: Run, left: Any, right: Any) -> Any:
     for one, other in ((left, right), (right, left)):  # numbers of classes that are not followed
         if isinstance(one, LibObject) and one.path.startswith(_NUMBERS) and isinstance(other, (int, float)):
             return unknowns.merged(interp, left, right, why="a comparison")
-    if isinstance(left, LibObject) and left.path == "torch.device" or isinstance(right, LibObject):
+    if isinstance(left, Device) or isinstance(right, LibObject):
         return tensor_arguments.same_device(left, right)
     if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
         text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)

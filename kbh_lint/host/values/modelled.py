@@ -95,7 +95,7 @@ class Library:
 
     def other(self, site: Site) -> Value:
         """A call of what has no model, or of what has one that does not fit."""
-        return LibObject(site.path, {}, tuple(site.args), site.kwargs)
+        return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
         """`@decorator` over a function or class: a symbol of the package, or an object that it made."""
@@ -162,4 +162,4 @@ class Modelled(LibObject):
 
     def other(self, site: Site) -> Value:
         """A call of a method without a model, or with one that does not fit."""
-        return LibObject(site.path, {}, tuple(site.args), site.kwargs)
+        return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeVar
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS
@@ -125,6 +125,31 @@ class LibObject(Brief):
 
     def __repr__(self) -> str:
         return "<LibObject>"
+
+    @staticmethod
+    def by_path(
+        path: str,
+        attrs: dict[str, Any] | None = None,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> LibObject:
+        """An object of the class that is registered for a path (see `of_paths`); a plain one where none is."""
+        cls = _CLASSES.get(path, LibObject)
+        return cls(path, {} if attrs is None else attrs, args, {} if kwargs is None else kwargs)
+
+
+_CLASSES: dict[str, type[LibObject]] = {}
+_L = TypeVar("_L", bound=type[LibObject])
+
+
+def of_paths(*paths: str) -> Callable[[_L], _L]:
+    """Marks the class of the objects that a library makes under these names; its constructor is that of LibObject."""
+
+    def mark(cls: _L) -> _L:
+        _CLASSES.update(dict.fromkeys(paths, cls))
+        return cls
+
+    return mark
 
 
 def kind_of(value: object) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint.base.values import DType
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.tensors import Tensor
 
 
@@ -32,7 +32,7 @@ def dtype_of(value: Any, default: str) -> str:
 
 def device_of(value: Any, default: str = "cuda") -> str:
     """`cpu` or `cuda` of a device argument."""
-    if isinstance(value, LibObject) and value.path == "torch.device":
+    if isinstance(value, Device):
         return str(value.attrs.get("type", default))
     if isinstance(value, str):
         return value.split(":")[0]
