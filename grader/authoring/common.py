@@ -9,7 +9,6 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 from kbh_lint.base import paths
 from kbh_lint.problems import Deck, Problem, load_deck, load_problem
@@ -62,7 +61,7 @@ def need_grade() -> None:
         raise CommandError(f"this command needs {', '.join(missing)}; in a checkout of kbh: pip install '.[grade]'")
 
 
-def print_json(data: Any) -> None:
+def print_json(data: object) -> None:
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")
 

@@ -80,7 +80,7 @@ def digest(problem: Problem) -> str:
     return hashlib.sha256(json.dumps(_plain(parts), sort_keys=True).encode()).hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
         return {name: _plain(field) for name, field in fields.items() if name not in UNDECIDING}
@@ -144,7 +144,7 @@ def write(path: Path, data: Mapping[str, Any]) -> None:
     path.write_text(json.dumps(_rounded(data), indent=1, sort_keys=True, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _rounded(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):

@@ -142,7 +142,7 @@ def _inputs_format(folder: Path) -> str | None:
     return found
 
 
-def _attribute(folder: Path, stem: str, name: str, default: Any) -> Any:
+def _attribute(folder: Path, stem: str, name: str, default: object) -> Any:
     """What a file that may be missing defines; a file that is there must define it."""
     module = _import(folder, stem)
     if module is None:

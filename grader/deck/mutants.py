@@ -86,22 +86,22 @@ def _each(outputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
     return tuple(change(t) for t in outputs) if isinstance(outputs, tuple) else change(outputs)
 
 
-def _zeros(module: Altered, outputs: Any) -> Any:
+def _zeros(module: Altered, outputs: object) -> Any:
     return _each(outputs, torch.zeros_like)
 
 
-def _mean(module: Altered, outputs: Any) -> Any:
+def _mean(module: Altered, outputs: object) -> Any:
     return _each(outputs, lambda t: t.double().mean(-1, keepdim=True).expand(t.shape).to(t.dtype).contiguous())
 
 
-def _previous(module: Altered, outputs: Any) -> Any:
+def _previous(module: Altered, outputs: object) -> Any:
     before, module.kept = module.kept, _each(outputs, torch.clone)
     return outputs if before is None else before
 
 
-def _last_column(module: Altered, outputs: Any) -> Any:
+def _last_column(module: Altered, outputs: object) -> Any:
     return _each(outputs, lambda t: t.index_fill(-1, torch.tensor([t.shape[-1] - 1], device=t.device), 0))
 
 
-def _last_row(module: Altered, outputs: Any) -> Any:
+def _last_row(module: Altered, outputs: object) -> Any:
     return _each(outputs, lambda t: t.index_fill(-2, torch.tensor([t.shape[-2] - 1], device=t.device), 0))

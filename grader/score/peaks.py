@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -180,7 +179,7 @@ def _folder() -> Path:
     return Path(cache) / "kbh" / "hardware"
 
 
-def _read(data: Any, of: Machine, path: Path) -> Measured:
+def _read(data: object, of: Machine, path: Path) -> Measured:
     """A measurement from JSON, every field looked at."""
     wanted = {"format", "machine", "copy_gbps", "tflops", "widened"}
     if not isinstance(data, dict) or set(data) != wanted or data["format"] != FORMAT:

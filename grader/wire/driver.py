@@ -35,7 +35,7 @@ def bound(name: str) -> Callable[..., Any]:
     """The driver's function `name`: gives its value (a tuple where there are several) or raises GpuError."""
     function, success = getattr(_driver(), name), _driver().CUresult.CUDA_SUCCESS
 
-    def checked(*arguments: Any) -> Any:
+    def checked(*arguments: object) -> Any:
         try:
             result, *values = function(*arguments)
         except RuntimeError as error:  # the bindings without a driver beneath them

@@ -70,7 +70,7 @@ class _Region:
         self._mapped = False
         self.address = int(bound("cuMemAddressReserve")(self.size, granularity, 0, 0))
 
-    def _place(self, handle: Any) -> None:
+    def _place(self, handle: object) -> None:
         """Maps an allocation and gives up the handle: from then on the mapping alone keeps it."""
         try:
             self._map(self.address, self.size, 0, handle, 0)

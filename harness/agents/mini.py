@@ -49,7 +49,7 @@ class CannotAsk(Exception):
     """The model gave no answer; the text is one sentence."""
 
 
-def say(kind: str, **what: Any) -> None:
+def say(kind: str, **what: object) -> None:
     """Prints one event."""
     print(json.dumps({"type": kind, **what}, ensure_ascii=False), flush=True)
 

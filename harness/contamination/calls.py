@@ -90,7 +90,7 @@ def _reaches(name: str, arguments: str, places: Places) -> Iterator[Reach]:
             yield from _of_item(name, str(key), item, cwd, places, 0)
 
 
-def _of_item(name: str, key: str, item: Any, cwd: str, places: Places, depth: int) -> Iterator[Reach]:
+def _of_item(name: str, key: str, item: object, cwd: str, places: Places, depth: int) -> Iterator[Reach]:
     if depth > MOST_DEPTH or key in _WORDS:
         return
     if key in _COMMANDS and isinstance(item, list) and all(isinstance(word, str) for word in item):
@@ -139,7 +139,7 @@ def _of_patch(text: str, cwd: str, places: Places) -> Iterator[Reach]:
         yield from reach_of_shell(before.rpartition("<<")[0], cwd, places)
 
 
-def _strings(value: Any, depth: int) -> Iterator[str]:
+def _strings(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif depth < MOST_DEPTH and isinstance(value, (dict, list)):

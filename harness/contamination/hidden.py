@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 from kbh_lint.base.paths import problems_dir
 
@@ -190,7 +189,7 @@ def texts_of(text: str) -> list[str]:
     return found
 
 
-def _strings(value: Any, depth: int) -> list[str]:
+def _strings(value: object, depth: int) -> list[str]:
     if isinstance(value, str):
         return [value]
     if depth > MOST_DEPTH or not isinstance(value, (dict, list)):

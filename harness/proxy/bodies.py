@@ -112,7 +112,7 @@ class Bodies:
         _write(parts, "]")
         return found
 
-    def _apart(self, parts: list[Any], value: Any) -> Any:
+    def _apart(self, parts: list[Any], value: object) -> Any:
         """Keeps a value as an object of its own; returns it without secrets."""
         data = unescaped(value)
         key = sha256(data).digest()

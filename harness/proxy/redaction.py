@@ -68,7 +68,7 @@ class Redactor:
             size += len(text) + 40
         return found + self._together(batch)
 
-    def json(self, value: Any) -> Any:
+    def json(self, value: object) -> Any:
         """A value that came from JSON, its texts without secrets; it keeps its shape."""
         leaves = list(_leaves(value))
         clean = [
@@ -118,7 +118,7 @@ class Redactor:
             return new
 
 
-def _leaves(value: Any) -> Iterator[str]:
+def _leaves(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -130,7 +130,7 @@ def _leaves(value: Any) -> Iterator[str]:
             yield from _leaves(inner)
 
 
-def _rebuilt(value: Any, clean: Iterator[str]) -> Any:
+def _rebuilt(value: object, clean: Iterator[str]) -> Any:
     if isinstance(value, str):
         return next(clean)
     if isinstance(value, list):
@@ -148,7 +148,7 @@ def _names_secret(name: str, value: str) -> bool:
     return len(value) >= _LEAST and _SECRET_NAME.fullmatch(name) is not None
 
 
-def _has_secret_names(value: Any) -> bool:
+def _has_secret_names(value: object) -> bool:
     if isinstance(value, dict):
         return any(
             _names_secret(name, inner) if isinstance(inner, str) else _has_secret_names(inner)

@@ -57,7 +57,7 @@ def _line(kind: str, data: type[Any]) -> dict[str, Any]:
     }
 
 
-def _schema(hint: Any) -> dict[str, Any]:
+def _schema(hint: object) -> dict[str, Any]:
     if dataclasses.is_dataclass(hint):
         hints = get_type_hints(hint)
         fields = dataclasses.fields(hint)
@@ -79,7 +79,7 @@ def _schema(hint: Any) -> dict[str, Any]:
     return dict(_SCALARS[hint])
 
 
-def _words(hint: Any) -> str:
+def _words(hint: object) -> str:
     if dataclasses.is_dataclass(hint):
         return f"object ({', '.join(field.name for field in dataclasses.fields(hint))})"
     origin, arguments = get_origin(hint), get_args(hint)

@@ -50,7 +50,7 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_VISIBLE)
 
 
-def shown(value: Any) -> Any:
+def shown(value: object) -> Any:
     """What a template puts in: text made visible, everything else as it is."""
     return visible(value) if type(value) is str else value
 

@@ -147,7 +147,7 @@ def _rest(given: Mapping[str, Any], taken: set[str]) -> tuple[tuple[str, str], .
     return tuple((str(key), _plain(value)) for key, value in given.items() if key not in taken)
 
 
-def _plain(value: Any) -> str:
+def _plain(value: object) -> str:
     if isinstance(value, str):
         return value
     try:

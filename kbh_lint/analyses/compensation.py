@@ -109,7 +109,7 @@ def _evaluated(event: Event, i: int) -> CompensationFacts:
 # --- several launches -----------------------------------------------------------------------------------------------
 
 
-def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationFacts | None:
+def of_launches(events: list[Event], found: Reach, result: object) -> CompensationFacts | None:
     """What launches that hand tensors to one another do together; None where that cannot be told, or there is one.
 
     A rounding error that one kernel stores counts when it goes on to the result, and not when the kernel that merges
@@ -132,7 +132,7 @@ def of_launches(events: list[Event], found: Reach, result: Any) -> CompensationF
     return min(answers, key=lambda a: _ORDER.index(a.state))
 
 
-def _ends(found: Reach, result: Any) -> dict[int, tuple[range, ...] | None]:
+def _ends(found: Reach, result: object) -> dict[int, tuple[range, ...] | None]:
     """What others than kernels look at: the result whole, and the parts that operations of torch read."""
     ends: dict[int, tuple[range, ...] | None] = {c.storage.ident: None for c in result_contents(result)}
     for event in found.events:
@@ -194,7 +194,7 @@ def _together(
     return cache[tuple(key)]
 
 
-def _pointers(path: str, value: Any) -> Iterator[tuple[str, Buffer | Descriptor]]:
+def _pointers(path: str, value: object) -> Iterator[tuple[str, Buffer | Descriptor]]:
     """The pointers in an argument, each with its path; without one where it is held by an object of the host."""
     if isinstance(value, (Buffer, Descriptor)):
         yield path, value

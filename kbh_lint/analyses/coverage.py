@@ -50,7 +50,7 @@ def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
     return out
 
 
-def _numbers(grid: Any) -> tuple[int, ...] | None:
+def _numbers(grid: object) -> tuple[int, ...] | None:
     grid = grid if isinstance(grid, (tuple, list)) else (grid,)
     return tuple(grid) if all(isinstance(g, int) and g > 0 for g in grid) else None
 

@@ -80,7 +80,7 @@ def is_unknown(result: object) -> bool:
     )
 
 
-def reach(result: Any) -> Reach:
+def reach(result: object) -> Reach:
     """Walk back from what `forward` returned."""
     found = Reach()
     events: dict[int, Event] = {}

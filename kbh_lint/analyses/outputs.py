@@ -61,7 +61,7 @@ def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
     return found.node.loc if isinstance(found, Func) else None
 
 
-def tensors(value: Any, depth: int = 0) -> list[Any]:
+def tensors(value: object, depth: int = 0) -> list[Any]:
     """The tensors and tensor-like objects of a returned tensor, tuple, list or dict."""
     if isinstance(value, dict):
         value = list(value.values())

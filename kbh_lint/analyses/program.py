@@ -100,7 +100,7 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
     return out
 
 
-def _dsl_kernels(value: Any) -> list[Func]:
+def _dsl_kernels(value: object) -> list[Func]:
     """The kernels of other languages written in Python among a module's names: functions, or methods of a class."""
     found = value.env.vars.values() if isinstance(value, ClassV) else (value,)
     return [f for f in found if isinstance(f, Func) and registry.is_kernel(f.language)]
@@ -120,6 +120,6 @@ def _helpers(path: PathRun) -> Iterable[Func]:
     ]
 
 
-def called_names(node: Any) -> set[str]:
+def called_names(node: object) -> set[str]:
     """Names that are called, or passed on, anywhere under a node."""
     return {item.id for item in walk(node) if isinstance(item, ir.Name)}

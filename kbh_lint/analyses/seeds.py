@@ -46,7 +46,7 @@ class ShapeFacts:
     equal: dict[str, ir.Loc | None] = field(default_factory=dict)  # inputs whose numbers an assert wants to be equal
 
 
-def _hashable(value: Any) -> Any:
+def _hashable(value: object) -> Any:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 

@@ -99,7 +99,7 @@ def _first_work(run: ShapeRun) -> precision.Other | None:
     return _work_behind(run.calls[0].result) if len(run.calls) > 1 else None
 
 
-def _work_behind(result: Any) -> precision.Other:
+def _work_behind(result: object) -> precision.Other:
     found = reach(result)
     return sort_out(found, None), found
 

@@ -182,7 +182,7 @@ def _launched(event: Event) -> str:
     return f"{sizes} {known}"
 
 
-def _plain(value: Any) -> int | float | str | None:
+def _plain(value: object) -> int | float | str | None:
     """A number or a text among launch arguments; None for anything else."""
     value = value.value if isinstance(value, Scalar) else value
     return value if isinstance(value, (int, float, str)) else None

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
+
+# A value of the program that is interpreted. Numbers, texts and containers of Python are themselves, so it may be of
+# any type; whoever takes one asks what it is before it does anything with it.
+Value: TypeAlias = object
 
 
 class _Unknown:
@@ -157,7 +161,7 @@ class Made:
     fields: tuple[tuple[str, Any], ...] = ()
     methods: Env | None = field(default=None, repr=False, compare=False)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """A field by its name."""
         return next((value for key, value in self.fields if key == name), default)
 

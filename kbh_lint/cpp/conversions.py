@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint.base import dtypes
 
 
-def held(value: Any, dtype: str | None) -> Any:
+def held(value: object, dtype: str | None) -> Any:
     """A number as a variable of an element type holds it: whole numbers modulo two to its width, fractions cut off,
     truths of anything. What is no number, or goes into a floating-point type, is itself."""
     if dtype not in dtypes.INTS or not isinstance(value, (int, float)):

@@ -36,7 +36,7 @@ def test(lowering: Any, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> 
     return _class(lowering, subject, pattern, loc)
 
 
-def _sequence(lowering: Any, subject: ir.Expr, pattern: ast.MatchSequence, loc: ir.Loc) -> ir.Expr:
+def _sequence(lowering: object, subject: ir.Expr, pattern: ast.MatchSequence, loc: ir.Loc) -> ir.Expr:
     parts = pattern.patterns
     star = next((i for i, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
     least = len(parts) - (star is not None)

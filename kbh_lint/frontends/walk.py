@@ -31,7 +31,7 @@ def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
     return answer
 
 
-def children(node: Any) -> list[Any]:
+def children(node: object) -> list[Any]:
     """The IR nodes directly below an IR node, in order."""
     found: list[Any] = []
     for name in _SLOTS[type(node)]:
@@ -43,7 +43,7 @@ def children(node: Any) -> list[Any]:
     return found
 
 
-def walk(nodes: Any) -> list[Any]:
+def walk(nodes: object) -> list[Any]:
     """All IR nodes in or below `nodes`, in order, without recursion."""
     order: list[Any] = []
     stack = list(reversed(nodes)) if isinstance(nodes, (tuple, list)) else [nodes]

@@ -19,7 +19,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym
+from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym, Value
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
 from kbh_lint.host.effects import decoding, foreign
@@ -180,7 +180,7 @@ class Run:
         for graph in self.capturing:
             graph.events.append(event)
 
-    def tensor_at(self, address: Any) -> Tensor | None:
+    def tensor_at(self, address: Value) -> Tensor | None:
         """The tensor whose storage holds an address."""
         if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
             return None
@@ -193,7 +193,7 @@ class Run:
 
     # --- truth
 
-    def truth(self, value: Any, loc: ir.Loc | None) -> bool:
+    def truth(self, value: Value, loc: ir.Loc | None) -> bool:
         """The truth of a value; of an unknown one, what was decided for this place."""
         if isinstance(value, Tensor):
             known = remembered.comparison(self, value.storage.content)
@@ -227,7 +227,7 @@ class Run:
                 return isinstance(answer, Instance) or self.truth(answer, loc)
         return value.items is None or bool(value.items)
 
-    def decide(self, key: Any, value: Unknown) -> bool:
+    def decide(self, key: Value, value: Unknown) -> bool:
         """The side of a branch on an unknown (see `Decisions.side`)."""
         return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
 
@@ -376,10 +376,10 @@ class Run:
         self.miss(f"name {name} is not defined", loc)
         return Unknown((), f"undefined {name}")
 
-    def store_name(self, name: str, value: Any, frame: Frame) -> None:
+    def store_name(self, name: str, value: Value, frame: Frame) -> None:
         frame.outer.get(name, frame.env).vars[name] = value
 
-    def assign(self, target: ir.Expr, value: Any, frame: Frame) -> None:
+    def assign(self, target: ir.Expr, value: Value, frame: Frame) -> None:
         if isinstance(target, ir.Name):
             frame.outer.get(target.id, frame.env).vars[target.id] = value
         elif isinstance(target, ir.Attr):
@@ -392,7 +392,7 @@ class Run:
         elif isinstance(target, ir.Star):
             self.assign(target.value, value, frame)
 
-    def unpack(self, targets: tuple[ir.Expr, ...], value: Any, frame: Frame, loc: ir.Loc) -> None:
+    def unpack(self, targets: tuple[ir.Expr, ...], value: Value, frame: Frame, loc: ir.Loc) -> None:
         items = iteration.iterate(self, value, loc, len(targets))
         items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
         if isinstance(value, (list, tuple)) and (
@@ -438,7 +438,7 @@ class Run:
 
     # --- calls
 
-    def call(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """Call any value."""
         if isinstance(func, Func):
             return calls.call_function(self, func, args, kwargs, loc)
@@ -497,7 +497,7 @@ class Run:
         self.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
-    def launch(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def launch(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """`kernel[grid](...)`, and calls of kernels that need no grid."""
         return launches.launch(self, func, args, kwargs, loc)
 
@@ -515,15 +515,15 @@ class Run:
         """`super()` or `super(cls, owner)`."""
         return classes.super_(self, args, frame)
 
-    def decorate(self, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+    def decorate(self, decorator: Value, target: Value, loc: ir.Loc | None) -> Any:
         """`@decorator` over a function or class."""
         return decorators.decorate(self, decorator, target, loc)
 
-    def awaited(self, value: Any, loc: ir.Loc | None) -> Any:
+    def awaited(self, value: Value, loc: ir.Loc | None) -> Any:
         """`await value`."""
         return coroutines.awaited(self, value, loc)
 
-    def enter(self, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
+    def enter(self, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Any:
         """`with manager`: what `as` binds; `exits` collects what to undo."""
         return contexts.enter(self, manager, exits, loc)
 
@@ -548,7 +548,7 @@ class Run:
 
     # --- attributes and items
 
-    def get_attr(self, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+    def get_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> Any:
         """`owner.name`."""
         return attributes.get_attr(self, owner, name, loc)
 
@@ -556,27 +556,27 @@ class Run:
         """An attribute as `object.__getattribute__` finds it."""
         return attributes.plain_attr(self, owner, name, loc)
 
-    def set_attr(self, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    def set_attr(self, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
         """`owner.name = value`."""
         attributes.set_attr(self, owner, name, value, loc)
 
-    def set_plain(self, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+    def set_plain(self, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
         """The same, as `object.__setattr__` does it."""
         attributes.set_plain(self, owner, name, value, loc)
 
-    def del_attr(self, owner: Any, name: str, loc: ir.Loc | None) -> None:
+    def del_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> None:
         """`del owner.name`, by the class's own `__delattr__` where it has one."""
         attributes.del_attr(self, owner, name, loc)
 
-    def get_item(self, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+    def get_item(self, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
         """`owner[key]` of what a library made."""
         return lib_objects.get_item(self, owner, key, loc)
 
-    def set_item(self, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+    def set_item(self, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
         """`owner[key] = value` of what a library made."""
         lib_objects.set_item(self, owner, key, value, loc)
 
-    def items_of(self, value: Any, loc: ir.Loc | None) -> Any:
+    def items_of(self, value: Value, loc: ir.Loc | None) -> Any:
         """The items of an object, of one that a library made, or of an enumeration; None of anything else."""
         if isinstance(value, Instance):
             found = find_method(value, "__iter__") or find_method(value, "__aiter__")
@@ -604,7 +604,7 @@ class Run:
 
     # --- the world as seen by libraries
 
-    def contents_of(self, value: Any, depth: int = 0) -> tuple[Content, ...]:
+    def contents_of(self, value: Value, depth: int = 0) -> tuple[Content, ...]:
         """The tensor contents a value was computed from."""
         if isinstance(value, Tensor):
             return (value.storage.content,)

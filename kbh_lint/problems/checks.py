@@ -49,7 +49,7 @@ def plain_number(data: Map, key: str, path: str) -> float:
     return float(value)
 
 
-def check_formula(fields: Fields, key: str, formula: Any, shapes: tuple[Shape, ...]) -> None:
+def check_formula(fields: Fields, key: str, formula: object, shapes: tuple[Shape, ...]) -> None:
     """Raises DataError when a formula cannot be read or has no value at one of the shapes."""
     if isinstance(formula, bool) or not isinstance(formula, (int, float, str)):
         raise fields.fail(key, f"`{key}` must be a number or a formula")

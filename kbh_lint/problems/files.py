@@ -312,7 +312,7 @@ def _reduced(fields: Fields, shapes: tuple[Shape, ...], regime: str) -> tuple[Sh
     return tuple(found)
 
 
-def _symbol(value: Any, path: str, line: int, key: str) -> Value:
+def _symbol(value: object, path: str, line: int, key: str) -> Value:
     if isinstance(value, (bool, int, float)):
         return value
     if isinstance(value, list) and all(type(part) is int for part in value):

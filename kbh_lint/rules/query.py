@@ -24,7 +24,7 @@ class Condition:
     op: str
     operand: Any
 
-    def holds(self, value: Any) -> bool:
+    def holds(self, value: object) -> bool:
         """Whether `value` passes; a missing attribute passes only `not` and `present: false`."""
         if self.op == "all":
             return all(item.holds(value) for item in self.operand)
@@ -98,7 +98,7 @@ def _exists(query: Query, outer: Fact, facts: Mapping[str, Sequence[Fact]]) -> b
     return False
 
 
-def _same(left: Any, right: Any) -> bool:
+def _same(left: object, right: object) -> bool:
     """Equality in which True is not 1 and a list equals a tuple of the same items."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
@@ -140,7 +140,7 @@ def unknown(query: Query, outer: tuple[str, ...] | None = None) -> str:
 # --- reading -----------------------------------------------------------------------------------------------
 
 
-def read_when(data: Any, path: str, line: int) -> tuple[Query, ...]:
+def read_when(data: object, path: str, line: int) -> tuple[Query, ...]:
     """The alternatives of a rule's `when`. Raises DataError."""
     if isinstance(data, Map) and "any" in data:
         fields = Fields(data, path, "`when`")
@@ -152,7 +152,7 @@ def read_when(data: Any, path: str, line: int) -> tuple[Query, ...]:
     return (_read(data, path, line, False, 0),)
 
 
-def _read(data: Any, path: str, line: int, inner: bool, depth: int) -> Query:
+def _read(data: object, path: str, line: int, inner: bool, depth: int) -> Query:
     if not isinstance(data, Map):
         raise DataError(path, line, "a query must be a mapping with the key `fact`")
     if depth > 4:
@@ -180,7 +180,7 @@ def _queries(fields: Fields, key: str, path: str, depth: int) -> tuple[Query, ..
     return tuple(_read(item, path, at, True, depth + 1) for item, at in zip(items, items.lines, strict=True))
 
 
-def _condition(value: Any, path: str, line: int, name: str, depth: int = 0) -> Condition:
+def _condition(value: object, path: str, line: int, name: str, depth: int = 0) -> Condition:
     if isinstance(value, Map):
         if not value or depth > 4:
             raise DataError(path, line, f"the condition on `{name}` must hold an operator: {', '.join(OPERATORS)}")
@@ -195,7 +195,7 @@ def _condition(value: Any, path: str, line: int, name: str, depth: int = 0) -> C
     return Condition("present", False) if value is None else Condition("is", value)
 
 
-def _operator(op: str, operand: Any, path: str, line: int, name: str, depth: int) -> Condition:
+def _operator(op: str, operand: object, path: str, line: int, name: str, depth: int) -> Condition:
     if op == "not":
         return Condition("not", _condition(operand, path, line, name, depth + 1))
     if op == "present":

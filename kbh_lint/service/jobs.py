@@ -173,7 +173,7 @@ def serve() -> None:
                 return
 
 
-def _send(stream: IO[bytes], item: Any) -> None:
+def _send(stream: IO[bytes], item: object) -> None:
     import pickle
 
     data = pickle.dumps(item, protocol=pickle.HIGHEST_PROTOCOL)

@@ -59,14 +59,14 @@ class Doubt:
     value: Any
 
 
-def doubts(text: Any) -> list[Any]:
+def doubts(text: object) -> list[Any]:
     """The unknown values that went into a text; nothing for other values."""
     if not isinstance(text, Text):
         return []
     return [p.literal.value for p in text.pieces if type(p.literal) is Doubt]
 
 
-def doubted(text: str, value: Any) -> Text:
+def doubted(text: str, value: object) -> Text:
     """A text that was made of an unknown value."""
     return Text(text, (*pieces_of(text), Piece(0, len(text), Doubt(value), 0)))
 

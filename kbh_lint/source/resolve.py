@@ -180,7 +180,7 @@ def _run_record(folder: Path, notes: list[str]) -> tuple[dict[str, Any], str]:
     return {}, ""
 
 
-def _target_name(value: Any) -> str | None:
+def _target_name(value: object) -> str | None:
     if isinstance(value, dict):
         value = next((value[key] for key in ("id", "name", "key") if isinstance(value.get(key), str)), None)
     return value if isinstance(value, str) and value.strip() else None

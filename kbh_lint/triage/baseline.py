@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field, replace
 from pathlib import Path
-from typing import Any
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Report
@@ -118,7 +117,7 @@ def read(path: Path, *, must_exist: bool = True) -> Baseline:
     return Baseline(path, {key: _entry(path, key, entry) for key, entry in data["files"].items()})
 
 
-def _entry(path: Path, key: str, entry: Any) -> Entry:
+def _entry(path: Path, key: str, entry: object) -> Entry:
     rules, verdict = (entry.get("rules"), entry.get("verdict")) if isinstance(entry, dict) else (None, None)
     if isinstance(rules, dict) and all(type(number) is int and number > 0 for number in rules.values()):
         if isinstance(verdict, str):

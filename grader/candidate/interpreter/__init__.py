@@ -101,7 +101,7 @@ def _refusal(text: str) -> BaseException:
 
 
 def _refuse(text: str) -> Callable[..., Any]:
-    def refused(*_: Any, **__: Any) -> Any:
+    def refused(*_: object, **__: object) -> Any:
         raise _refusal(text)
 
     return refused
@@ -110,7 +110,7 @@ def _refuse(text: str) -> Callable[..., Any]:
 def _for_torch_only(what: str, original: Callable[..., Any]) -> Callable[..., Any]:
     """torch asks itself too, when it compiles for a CPU, and knows what to do with the answer."""
 
-    def ask(*args: Any, **kwargs: Any) -> Any:
+    def ask(*args: object, **kwargs: object) -> Any:
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and _package(frame) == "triton":
             frame = frame.f_back
@@ -208,7 +208,7 @@ def _patch_shapes(stock: Any) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.shape, self.numel = tensors[key]
 
-    def broadcast_unequal(self: Any, lhs: Any, rhs: Any) -> Any:
+    def broadcast_unequal(self: object, lhs: Any, rhs: Any) -> Any:
         blocks = lhs.type.is_block(), rhs.type.is_block()
         if not any(blocks) or (all(blocks) and lhs.type.shape is rhs.type.shape):
             return lhs, rhs
@@ -305,14 +305,14 @@ def _patch_launch(stock: Any, ops: Any) -> None:
             tensor.handle.data = tensor.handle.data.astype(ops.np_dtype(tensor.dtype))
         return tensor
 
-    def patch_lang_once(fn: Any) -> Any:
+    def patch_lang_once(fn: object) -> Any:
         """Helpers that a kernel calls find the language patched; patching it again for each call is what costs time."""
         if patched:
             return stock._LangPatchScope()
         patched.append(True)
         return patch_lang(everything)
 
-    def launch_bounded(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def launch_bounded(self: object, *args: object, **kwargs: object) -> Any:
         running.append([])
         try:
             with np.errstate(all="ignore"):

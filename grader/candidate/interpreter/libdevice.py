@@ -44,7 +44,7 @@ def patch() -> None:
 def _function(name: str) -> Callable[..., Any]:
     compute = EXACT.get(name)
 
-    def call(*args: Any, **_: Any) -> Any:
+    def call(*args: object, **_: object) -> Any:
         if compute is None:
             raise InterpreterRefusal(f"libdevice.{name}")
         tensors = [_tensor(arg) for arg in args]
@@ -58,7 +58,7 @@ def _function(name: str) -> Callable[..., Any]:
     return call
 
 
-def _tensor(arg: Any) -> Any:
+def _tensor(arg: object) -> Any:
     """Numbers beside tensors are fp32."""
     value = tl.core._unwrap_if_constexpr(arg)
     if isinstance(value, tl.tensor):

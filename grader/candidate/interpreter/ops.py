@@ -85,7 +85,7 @@ def _plain(handle: Any, operation: str) -> None:
 
 
 def _binary(name: str, op: Callable[[Array, Array], Array], fp8: bool = False) -> Callable[[Any, Any, Any], Any]:
-    def create(self: Any, lhs: Any, rhs: Any) -> Any:
+    def create(self: object, lhs: Any, rhs: Any) -> Any:
         if not fp8:
             _plain(lhs, name)
         if lhs.data.dtype == np.bool_ and name in ("add", "sub"):
@@ -96,7 +96,7 @@ def _binary(name: str, op: Callable[[Array, Array], Array], fp8: bool = False) -
 
 
 def _compare(op: Callable[[Array, Array], Array]) -> Callable[[Any, Any, Any], Any]:
-    def create(self: Any, lhs: Any, rhs: Any) -> Any:
+    def create(self: object, lhs: Any, rhs: Any) -> Any:
         _plain(lhs, "comparison")
         return Handle(op(lhs.data, rhs.data), tl.int1)
 
@@ -104,7 +104,7 @@ def _compare(op: Callable[[Array, Array], Array]) -> Callable[[Any, Any, Any], A
 
 
 def _unary(name: str, op: Callable[[Array], Array]) -> Callable[[Any, Any], Any]:
-    def create(self: Any, arg: Any) -> Any:
+    def create(self: object, arg: Any) -> Any:
         _plain(arg, name)
         return made(op(arg.data), arg.dtype)
 
@@ -180,7 +180,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     def create_unsplat(self, arg: Any) -> Any:
         return Handle(arg.data.reshape(-1)[:1], arg.dtype.scalar)
 
-    def _convert(self, src: Any, dst_type: Any, *_: Any) -> Any:
+    def _convert(self, src: Any, dst_type: Any, *_: object) -> Any:
         dst = dst_type.scalar
         if narrow_format(src.dtype) is E5M2 and dst == tl.bfloat16 and not np.isfinite(src.data).all():
             raise InterpreterRefusal("infinities and NaN of fp8e5 as bf16, of which Triton's conversion makes numbers")
@@ -190,7 +190,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     create_si_to_fp = create_ui_to_fp = create_fp_ext = create_fp_trunc = create_int_cast = _convert
 
-    def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: Any) -> Any:
+    def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: object) -> Any:
         dst = dst_type.scalar
         if rounding_mode != _ir.ROUNDING_MODE.RTZ:
             return self._convert(src, dst)
@@ -232,7 +232,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     # --- memory ------------------------------------------------------------------------------------------
 
     def create_masked_load(
-        self, ptrs: Any, mask: Any, other: Any, cache_modifier: Any, eviction_policy: Any, is_volatile: Any
+        self, ptrs: Any, mask: Any, other: Any, cache_modifier: object, eviction_policy: object, is_volatile: object
     ) -> Any:
         dtype = ptrs.get_element_ty()
         form = narrow_format(dtype)
@@ -250,14 +250,16 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             self._spun("load", ptrs.data, loaded)
         return Handle(loaded if form is None else form.decode(loaded), dtype)
 
-    def create_masked_store(self, ptrs: Any, value: Any, mask: Any, cache_modifier: Any, eviction_policy: Any) -> None:
+    def create_masked_store(
+        self, ptrs: Any, value: Any, mask: Any, cache_modifier: object, eviction_policy: object
+    ) -> None:
         dtype = value.dtype.scalar
         form = narrow_format(dtype)
         bits = value.data if form is None else form.encode(value.data)
         self._bounded(ptrs.data, mask.data, bits.dtype.itemsize, "writes")
         _memory.store(ptrs.data, bits, mask.data)
 
-    def create_atomic_rmw(self, op: Any, ptr: Any, val: Any, mask: Any, sem: Any, scope: Any) -> Any:
+    def create_atomic_rmw(self, op: object, ptr: Any, val: Any, mask: Any, sem: object, scope: object) -> Any:
         self._atomic(val)
         self._bounded(ptr.data, mask.data, val.data.dtype.itemsize, "updates")
         old = super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
@@ -265,7 +267,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             self._spun("atomic", ptr.data, old.data)
         return old
 
-    def create_atomic_cas(self, ptr: Any, cmp: Any, val: Any, sem: Any, scope: Any) -> Any:
+    def create_atomic_cas(self, ptr: Any, cmp: object, val: Any, sem: object, scope: object) -> Any:
         self._atomic(val)
         self._bounded(ptr.data, np.ones(ptr.data.shape, dtype=bool), val.data.dtype.itemsize, "updates")
         old = super().create_atomic_cas(ptr, cmp, val, sem, scope)
@@ -347,7 +349,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     def create_select(self, cond: Any, lhs: Any, rhs: Any) -> Any:
         return made(np.where(cond.data, lhs.data, rhs.data), rhs.dtype, exact=True)
 
-    def create_clampf(self, arg: Any, lo: Any, hi: Any, propagate_nans: Any) -> Any:
+    def create_clampf(self, arg: Any, lo: Any, hi: Any, propagate_nans: object) -> Any:
         _plain(arg, "clamp")
         every = propagate_nans == _ir.PROPAGATE_NAN.ALL
         low, high = (np.maximum, np.minimum) if every else (np.fmax, np.fmin)
@@ -361,7 +363,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         wide = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data.astype(np.float64)
         return made(wide, z.dtype)
 
-    def create_dot(self, a: Any, b: Any, d: Any, input_precision: Any, max_num_imprecise_acc: Any) -> Any:
+    def create_dot(self, a: Any, b: Any, d: Any, input_precision: object, max_num_imprecise_acc: object) -> Any:
         """Exact products, summed in the accumulator's type; an fp16 accumulator rounds after every 16 products."""
         left, right, start = a.data, b.data, d.data
         if start.dtype.kind in "iu":
@@ -385,6 +387,6 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         return made(total, d.dtype)
 
     def create_extern_elementwise(
-        self, lib: str, path: str, symbol: str, args: Sequence[Any], ret_type: Any, is_pure: bool
+        self, lib: str, path: str, symbol: str, args: Sequence[Any], ret_type: object, is_pure: bool
     ) -> Any:
         raise InterpreterRefusal(f"the library function {symbol}")

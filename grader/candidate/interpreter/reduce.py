@@ -17,7 +17,7 @@ __all__ = ["reduce", "scan"]
 Combine = Callable[..., Any]
 
 
-def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: Any) -> Any:
+def reduce(input: object, axis: Any, combine_fn: object, keep_dims: object = False, **_: object) -> Any:
     """`tl.reduce`: neighbours are combined in pairs, level by level, so that the order of elements is kept."""
     tensors = input if isinstance(input, tuple) else (input,)
     axis, keep = tl.core._unwrap_if_constexpr(axis), bool(tl.core._unwrap_if_constexpr(keep_dims))
@@ -35,7 +35,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     return found if isinstance(input, tuple) else found[0]
 
 
-def scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = False, **_: Any) -> Any:
+def scan(input: object, axis: object, combine_fn: object, reverse: object = False, **_: object) -> Any:
     """`tl.associative_scan`: one element of the axis after the other, all others at once."""
     tensors = input if isinstance(input, tuple) else (input,)
     at = _axis(tl.core._unwrap_if_constexpr(axis), len(tensors[0].handle.data.shape))
@@ -63,7 +63,7 @@ def _axis(axis: int, rank: int) -> int:
     return axis % rank
 
 
-def _combiner(combine_fn: Any) -> Combine:
+def _combiner(combine_fn: object) -> Combine:
     """The combining function with assignments and `and`, `or` rewritten, as in a kernel."""
     if not isinstance(combine_fn, stock.InterpretedFunction):
         raise InterpreterRefusal("a combining function that is not a @triton.jit function")
@@ -71,7 +71,7 @@ def _combiner(combine_fn: Any) -> Combine:
     return rewritten
 
 
-def _extreme(blocks: Sequence[Array], axis: int, combine_fn: Any) -> list[Array] | None:
+def _extreme(blocks: Sequence[Array], axis: int, combine_fn: object) -> list[Array] | None:
     """Value and place of the largest or smallest element, the first of equals. With NaN the order would matter."""
     standard = tl.standard
     largest = (standard._argmax_combine_tie_break_left, standard._argmax_combine_tie_break_fast)

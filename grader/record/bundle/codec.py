@@ -67,13 +67,13 @@ def trial_from_json(data: object) -> TrialResult:
 
 
 @cache
-def _later(hint: Any) -> frozenset[str]:
+def _later(hint: object) -> frozenset[str]:
     """The fields that older bundles lack."""
     return frozenset(field.name for field in dataclasses.fields(cast(Any, hint)) if field.metadata.get("later"))
 
 
 @cache  # types: hashable, and few
-def _fields(hint: Any) -> dict[str, Any]:
+def _fields(hint: object) -> dict[str, Any]:
     hints = get_type_hints(hint)
     return {field.name: hints[field.name] for field in dataclasses.fields(cast(Any, hint))}
 
@@ -160,7 +160,7 @@ def _quick_number(data: object) -> object:
     raise _Odd
 
 
-def _encode(value: object, hint: Any, at: str) -> object:
+def _encode(value: object, hint: object, at: str) -> object:
     if dataclasses.is_dataclass(hint):
         if type(value) is not hint:
             raise _unfit(value, hint, at)
@@ -183,7 +183,7 @@ def _encode(value: object, hint: Any, at: str) -> object:
     return number
 
 
-def _decode(data: object, hint: Any, at: str) -> object:
+def _decode(data: object, hint: object, at: str) -> object:
     if dataclasses.is_dataclass(hint):
         fields = _fields(cast(Any, hint))
         given = dict(_items(data, hint, at))
@@ -208,7 +208,7 @@ def _decode(data: object, hint: Any, at: str) -> object:
     return _scalar(data, hint, at)
 
 
-def _scalar(value: object, hint: Any, at: str) -> object:
+def _scalar(value: object, hint: object, at: str) -> object:
     """A text, number, truth value or one of a few literals; a whole number will do where a float is wanted."""
     if get_origin(hint) is Literal:
         if type(value) is not str or value not in get_args(hint):
@@ -227,7 +227,7 @@ def _scalar(value: object, hint: Any, at: str) -> object:
     return value
 
 
-def _items(value: object, hint: Any, at: str) -> list[tuple[str, object]]:
+def _items(value: object, hint: object, at: str) -> list[tuple[str, object]]:
     if not isinstance(value, Mapping) or not all(type(key) is str for key in value):
         raise _unfit(value, hint, at)
     return list(value.items())
@@ -243,7 +243,7 @@ def _below(at: str, name: str) -> str:
     return f"{at}.{name[:60]}" if at else name[:60]
 
 
-def _unfit(value: object, hint: Any, at: str) -> CodecError:
+def _unfit(value: object, hint: object, at: str) -> CodecError:
     wanted = " or ".join(map(repr, get_args(hint))) if get_origin(hint) is Literal else _name(hint)
     shown = repr(value[:40]) if isinstance(value, str) else f"a {type(value).__name__}"
     return CodecError(f"{at or 'the value'} is {shown}, not {wanted}")

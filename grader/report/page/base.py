@@ -29,7 +29,7 @@ def environment(templates: Path, finalize: Callable[[Any], Any]) -> Any:
     )  # fmt: skip
 
 
-def shown(value: Any) -> Any:
+def shown(value: object) -> Any:
     """Text of a submission without characters that hide or turn what is around them."""
     if type(value) is not str or (value.isascii() and value.isprintable()):
         return value

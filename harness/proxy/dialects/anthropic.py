@@ -85,7 +85,7 @@ def _part(part: object) -> str:
 
 
 class _Answer(Answer):
-    def event(self, name: str, data: Any) -> None:
+    def event(self, name: str, data: object) -> None:
         found = as_dict(data)
         kind = as_text(found.get("type")) or name
         if kind == "message_start":
@@ -104,7 +104,7 @@ class _Answer(Answer):
         elif kind == "error":
             self.error = ApiError.read(found) or ApiError("", as_json(data)[:2000])
 
-    def whole(self, data: Any) -> None:
+    def whole(self, data: object) -> None:
         found = as_dict(data)
         self.error = ApiError.read(found)
         if found.get("type") != "message":

@@ -89,7 +89,7 @@ def _assistant(found: Mapping[str, Any]) -> tuple[Item, ...]:
 
 
 class _Answer(Answer):
-    def event(self, name: str, data: Any) -> None:
+    def event(self, name: str, data: object) -> None:
         if data == "[DONE]":
             self.complete = True
             return
@@ -107,7 +107,7 @@ class _Answer(Answer):
                 self._call(key, call_id=call.get("id"), name=what.get("name"), arguments=arguments)
             self._finish(choice)
 
-    def whole(self, data: Any) -> None:
+    def whole(self, data: object) -> None:
         found = as_dict(data)
         self._heads(found)
         for choice in map(as_dict, as_list(found.get("choices"))):

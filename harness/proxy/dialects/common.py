@@ -195,11 +195,11 @@ class Answer:
         self._pieces: dict[object, _Piece] = {}
         self._room = MAX_OUTPUT
 
-    def event(self, name: str, data: Any) -> None:
+    def event(self, name: str, data: object) -> None:
         """One event of a stream; `data` is its JSON, or the text where it is none."""
         raise NotImplementedError
 
-    def whole(self, data: Any) -> None:
+    def whole(self, data: object) -> None:
         """A body that is not a stream."""
         raise NotImplementedError
 

@@ -93,7 +93,7 @@ class _Answer(Answer):
         self._place = 0
         self._last = ""
 
-    def event(self, name: str, data: Any) -> None:
+    def event(self, name: str, data: object) -> None:
         found = as_dict(data)
         self._names(found, "modelVersion")
         self.model = self.model.removeprefix("models/")
@@ -107,7 +107,7 @@ class _Answer(Answer):
         if reason := as_text(as_dict(found.get("promptFeedback")).get("blockReason"))[:100]:
             self.stop, self.complete, self.blocked = reason, True, reason
 
-    def whole(self, data: Any) -> None:
+    def whole(self, data: object) -> None:
         for chunk in data if isinstance(data, list) else [data]:
             self.event("", chunk)
         self.complete = self.complete or "totalTokens" in as_dict(data)  # the answer to countTokens

@@ -109,7 +109,7 @@ class _Answer(Answer):
         super().__init__()
         self._language = language
 
-    def event(self, name: str, data: Any) -> None:
+    def event(self, name: str, data: object) -> None:
         found = as_dict(data)
         kind = as_text(found.get("type")) or name
         place = found.get("output_index")
@@ -133,7 +133,7 @@ class _Answer(Answer):
         elif kind == "error":
             self.error = ApiError.read(found) or ApiError(as_text(found.get("code")), as_text(found.get("message")))
 
-    def whole(self, data: Any) -> None:
+    def whole(self, data: object) -> None:
         found = as_dict(data)
         self._names(found)
         self._used(as_dict(found.get("usage")))

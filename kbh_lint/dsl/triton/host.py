@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.host.effects import foreign
@@ -71,8 +73,9 @@ class Triton(Library):
     @models("cdiv")
     def ceil_div(self, site: Site, x: Value, y: Value) -> Value:
         """`cdiv(x, y)`."""
-        known = isinstance(x, int) and isinstance(y, int) and y
-        return -(-x // y) if known else unknowns.merged(site.run, x, y)
+        if isinstance(x, int) and isinstance(y, int) and y:
+            return -(-x // y)
+        return unknowns.merged(site.run, x, y)
 
     @models("next_power_of_2")
     def next_power_of_2(self, site: Site, n: Value) -> Value:
@@ -85,9 +88,7 @@ class Triton(Library):
         return value
 
     @models("from_tensor")
-    def from_tensor(
-        self, site: Site, tensor: Value, block_shape: Value = None, *rest: Value, **options: Value
-    ) -> Value:
+    def from_tensor(self, site: Site, tensor: Any, block_shape: Value = None, *rest: Value, **options: Value) -> Value:
         """A descriptor of a tensor."""
         shape, strides = (tensor.shape, tensor.strides) if isinstance(tensor, Tensor) else (None, None)
         return HostDescriptor(tensor, block_shape, shape, strides)

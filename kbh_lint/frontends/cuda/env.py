@@ -51,7 +51,12 @@ def _scope(scopes: dict[str, values.Env], prefix: str) -> values.Env:
 
 
 def _add(
-    env: values.Env, body: tuple[ir.Stmt, ...], unit: Any, owner: str, scopes: dict[str, values.Env], inside: str = ""
+    env: values.Env,
+    body: tuple[ir.Stmt, ...],
+    unit: object,
+    owner: str,
+    scopes: dict[str, values.Env],
+    inside: str = "",
 ) -> None:
     for node in body:
         space = inside if owner else _prefix(unit, node)
@@ -124,7 +129,7 @@ def _known(env: values.Env, name: str) -> Any:
         return None
 
 
-def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: Any, member: bool) -> None:
+def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: object, member: bool) -> None:
     if prefix:
         env.vars[f"{prefix}::{name}"] = value
     if not member:
@@ -156,7 +161,7 @@ def _take_defaults(known: values.Overloads, node: ir.FuncDef) -> None:
             node.params = tuple(replace(own, default=own.default or said.default) for own, said in pairs)
 
 
-def _same_type(one: Any, other: Any) -> bool:
+def _same_type(one: object, other: object) -> bool:
     """Whether two parameters are written with the same type."""
     if not isinstance(one, ir.TypeRef) or not isinstance(other, ir.TypeRef):
         return one is other
@@ -236,7 +241,7 @@ def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
     return node if value is None else _kept(value, node.type)
 
 
-def _kept(value: Any, kind: ir.TypeRef) -> Any:
+def _kept(value: object, kind: ir.TypeRef) -> Any:
     """A folded number as a variable of a type holds it."""
     dt = dtypes.from_cpp(kind.name)
     return value if type(value) is not int or dt == "bool" else conversions.held(value, dt)

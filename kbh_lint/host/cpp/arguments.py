@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values.cpp_objects import IntArrayRef
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -44,7 +44,7 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     return plain, kwargs
 
 
-def pointers(args: Any, depth: int = 0) -> list[Pointer]:
+def pointers(args: Value, depth: int = 0) -> list[Pointer]:
     """The device pointers among arguments, also inside structs, lists and addresses."""
     out: list[Pointer] = []
     for value in args if isinstance(args, (list, tuple)) else [args]:
@@ -63,7 +63,7 @@ def pointers(args: Any, depth: int = 0) -> list[Pointer]:
     return out
 
 
-def numbers(interp: Run, args: Any, depth: int = 0) -> tuple[Content, ...]:
+def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
     """What numbers among arguments that are not known were computed from: sizes, and how far on pointers point."""
     found: list[Content] = []
     for value in args if isinstance(args, (list, tuple)) else [args]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue
+from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -91,13 +91,13 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     return cpp_libraries.opaque(run, "unknown function", args, node.loc)
 
 
-def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Any = None) -> Any:
+def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Any:
     """Calls the function that a call means."""
     args = run.by_reference(choice.func, node.args, args, env)
     return run.call(choice.func, args, node.loc, choice.bound, this=this)
 
 
-def _wants_place(target: Any) -> bool:
+def _wants_place(target: Value) -> bool:
     """Library functions that write through an address."""
     return isinstance(target, Sym) and target.path.startswith(("cu", "nvrtc", "memcpy", "std::"))
 
@@ -234,7 +234,9 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
     return cpp_libraries.opaque(run, target.path, args, node.loc)
 
 
-def bound(run: Cpp, owner: Any, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env) -> Any:
+def bound(
+    run: Cpp, owner: Value, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
+) -> Any:
     """A method of a library value."""
     interp = run.interp
     if isinstance(owner, Slot):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue
+from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp import overloads
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import types as cpp_types
@@ -106,7 +106,7 @@ def method(owner: LibObject, name: str) -> Overloads | None:
     return None
 
 
-def ends_with_scope(value: Any, env: Env) -> None:
+def ends_with_scope(value: Value, env: Env) -> None:
     """Notes the destructor of an object that a variable of this scope holds, to be called at its end."""
     if isinstance(value, LibObject) and isinstance(kind := value.kwargs.get("kind"), CppType):
         ending = method(value, f"~{kind.node.name}")
@@ -114,7 +114,7 @@ def ends_with_scope(value: Any, env: Env) -> None:
             env.vars.setdefault("~", []).append((value, ending.funcs[0]))
 
 
-def operator(run: Cpp, op: str, left: LibObject, right: Any, loc: ir.Loc | None) -> Any:
+def operator(run: Cpp, op: str, left: LibObject, right: Value, loc: ir.Loc | None) -> Any:
     """A submission's own operator on a struct; NotImplemented without one."""
     name = f"operator{op}"
     own = method(left, name)

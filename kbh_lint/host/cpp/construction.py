@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env
+from kbh_lint.base.values import CppType, Env, Value
 from kbh_lint.cpp import conversions
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -28,7 +28,7 @@ MAX_ELEMENTS = 256  # of an array that is laid out
 CONTAINERS = frozenset({"vector", "initializer_list", "array"})
 
 
-def converted(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
     objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
     number = isinstance(value, (bool, int, float))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue
+from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -64,11 +64,11 @@ class Cpp:
         """`kernel<<<grid, block>>>(...)`."""
         return cpp_launches.launch(self, node, env)
 
-    def launch_value(self, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+    def launch_value(self, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
         """A launch of a kernel that is held as a value."""
         return cpp_launches.launch_value(self, target, args, grid, loc)
 
-    def launch_kernel(self, choice: Choice, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+    def launch_kernel(self, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
         """A launch of the kernel that a call means."""
         return cpp_launches.launch_kernel(self, choice, args, grid, loc)
 
@@ -80,7 +80,7 @@ class Cpp:
         """Where a variable outside functions lies."""
         return cpp_places.global_slot(self, decl, env)
 
-    def assign(self, target: ir.Expr, value: Any, env: Env) -> None:
+    def assign(self, target: ir.Expr, value: Value, env: Env) -> None:
         """`target = value`."""
         cpp_places.assign(self, target, value, env)
 
@@ -92,7 +92,7 @@ class Cpp:
         """The value of a declared variable or field."""
         return cpp_construction.initial(self, node, env)
 
-    def converted(self, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+    def converted(self, ref: ir.TypeRef, value: Value, env: Env) -> Any:
         """A value as a variable, parameter, field or result of a type holds it."""
         return cpp_construction.converted(self, ref, value, env)
 
@@ -147,7 +147,12 @@ class Cpp:
         return cpp_templates.choose(self, funcs, args, given, env, nodes)
 
     def call(
-        self, func: Func, args: list[Any], loc: ir.Loc | None, template: dict[str, Any] | None = None, this: Any = None
+        self,
+        func: Func,
+        args: list[Any],
+        loc: ir.Loc | None,
+        template: dict[str, Any] | None = None,
+        this: Value = None,
     ) -> Any:
         interp = self.interp
         if func.node.body is None:
@@ -184,7 +189,7 @@ class Cpp:
             else value
         )
 
-    def parameter(self, kind: Any, value: Any, env: Env) -> Any:
+    def parameter(self, kind: Value, value: Value, env: Env) -> Any:
         """An argument as a parameter of its type takes it."""
         if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
@@ -236,13 +241,13 @@ class Cpp:
 
     # --- expressions
 
-    def eval(self, node: Any, env: Env) -> Any:
+    def eval(self, node: object, env: Env) -> Any:
         self.interp.fuel -= 1
         handler = cpp_expressions.EXPRESSIONS.get(type(node))
         value = handler(self, node, env) if handler is not None else Unknown((), type(node).__name__)
         return value.get() if isinstance(value, Slot) and not isinstance(node, ir.Unary) else value
 
-    def eval_place(self, node: Any, env: Env) -> Any:
+    def eval_place(self, node: object, env: Env) -> Any:
         """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
         if isinstance(node, ir.Unary) and node.op == "&":
             return cpp_expressions.e_unary(self, node, env)
@@ -267,7 +272,7 @@ class Cpp:
             out.extend(value if isinstance(value, (tuple, list)) else [value])
         return out
 
-    def binary(self, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+    def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
         if isinstance(left, LibObject) and left.path.startswith("struct:"):
             found = cpp_classes.operator(self, op, left, right, loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym
+from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym, Value
 from kbh_lint.frontends.cuda import walk
 from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
@@ -77,14 +77,14 @@ def symbol_call(run: Cpp, name: str, node: ir.Call, env: Env) -> Any:
     return Sym("cudaSuccess")
 
 
-def _copy(run: Cpp, name: str, source: Any, target: Tensor, loc: ir.Loc | None) -> None:
+def _copy(run: Cpp, name: str, source: Value, target: Tensor, loc: ir.Loc | None) -> None:
     source = source.tensor if isinstance(source, Pointer) else source
     if isinstance(source, Tensor):
         event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
         recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
 
 
-def _put(interp: Run, decl: ir.Decl, env: Env, value: Any) -> None:
+def _put(interp: Run, decl: ir.Decl, env: Env, value: Value) -> None:
     _table(interp, decl, env)[decl.name] = value
     if not isinstance(value, Unknown):
         storage = device_memory.variable(interp, decl).storage
@@ -147,7 +147,7 @@ def _is_scalar(decl: ir.Decl) -> bool:
     )
 
 
-def _declared(node: Any, env: Env) -> ir.Decl | None:
+def _declared(node: object, env: Env) -> ir.Decl | None:
     """The variable that an argument names, also by its address."""
     while isinstance(node, (ir.Unary, ir.Cast)):
         node = node.value

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads
+from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import arguments as cpp_arguments
@@ -53,7 +53,7 @@ def _limit(run: Cpp, block: object, shared: object) -> None:
         run.refused_launch = True
 
 
-def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+def launch_value(run: Cpp, target: Any, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
     args = [launch_arguments.opened(run.interp, arg) for arg in args]
     given, env = (), None
@@ -65,7 +65,7 @@ def launch_value(run: Cpp, target: Any, args: list[Any], grid: Any, loc: ir.Loc 
     return cpp_libraries.opaque(run, "unread kernel", args, loc)
 
 
-def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.Loc | None) -> Any:
+def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Record the launch of a CUDA kernel."""
     interp, func = run.interp, choice.func
     arguments = {
@@ -103,5 +103,5 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Any, loc: ir.
     return None
 
 
-def _template_arg(value: Any) -> Any:
+def _template_arg(value: Value) -> Any:
     return UNKNOWN if value is None or isinstance(value, Unknown) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Overloads, Sym
+from kbh_lint.base.values import Env, Func, Overloads, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
@@ -405,7 +405,7 @@ def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return Unknown((), name)
 
 
-def dim(value: Any) -> Any:
+def dim(value: Value) -> Any:
     """A grid as a tuple."""
     if isinstance(value, Slot):
         value = value.get()

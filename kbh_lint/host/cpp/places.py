@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Sym, TypeValue
+from kbh_lint.base.values import DType, Env, Sym, TypeValue, Value
 from kbh_lint.cpp import conversions
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -88,7 +88,7 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     return Slot(table, decl.name)
 
 
-def assign(run: Cpp, target: ir.Expr, value: Any, env: Env) -> None:
+def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     """`target = value`."""
     if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
         items = iteration.iterate(run.interp, value, target.loc, 8)

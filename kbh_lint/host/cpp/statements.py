@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, Env
+from kbh_lint.base.values import CppType, Env, Value
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -118,7 +118,7 @@ def s_switch(run: Cpp, node: ir.Switch, env: Env) -> Any:
     return None
 
 
-def _is_case(run: Cpp, value: Any, label: ir.Expr, env: Env) -> bool:
+def _is_case(run: Cpp, value: Value, label: ir.Expr, env: Env) -> bool:
     """Whether a switch on `value` goes to `label`; a decision when the value is not known."""
     same = equality.same(run.interp, run.eval(label, env), value)
     return run.interp.truth(same, label.loc) if isinstance(same, Unknown) else same is True
@@ -174,7 +174,7 @@ def s_try(run: Cpp, node: ir.Try, env: Env) -> Any:
         raise
 
 
-def _catches(kind: ir.Expr | None, value: Any) -> bool:
+def _catches(kind: ir.Expr | None, value: Value) -> bool:
     """Whether a catch takes an exception: all of them, its own type, or those of the standard library and of torch."""
     name = kind.name.rpartition("::")[2] if isinstance(kind, ir.TypeRef) else ""
     thrown = str(getattr(value, "attrs", {}).get("cpp", "runtime_error")).rpartition("::")[2]

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.cpp_objects import Future
@@ -38,7 +38,7 @@ class Entries(dict[Any, Any]):
     fresh: Callable[[], Any] | None = None
 
 
-def entry(run: Cpp, owner: dict[Any, Any], key: Any) -> Any:
+def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Any:
     """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
     key = hashed(key)
     found = keys.held_key(run.interp, owner, key)
@@ -59,7 +59,7 @@ def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
     return None
 
 
-def copied(interp: Run, value: Any, depth: int = 0) -> Any:
+def copied(interp: Run, value: Value, depth: int = 0) -> Any:
     """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
     if isinstance(value, list) and depth < MAX_NESTED:
         return [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
@@ -77,7 +77,7 @@ def copied(interp: Run, value: Any, depth: int = 0) -> Any:
     return value
 
 
-def fresh(run: Cpp, node: Any, value: Any, env: Env) -> Any:
+def fresh(run: Cpp, node: object, value: Value, env: Env) -> Any:
     """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
     if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
         return value
@@ -182,6 +182,6 @@ def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> A
     return Unknown((), name)
 
 
-def hashed(key: Any) -> Any:
+def hashed(key: Value) -> Any:
     """A key of C++ as one of ours: pairs and vectors are tuples."""
     return tuple(map(hashed, key)) if isinstance(key, (list, tuple)) else key

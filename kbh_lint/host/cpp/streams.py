@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.cpp_objects import Event
 from kbh_lint.host.values.objects import LibObject, Slot
@@ -56,11 +56,11 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
     return NotImplemented
 
 
-def _is_non_blocking(value: Any) -> bool:
+def _is_non_blocking(value: Value) -> bool:
     return value == 1 or isinstance(value, Sym) and "NON_BLOCKING" in value.path.upper().replace("NONB", "NON_B")
 
 
-def _is_event(value: Any) -> bool:
+def _is_event(value: Value) -> bool:
     return isinstance(value, Event)
 
 

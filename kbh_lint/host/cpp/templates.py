@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue
+from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import overloads, templates
 from kbh_lint.cpp.domain import Type
 from kbh_lint.host.cpp import types as cpp_types
@@ -40,7 +40,7 @@ class Types:
         """The type that is written, with where it is."""
         return TypeValue(ref, scope)
 
-    def key(self, value: Any, depth: int = 0) -> Hashable | None:
+    def key(self, value: Value, depth: int = 0) -> Hashable | None:
         """What it is compared by."""
         if isinstance(value, (bool, int, float, str)):
             return int(value) if isinstance(value, bool) else value
@@ -79,7 +79,7 @@ class Types:
         name = target.name.rpartition("::")[2]
         return Type(name, 1, pointers) if name not in ("", "auto", "decltype") and not isinstance(found, Sym) else None
 
-    def type_of(self, value: Any) -> Any:
+    def type_of(self, value: Value) -> Any:
         """The type of an argument of a call. A whole number is taken for an `int`, another one for a `float`."""
         if isinstance(value, Slot):  # an address
             held = value.get() if not isinstance(value.env, dict) or value.name in value.env else None
@@ -98,12 +98,12 @@ class Types:
             return Type("vector")
         return value.kwargs.get("type") if isinstance(value, LibObject) else None
 
-    def declared(self, table: Any, name: Any) -> DType | None:
+    def declared(self, table: Value, name: Value) -> DType | None:
         """The element type that a variable was declared with, where it holds a number."""
         holder, dtype = self.run.widths.get((id(table), name), (None, ""))
         return DType(dtype) if holder is table and dtype else None
 
-    def of_argument(self, node: ir.Expr | None, value: Any, env: Env | None) -> Any:
+    def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Any:
         """The type of an argument, by the variable that it names where it names one."""
         if isinstance(node, ir.Name) and isinstance(value, (bool, int, float)):
             inner = env
@@ -114,7 +114,7 @@ class Types:
                 return known
         return self.type_of(value)
 
-    def pointed(self, kind: Any, levels: int) -> Any:
+    def pointed(self, kind: Value, levels: int) -> Any:
         """What so many pointers lead to."""
         if isinstance(kind, TypeValue):
             left = kind.ref.pointers - levels
@@ -125,7 +125,7 @@ class Types:
         plain = not inner.pointers and inner.lanes == 1 and isinstance(inner.base, str) and inner.base in dtypes.BITS
         return DType(str(inner.base)) if plain else inner
 
-    def inside(self, kind: Any) -> tuple[str, tuple[Any, ...]]:
+    def inside(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
         """The class template that a type was made of."""
         if isinstance(kind, Type):
             return str(kind.base), ()
@@ -139,7 +139,7 @@ class Types:
             return name, tuple(bound.values())
         return name, tuple(cpp_types.argument(self.run, arg, scope) for arg in target.args)
 
-    def bases(self, kind: Any) -> Iterable[Any]:
+    def bases(self, kind: Value) -> Iterable[Any]:
         """The classes that a class is derived from."""
         if not isinstance(kind, TypeValue):
             return []
@@ -187,7 +187,7 @@ def choose(
     return overloads.Choice(found.func, {name: cpp_types.bindable(value) for name, value in found.bound.items()})
 
 
-def in_order(target: Any, count: int, kwargs: dict[str, Any]) -> list[Any]:
+def in_order(target: Value, count: int, kwargs: dict[str, Any]) -> list[Any]:
     """Keyword arguments after `count` others in the order of a function's parameters, where it has them all."""
     func = target.funcs[-1] if isinstance(target, Overloads) else target
     names = [p.name for p in func.node.params][count:] if kwargs and isinstance(func, Func) else []

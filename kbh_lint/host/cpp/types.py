@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, DType, Env, TypeValue
+from kbh_lint.base.values import CppType, DType, Env, TypeValue, Value
 from kbh_lint.cpp import conversions, hierarchy, templates
 from kbh_lint.cpp.domain import Type
 from kbh_lint.host.values import equality
@@ -211,7 +211,7 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
     return found or (dtypes.vector_from_cpp(target.name) or (None, 0))[0]
 
 
-def cast(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
+def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     """A cast on the host: pointers change the type they are seen as, integers become pointers to what lives there."""
     if isinstance(value, Slot) and not ref.pointers:
         value = value.get()
@@ -230,7 +230,7 @@ def cast(run: Cpp, ref: ir.TypeRef, value: Any, env: Env) -> Any:
     return 0 if equality.is_success(value) and dtype in dtypes.INTS else conversions.held(value, dtype)
 
 
-def bindable(value: Any) -> Any:
+def bindable(value: Value) -> Any:
     """A type that only an argument told, as one that is written: equal ones are the same."""
     if not isinstance(value, Type) or isinstance(value.base, int):
         return value

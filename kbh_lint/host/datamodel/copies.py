@@ -6,6 +6,7 @@ import copy
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import Instance, LibObject, find_method, is_module
@@ -50,7 +51,7 @@ def deep(interp: Run, value: object, loc: ir.Loc | None) -> Any:
 def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Any:
     """Another object of the same class with the same state, or with copies of it where `done` has those made so far."""
 
-    def part(item: Any) -> Any:
+    def part(item: Value) -> Any:
         return item if done is None else _deep(interp, item, done, loc)
 
     reduced = find_method(value, "__reduce_ex__") or find_method(value, "__reduce__")
@@ -76,7 +77,7 @@ def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.L
     return made
 
 
-def _deep(interp: Run, value: Any, done: dict[int, Any], loc: ir.Loc | None) -> Any:
+def _deep(interp: Run, value: Value, done: dict[int, Any], loc: ir.Loc | None) -> Any:
     """copy.deepcopy: containers, objects and tensors of their own. Modules stay what they are: their weights are loaded
     like those of the first."""
     if id(value) in done or len(done) > bounds.MAX_NODES:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Scalar
+from kbh_lint.base.values import Scalar, Value
 from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.tensors import Event, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -28,7 +28,7 @@ class Measured(float):
 def _arithmetic(name: str) -> Callable[..., Any]:
     plain = getattr(float, name)
 
-    def run(self: Measured, *others: Any) -> Any:
+    def run(self: Measured, *others: Value) -> Any:
         made = plain(self, *others)
         return Measured(made) if isinstance(made, float) else made
 
@@ -46,14 +46,14 @@ class Reading(Unknown):
     at: int = 0
 
 
-def between(interp: Run, left: Any, right: Any) -> Any:
+def between(interp: Run, left: Value, right: Value) -> Any:
     """The time from the reading `right` to the reading `left` in the same call; else NotImplemented."""
     if isinstance(left, Reading) and isinstance(right, Reading) and left.taint == right.taint:
         return took(interp, interp.trace.events[right.at : left.at])
     return NotImplemented
 
 
-def against(left: Any, right: Any) -> bool:
+def against(left: Value, right: Value) -> bool:
     """Whether a comparison is one of a time with a number of seconds, of which nothing is known."""
     one, other = (left, right) if isinstance(left, Measured) else (right, left)
     known = isinstance(other, Measured) or not isinstance(other, (int, float)) or math.isinf(other)
@@ -90,7 +90,7 @@ def _arithmetic_of(facts: KernelFacts) -> Iterable[tuple[Any, ...]]:
     yield facts.name, bool(facts.unread)
 
 
-def _size(value: Any) -> str | None:
+def _size(value: Value) -> str | None:
     """Of a factor that a kernel is given, how large it is, roughly: one of nothing takes work away, and one that is as
     usual goes with the shape. Sizes of tensors are whole numbers.
     """

@@ -6,7 +6,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
@@ -28,7 +28,7 @@ def exception_parts(raised: Raised | None) -> list[Any]:
 _OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": AttributeError}
 
 
-def raised(interp: Run, value: Any, loc: ir.Loc | None) -> Raised:
+def raised(interp: Run, value: Value, loc: ir.Loc | None) -> Raised:
     """The exception that `raise value` raises: of a class, Python makes an object."""
     if isinstance(value, Sym) and value.path.startswith("builtins."):
         value = LibObject.by_path(value.path, {"args": ()})
@@ -57,7 +57,7 @@ def fails(interp: Run, path: str, loc: ir.Loc | None, why: str = "") -> None:
         raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
 
 
-def plain(value: Any) -> bool:
+def plain(value: Value) -> bool:
     """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
     return value is None or type(value) in (int, float, bool)
 
@@ -65,7 +65,7 @@ def plain(value: Any) -> bool:
 _STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".split())
 
 
-def no_attribute(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
+def no_attribute(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
     """An attribute of a value is asked for: a number, a text or None has few. Some stand for numbers of other
     libraries, for members of enumerations or for bytes."""
     if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
@@ -73,7 +73,7 @@ def no_attribute(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None
             may_fail(interp, "AttributeError", loc)
 
 
-def catches(interp: Run, kind: Any, value: Any) -> bool:
+def catches(interp: Run, kind: Value, value: Value) -> bool:
     """Whether `except kind` catches the exception `value`; `kind` is a class or a tuple of classes."""
     if isinstance(kind, tuple):
         return any(catches(interp, k, value) for k in kind)

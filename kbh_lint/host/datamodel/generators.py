@@ -96,7 +96,7 @@ def _planned(node: ir.Stmt, plan: dict[int, bool]) -> bool:
     return not _yields(node)
 
 
-def _yields(node: Any) -> bool:
+def _yields(node: object) -> bool:
     """Whether a `yield` stands anywhere in a piece of syntax, but for functions that are defined in it."""
     stack = [node]
     while stack:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import asking, bounds, unknowns
@@ -22,14 +22,14 @@ MAX_DRAWN = 256  # items of an iterator of the submission
 MAX_PLACED = 10_000  # characters of a text that are gone through with their places
 
 
-def materialise(interp: Run, value: Any, loc: ir.Loc | None) -> Sequence[Any]:
+def materialise(interp: Run, value: Value, loc: ir.Loc | None) -> Sequence[Any]:
     """The items of an iterable that is gone through at once, paid for by their number."""
     found = iterate(interp, value, loc)
     bounds.items(interp, len(found))
     return found
 
 
-def iterate(interp: Run, value: Any, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
+def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
     """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
     if isinstance(value, (list, tuple, range)):
         return value.taken() if isinstance(value, Once) else value
@@ -73,7 +73,7 @@ def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Any]:
     return items
 
 
-def ended(interp: Run, once: Any, loc: ir.Loc | None) -> None:
+def ended(interp: Run, once: Value, loc: ir.Loc | None) -> None:
     """An iterator is asked for more than it has: that is known of a generator that came to its end."""
     if interp.trying and isinstance(once, Once) and once.gave is not None:
         exceptions.raise_("StopIteration", [once.gave], loc)

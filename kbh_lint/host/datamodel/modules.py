@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Func, Sym
+from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.library_objects import Environment
@@ -106,12 +106,12 @@ _CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def callable_value(value: Any) -> bool:
+def callable_value(value: Value) -> bool:
     """Whether a value that replaces another is a function."""
     return isinstance(value, (Func, Bound, Partial, Sym)) or getattr(value, "__kbh_builtin__", False)
 
 
-def setting(interp: Run, path: str, value: Any, loc: ir.Loc | None) -> None:
+def setting(interp: Run, path: str, value: Value, loc: ir.Loc | None) -> None:
     """A global setting is assigned; `before` when it is what the setting was."""
     getter = path.replace(".set_", ".get_").replace(
         "use_deterministic_algorithms", "are_deterministic_algorithms_enabled"
@@ -125,7 +125,7 @@ def setting(interp: Run, path: str, value: Any, loc: ir.Loc | None) -> None:
         interp.process.tf32 = not before and value in TF32[path]
 
 
-def patched(interp: Run, owner: str, name: str, value: Any, loc: ir.Loc | None) -> None:
+def patched(interp: Run, owner: str, name: str, value: Value, loc: ir.Loc | None) -> None:
     """An attribute of something outside the submission was assigned."""
     path = f"{owner}.{name}"
     if path.startswith(BACKEND_ROOTS):

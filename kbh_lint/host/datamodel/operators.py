@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Sym
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import asking, bounds, equality, unknowns
@@ -132,7 +132,7 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         return unknowns.merged(interp, left, right, why=f"{kind_of(left)} {op} {kind_of(right)}")
 
 
-def _as_texts(interp: Run, template: str, values: Any, loc: ir.Loc | None) -> Any:
+def _as_texts(interp: Run, template: str, values: Value, loc: ir.Loc | None) -> Any:
     """The values of `template % values`, with objects of the submission as the texts that they make."""
     objects = values if isinstance(values, tuple) else (values,)
     if not any(isinstance(part, Instance) for part in objects):
@@ -153,23 +153,23 @@ def _asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | No
     return NotImplemented
 
 
-def is_tuple(value: Any) -> bool:
+def is_tuple(value: Value) -> bool:
     """Whether an object of the submission is a tuple of its fields."""
     return isinstance(value, Instance) and is_named_tuple(value)
 
 
-def _is_type(value: Any) -> bool:
+def _is_type(value: Value) -> bool:
     """Whether a value may stand in `int | None`."""
     if isinstance(value, LibObject):
         return value.path == UNION
     return value is None or isinstance(value, (ClassV, Sym)) or hasattr(value, "__kbh_name__")
 
 
-def _path_text(value: Any) -> str:
+def _path_text(value: Value) -> str:
     return str(value.attrs["path"]) if isinstance(value, LibObject) and "path" in value.attrs else str(value)
 
 
-def percent(template: str, values: Any) -> Any:
+def percent(template: str, values: Value) -> Any:
     """`template % values`, keeping places where each conversion is a plain %s or %d."""
     args = list(values) if isinstance(values, tuple) else [values]
     for value in values.values() if isinstance(values, dict) else args:
@@ -219,7 +219,7 @@ def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
         exceptions.may_fail(interp, type(error).__name__, loc)
 
 
-def unary(interp: Run, op: str, value: Any, loc: ir.Loc | None) -> Any:
+def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Any:
     """`op value`."""
     if isinstance(value, Tensor):
         name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
@@ -236,7 +236,7 @@ def unary(interp: Run, op: str, value: Any, loc: ir.Loc | None) -> Any:
         return unknowns.merged(interp, value)
 
 
-def inplace(interp: Run, op: str, old: Any, value: Any, loc: ir.Loc | None) -> Any:
+def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) -> Any:
     """`old op= value`: tensors and lists change in place."""
     if isinstance(old, Tensor):
         if op == "@":
@@ -263,7 +263,7 @@ def inplace(interp: Run, op: str, old: Any, value: Any, loc: ir.Loc | None) -> A
     return binary(interp, op, old, value, loc)
 
 
-def dunder(interp: Run, owner: Any, name: str, other: Any, loc: ir.Loc | None) -> Any:
+def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | None) -> Any:
     """`owner.__add__(other)` and its reflected and in-place forms."""
     op, kind = DUNDERS[name]
     if kind == "i":
@@ -271,7 +271,7 @@ def dunder(interp: Run, owner: Any, name: str, other: Any, loc: ir.Loc | None) -
     return binary(interp, op, other, owner, loc) if kind == "r" else binary(interp, op, owner, other, loc)
 
 
-def compare(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
     """`left op right` for one comparison operator."""
     if op in ("is", "is not"):
         found = left is right or (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.objects import Instance, find_method, ordered_as
 
@@ -17,13 +18,13 @@ class Ordered:
 
     __slots__ = ("interp", "value", "before", "loc")
 
-    def __init__(self, interp: Run, value: Any, before: Any, loc: ir.Loc | None) -> None:
+    def __init__(self, interp: Run, value: Value, before: Value, loc: ir.Loc | None) -> None:
         self.interp, self.value, self.before, self.loc = interp, value, before, loc
 
-    def __lt__(self, other: Any) -> bool:
+    def __lt__(self, other: Value) -> bool:
         return self._holds("<", other)
 
-    def __gt__(self, other: Any) -> bool:
+    def __gt__(self, other: Value) -> bool:
         return self._holds(">", other)
 
     def _holds(self, op: str, other: Any) -> bool:
@@ -33,7 +34,7 @@ class Ordered:
         return bool(self.interp.truth(operators.compare(self.interp, op, *sides, self.loc), self.loc))
 
 
-def key_of(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
+def key_of(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
     """What stands for a value, or the key of one, where values are put in order."""
     if isinstance(value, Instance) and (find_method(value, "__lt__") or find_method(value, "__gt__")):
         return Ordered(interp, value, None, loc)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import torch_name
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject, kind_of
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     pass
 
 
-def show(value: Any) -> str:
+def show(value: Value) -> str:
     """What str() gives; a made-up but stable text for objects."""
     if isinstance(value, (str, int, float, bool, type(None), bytes)):
         return str(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import JitFunction, Sym
+from kbh_lint.base.values import JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, iteration
 from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
@@ -149,7 +149,7 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     return interp.get_item(owner, key, loc)
 
 
-def mapping(interp: Run, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | None:
+def mapping(interp: Run, value: Value, loc: ir.Loc | None) -> dict[Any, Any] | None:
     """The items of a dict, or of an object that has `keys`; None of anything else."""
     if isinstance(value, Instance):
         if value.items is not None:
@@ -161,7 +161,7 @@ def mapping(interp: Run, value: Any, loc: ir.Loc | None) -> dict[Any, Any] | Non
     return value if isinstance(value, dict) else None
 
 
-def item_of(interp: Run, owner: Instance, key: Any, loc: ir.Loc | None) -> Any:
+def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Any:
     """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
     assert owner.items is not None
     missing = find_method(owner, "__missing__")
@@ -186,7 +186,7 @@ def _any_of(interp: Run, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
     return apart[0]
 
 
-def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
     """`owner[key] = value`."""
     if isinstance(owner, Tensor):
         tensor_views.assign_index(interp, owner, key, value, loc)

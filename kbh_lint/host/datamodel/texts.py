@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import enums, shown
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import Instance, find_method
@@ -20,7 +21,7 @@ MAX_DEPTH = 4
 MAX_LOOKED_AT = 32  # items of a container, of which one may be an object
 
 
-def of(interp: Run, value: Any, loc: ir.Loc | None, way: str = "str", spec: Any = "", depth: int = 0) -> str:
+def of(interp: Run, value: Value, loc: ir.Loc | None, way: str = "str", spec: Value = "", depth: int = 0) -> str:
     """The text of any value. `way` is str, repr or format; `spec` is what stands after the colon of a format."""
     if isinstance(value, Instance):
         return _of_object(interp, value, loc, way, spec, depth)
@@ -45,7 +46,7 @@ def _of_container(interp: Run, value: Any, loc: ir.Loc | None, depth: int) -> st
     return concat([*parts, "," if isinstance(value, tuple) and len(value) == 1 else "", closing])
 
 
-def has_objects(value: Any) -> bool:
+def has_objects(value: Value) -> bool:
     """Whether a container holds objects of the submission's classes; of its items, so many are looked at."""
     stack, seen = [value], 0
     while stack and seen < MAX_LOOKED_AT:
@@ -58,7 +59,7 @@ def has_objects(value: Any) -> bool:
     return False
 
 
-def _of_object(interp: Run, value: Instance, loc: ir.Loc | None, way: str, spec: Any, depth: int) -> str:
+def _of_object(interp: Run, value: Instance, loc: ir.Loc | None, way: str, spec: Value, depth: int) -> str:
     for name in _WAYS[way]:
         found = find_method(value, name)
         if found is not None:

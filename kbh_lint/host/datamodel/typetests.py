@@ -7,7 +7,7 @@ import collections.abc
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import DType, Sym
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.objects import (
@@ -32,7 +32,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, s
 _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 
 
-def is_instance(interp: Run, value: Any, kinds: Any, plainly: bool = False) -> Any:
+def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) -> Any:
     """isinstance(value, kinds): True, False or an Unknown; `plainly` leaves out what a metaclass says."""
     own = None if plainly else meta_method(kinds, "__instancecheck__")
     if own is not None:
@@ -43,7 +43,7 @@ def is_instance(interp: Run, value: Any, kinds: Any, plainly: bool = False) -> A
     return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
 
 
-def is_subclass(interp: Run, cls: Any, kinds: Any) -> Any:
+def is_subclass(interp: Run, cls: Value, kinds: Value) -> Any:
     """issubclass(cls, kinds): True, False or an Unknown."""
     return _any_of(_is_below(interp, cls, kind) for kind in _kinds(kinds))
 
@@ -58,7 +58,7 @@ def _any_of(answers: Iterable[Any]) -> Any:
     return doubt
 
 
-def is_callable(interp: Run, value: Any) -> Any:
+def is_callable(interp: Run, value: Value) -> Any:
     """callable(value)."""
     if isinstance(value, Instance):
         return is_module(value.cls) or find_method(value, "__call__") is not None
@@ -69,18 +69,18 @@ def is_callable(interp: Run, value: Any) -> Any:
     return isinstance(value, (*CALLABLES, Sym)) or bool(getattr(value, "__kbh_builtin__", False))
 
 
-def _kinds(kinds: Any) -> tuple[Any, ...]:
+def _kinds(kinds: Value) -> tuple[Any, ...]:
     """The classes in the second argument: one, a tuple of them, a union."""
     if isinstance(kinds, LibObject) and kinds.path == operators.UNION:
         kinds = kinds.args
     return tuple(one for kind in kinds for one in _kinds(kind)) if isinstance(kinds, tuple) else (kinds,)
 
 
-def _path(kind: Any) -> str:
+def _path(kind: Value) -> str:
     return str(getattr(kind, "path", "") or getattr(kind, "__kbh_name__", ""))
 
 
-def _is_a(interp: Run, value: Any, kind: Any) -> Any:
+def _is_a(interp: Run, value: Value, kind: Value) -> Any:
     if isinstance(kind, Unknown):
         return unknowns.merged(interp, kind, why="a type test")
     if isinstance(kind, ClassV):
@@ -119,7 +119,7 @@ def _is_a(interp: Run, value: Any, kind: Any) -> Any:
     return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
 
 
-def _is_like(interp: Run, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
+def _is_like(interp: Run, value: Value, cls: ClassV | None, kind: ClassV) -> Any:
     """Whether a class that does not derive from it passes for an abstract class: by registration, by what its
     `__subclasshook__` says, or by the members that a protocol asks for. `value` is an object, or the class itself."""
     doubt: Any = False
@@ -143,7 +143,7 @@ def _is_like(interp: Run, value: Any, cls: ClassV | None, kind: ClassV) -> Any:
     return all(name in held or isinstance(value, Instance) and name in value.attrs for name in wanted)
 
 
-def _is_abstract(interp: Run, value: Any, path: str, name: str) -> Any:
+def _is_abstract(interp: Run, value: Value, path: str, name: str) -> Any:
     """Whether a value is of an abstract class of the standard library."""
     if name == "Callable":
         return is_callable(interp, value)
@@ -160,7 +160,7 @@ def _is_abstract(interp: Run, value: Any, path: str, name: str) -> Any:
     return unknowns.merged(interp, value, why="a type test")
 
 
-def _is_below(interp: Run, cls: Any, kind: Any) -> Any:
+def _is_below(interp: Run, cls: Value, kind: Value) -> Any:
     if isinstance(cls, ClassV) and isinstance(kind, ClassV):
         return kind in cls.mro() or _is_like(interp, cls, cls, kind)
     path = _path(kind)

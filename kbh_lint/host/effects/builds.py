@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import asking, bounds, unknowns
@@ -54,7 +55,7 @@ def exists(interp: Run, path: str) -> Any:
     return Unknown((), "likely: the path exists", likely=True, sort=Sort.PATH)
 
 
-def write_file(interp: Run, path: str, text: Any) -> None:
+def write_file(interp: Run, path: str, text: Value) -> None:
     saved.forget(interp, path)
     if isinstance(text, str):
         bounds.text(interp, text)

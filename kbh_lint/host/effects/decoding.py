@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
@@ -122,7 +122,7 @@ def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     return made
 
 
-def _unknown(path: str, data: Any = None) -> Unknown:
+def _unknown(path: str, data: Value = None) -> Unknown:
     """What a decoder gives of something that is not known; what was asked for stays so."""
     symbol = asking.symbol_of(data)
     return asking.of_symbol(symbol) if symbol else Unknown((), f"decoded by {path}")
@@ -157,7 +157,7 @@ def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
     return source if isinstance(source, (str, bytes)) else Unknown((), path)
 
 
-def run_text(interp: Run, source: Any, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
+def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
     """exec and eval: a known text runs here and is read, and is told of all the same; an unknown one is a hole."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
         source = decoded(interp, source.decode("utf-8", "replace"), loc)

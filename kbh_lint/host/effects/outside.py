@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.named_objects import ChildProcess, Socket
@@ -138,7 +139,7 @@ def place_of(path: str) -> str:
     return "foreign" if path.startswith(_FOREIGN_PLACES) else "unknown"
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Value) -> str:
     """A path argument as text; nothing when it is not known."""
     if isinstance(value, str):
         return str(value)
@@ -147,7 +148,7 @@ def text_of(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else ""
 
 
-def file_written(interp: Run, symbol: str, path: Any, loc: ir.Loc | None) -> None:
+def file_written(interp: Run, symbol: str, path: Value, loc: ir.Loc | None) -> None:
     """Something is written, removed or renamed at a path."""
     text = text_of(path)
     where = place_of(text)
@@ -235,7 +236,7 @@ def own_descriptor() -> Unknown:
     return Unknown((), "own.descriptor", sort=Sort.DESCRIPTOR)
 
 
-def _is_own(value: Any) -> bool:
+def _is_own(value: Value) -> bool:
     return isinstance(value, (LibObject, str)) or isinstance(value, Unknown) and value.sort is Sort.DESCRIPTOR
 
 
@@ -295,7 +296,7 @@ def _ctypes(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
             note(interp, "memory", path, "the interpreter", loc)
 
 
-def _own_memory(interp: Run, value: Any) -> bool:
+def _own_memory(interp: Run, value: Value) -> bool:
     """Memory of a tensor or of a buffer that ctypes made here."""
     if isinstance(value, int):
         return interp.tensor_at(value) is not None

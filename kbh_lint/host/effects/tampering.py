@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.frames import builtin
@@ -32,7 +32,7 @@ def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) ->
         interp.note("monkeypatch", {"symbol": f"{name} of an object found by {found}", "target": "grader"}, loc)
 
 
-def item_set(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
     """`owner[key] = value`: a frame's variables, the loaded modules, a module's dictionary."""
     text = shown.show(key) if isinstance(key, (str, int)) else "?"
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
@@ -83,7 +83,7 @@ def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple
     return [*given.items(), *kwargs.items()]
 
 
-def _found_by(owner: Any) -> str:
+def _found_by(owner: Value) -> str:
     """What an object was found by: sys._getframe, gc.get_objects ...; nothing when it was not."""
     symbol = asking.symbol_of(owner)
     what = asking.CALLED.get(symbol) or asking.READ.get(symbol)

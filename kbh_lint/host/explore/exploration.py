@@ -9,7 +9,7 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.effects import outside
 from kbh_lint.host.explore import layouts, loading, probes
 from kbh_lint.host.libs import trace_nn
@@ -304,7 +304,7 @@ def _in_a_call(error: Exception) -> bool:
     return trace is not None
 
 
-def exception(value: Any) -> str:
+def exception(value: Value) -> str:
     """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
     if isinstance(value, Instance):
         name, args = value.cls.name, value.attrs.get("args", ())

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.explore import ageing
 from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.torch import recording
@@ -39,7 +40,9 @@ ROLES = frozenset(
 )  # that tell of inputs
 
 
-def probe(interp: Run, run: path_runs.ShapeRun, model: Any, seen: list[list[Survivor]], holder: object = None) -> None:
+def probe(
+    interp: Run, run: path_runs.ShapeRun, model: Value, seen: list[list[Survivor]], holder: object = None
+) -> None:
     """Calls `forward` again, with other inputs or addresses, where state has outlived a call, to see when it is reused.
 
     `seen` holds the places that hold state (attributes, globals, cache entries), as they were before the first call and
@@ -159,7 +162,7 @@ def _of_inputs(contents: Sequence[Content]) -> bool:
 
 
 def _calls(
-    interp: Run, run: path_runs.ShapeRun, model: Any, telling: bool, counters: list[ageing.Counter], holder: object
+    interp: Run, run: path_runs.ShapeRun, model: Value, telling: bool, counters: list[ageing.Counter], holder: object
 ) -> None:
     inputs = dict(run.inputs)
     call = _Caller(interp, run, model, counters)
@@ -221,7 +224,12 @@ class _Caller:
 
 
 def forward(
-    interp: Run, run: path_runs.ShapeRun, model: Any, kind: str, inputs: dict[str, Tensor], names: tuple[str, ...] = ()
+    interp: Run,
+    run: path_runs.ShapeRun,
+    model: Value,
+    kind: str,
+    inputs: dict[str, Tensor],
+    names: tuple[str, ...] = (),
 ) -> None:
     """One call, kept with the contents that it was given."""
     interp.trace.call_index += 1
@@ -236,7 +244,7 @@ def forward(
     )
 
 
-def returned(value: Any) -> Any:
+def returned(value: Value) -> Any:
     """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
     if isinstance(value, Instance) and is_named_tuple(value):
         return tuple(value.attrs.get(name) for name in value.cls.field_names())
@@ -246,7 +254,7 @@ def returned(value: Any) -> Any:
 def called(
     interp: Run,
     run: path_runs.ShapeRun,
-    model: Any,
+    model: Value,
     inputs: dict[str, Tensor],
     kind: str = "in place",
     names: tuple[str, ...] = (),
@@ -267,7 +275,7 @@ def called(
     return (kept, *written) if written else kept
 
 
-def _without(value: Any, storages: set[int], depth: int = 0) -> Any:
+def _without(value: Value, storages: set[int], depth: int = 0) -> Any:
     """A result without the tensors that went through as they were given: nothing was made of them."""
     if isinstance(value, Tensor):
         return None if value.storage.ident in storages else value
@@ -297,7 +305,7 @@ def holding(interp: Run, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
     return found
 
 
-def result_contents(value: Any, depth: int = 0) -> list[Content]:
+def result_contents(value: Value, depth: int = 0) -> list[Content]:
     """The contents of a returned tensor, tuple, list or dict; contents stand for themselves."""
     if isinstance(value, Tensor):
         return [value.storage.content]

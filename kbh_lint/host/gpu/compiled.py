@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values import tensor_arguments
@@ -60,7 +60,7 @@ def method(
     return Unknown(interp.contents_of(args), f"a compiled function's {name}")
 
 
-def function(value: Any) -> Func | None:
+def function(value: Value) -> Func | None:
     """The function behind what is compiled: a method, or the `__call__` of an object."""
     if isinstance(value, Instance):
         value = find_method(value, "__call__")
@@ -69,7 +69,7 @@ def function(value: Any) -> Func | None:
     return value if isinstance(value, Func) else None
 
 
-def parameters(func: Func, value: Any) -> list[str]:
+def parameters(func: Func, value: Value) -> list[str]:
     """Its parameters' names, without `self` where that is bound."""
     names = [p.name for p in func.node.params]
     return names[1:] if isinstance(value, (Instance, Bound)) else names

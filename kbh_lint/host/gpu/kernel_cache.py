@@ -8,7 +8,7 @@ from functools import cache
 from operator import attrgetter
 from typing import Any, cast
 
-from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg
+from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
 from kbh_lint.host.gpu import kernel_scope
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.kernels.analyze import analyze
@@ -47,7 +47,7 @@ def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> l
     return [moved[id(facts)] for facts in found]
 
 
-def _as_key(value: Any) -> Any:
+def _as_key(value: Value) -> Any:
     """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
     if isinstance(value, Buffer):
         return Buffer, value.dtype, value.storage, value.content
@@ -90,11 +90,11 @@ def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) 
     return True
 
 
-def _plain(value: Any) -> bool:
+def _plain(value: Value) -> bool:
     return isinstance(value, (int, float, bool, Scalar))
 
 
-def normal(value: Any, numbers: dict[int, int]) -> Any:
+def normal(value: Value, numbers: dict[int, int]) -> Any:
     """Storages by order of appearance, so that equal launches on other tensors look equal."""
     if isinstance(value, Buffer):
         return Buffer(value.dtype, numbers.setdefault(value.storage, len(numbers) + 1), value.content)
@@ -138,7 +138,7 @@ class _Moved(KernelFacts):
         facts: KernelFacts | None = getattr(self, "_facts", None)
         return super().traffic() if facts is None else facts.traffic().moved(self._back)
 
-    def _one(self, item: Any) -> Any:
+    def _one(self, item: Value) -> Any:
         kind: Any = type(item)
         fields_of, origins, storages = _parts(kind)
         if not origins and not storages:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Brief, Func, JitFunction, Made, Scalar, StructArg
+from kbh_lint.base.values import Brief, Func, JitFunction, Made, Scalar, StructArg, Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -22,7 +22,7 @@ def key(kernel: Func) -> Any:
     return _Parts().function(kernel, 0)
 
 
-def exact(value: Any) -> Any:
+def exact(value: Value) -> Any:
     """A hashable form of a plain value: numbers of different types differ, and other objects are equal only to
     themselves."""
     if isinstance(value, Func):
@@ -82,7 +82,7 @@ class _Parts:
         parts += [(name, self.value(value, depth + 1)) for name, value in func.defaults.items()]
         return tuple(parts)
 
-    def value(self, value: Any, depth: int) -> Any:
+    def value(self, value: Value, depth: int) -> Any:
         self.left -= 1
         if isinstance(value, (Tensor, Unknown)):
             return type(value)

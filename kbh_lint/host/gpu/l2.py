@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Storage, Tensor
 
@@ -33,7 +33,7 @@ def noticed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None
         interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": _storages(interp, args)}, loc)
 
 
-def _storages(interp: Run, value: Any, depth: int = 0) -> list[Storage]:
+def _storages(interp: Run, value: Value, depth: int = 0) -> list[Storage]:
     """The memory that arguments point to, also from fields of structs."""
     if isinstance(value, Slot):
         value = value.get()
@@ -47,7 +47,7 @@ def _storages(interp: Run, value: Any, depth: int = 0) -> list[Storage]:
     return [tensor.storage] if tensor is not None else []
 
 
-def _symbols(value: Any, depth: int = 0) -> list[str]:
+def _symbols(value: Value, depth: int = 0) -> list[str]:
     """The symbols among arguments, also inside structs, lists and addresses, with the names of fields."""
     if isinstance(value, Slot):
         value = value.get()

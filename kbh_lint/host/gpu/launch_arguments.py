@@ -23,6 +23,7 @@ from kbh_lint.base.values import (
     StructArg,
     Sym,
     TypeValue,
+    Value,
 )
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
@@ -59,7 +60,7 @@ class Argument:
             yield from part.leaves(f"{path}.{name}")
 
 
-def tree(interp: Run, value: Any, depth: int = 0) -> Argument:
+def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     """A value of the host as an argument of a launch."""
     value = value.get() if isinstance(value, Slot) else value
     if isinstance(value, Tensor):
@@ -111,7 +112,7 @@ def functor(interp: Run, func: Func) -> LibObject:
     return made
 
 
-def _is_lambda(value: Any) -> bool:
+def _is_lambda(value: Value) -> bool:
     return isinstance(value, Func) and value.node.kind == "lambda"
 
 
@@ -179,7 +180,7 @@ def _whole(sizes: object) -> tuple[int, ...]:
     return known if len(known) == len(sizes) else ()
 
 
-def of(interp: Run, value: Any, constexpr: bool) -> Any:
+def of(interp: Run, value: Value, constexpr: bool) -> Any:
     """A value of the host as kernel analyses take it."""
     return given(tree(interp, value), constexpr)
 

@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN, Func, JitFunction
+from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail
@@ -123,7 +123,7 @@ def _launcher_call(args: list[Any]) -> bool:
     return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
 
 
-def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
     """Record the launch of a Triton kernel under all its configurations."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
@@ -187,7 +187,7 @@ def _outer(interp: Run, kernel: Func) -> list[Any]:
     return [value.args[0] if isinstance(value, LibObject) and value.args else value for value in found]
 
 
-def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Any, loc: ir.Loc | None) -> Event:
+def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
     """Record the launch of a kernel of a language that has nothing to configure: `bound` are its arguments."""
     arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
@@ -205,7 +205,7 @@ def numbers(interp: Run, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]
     return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
 
 
-def evaluate_grid(interp: Run, grid: Any, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
+def evaluate_grid(interp: Run, grid: Value, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
     """The grid as a tuple where it is known."""
     if grid is None or isinstance(grid, (tuple, list, int)):
         return grid
@@ -217,7 +217,7 @@ def evaluate_grid(interp: Run, grid: Any, meta: dict[str, Any], loc: ir.Loc | No
 
 def record(
     interp: Run, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
-    grid: Any, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Any = None,
+    grid: Value, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Value = None,
 ) -> Event:  # fmt: skip
     """The event of a launch: what each store writes, and what flowed into it."""
     facts = device_memory.resolve(interp, kernel, facts, tensors)

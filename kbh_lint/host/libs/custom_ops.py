@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values.named_objects import OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
@@ -37,7 +37,7 @@ class Operator:
             self.below = before
 
 
-def register(interp: Run, label: str, key: Any, function: Any, loc: ir.Loc | None) -> None:
+def register(interp: Run, label: str, key: Value, function: Value, loc: ir.Loc | None) -> None:
     """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
     keys = key if isinstance(key, (list, tuple)) else [key]
     for each in keys:
@@ -66,7 +66,7 @@ def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
-def decorate(interp: Run, way: LibObject, function: Any, loc: ir.Loc | None) -> Any:
+def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -> Any:
     """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
     register(interp, way.attrs["name"], way.attrs["key"], function, loc)
     return LibObject.by_path(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function

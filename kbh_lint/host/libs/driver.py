@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.cpp.arguments import pointers
 from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
@@ -31,7 +32,7 @@ _STATUS_ONLY = (
 )  # fmt: skip
 
 
-def cell(value: Any = 0) -> LibObject:
+def cell(value: Value = 0) -> LibObject:
     """A ctypes object that can be written through its address."""
     return CCell("ctypes.cell", {"value": value})
 
@@ -81,7 +82,7 @@ def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
     return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 
-def _argument(interp: Run, value: Any) -> Any:
+def _argument(interp: Run, value: Value) -> Any:
     """A Python value as the C function gets it: addresses are pointers to what lives there."""
     if isinstance(value, (bytes, bytearray)):
         return value if images.is_image(value) else bytes(value).decode("utf-8", "replace")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Overloads
+from kbh_lint.base.values import DType, Env, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.host.cpp import bindings as cpp_bindings
@@ -31,7 +31,7 @@ MAX_SOURCES = 64
 EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are given no folder
 
 
-def texts(interp: Run, value: Any) -> list[str]:
+def texts(interp: Run, value: Value) -> list[str]:
     """Source texts from a string, a list of them, or unknowns (which are reported)."""
     if isinstance(value, str):
         return [value]
@@ -83,7 +83,7 @@ def _left(interp: Run, made: Extension, folder: str, sources: list[str]) -> None
     artifacts.put(interp.files.built, made.attrs["__file__"], artifacts.Built(tuple(paths), made.flags))
 
 
-def read_all(interp: Run, value: Any, loc: ir.Loc | None) -> list[str]:
+def read_all(interp: Run, value: Value, loc: ir.Loc | None) -> list[str]:
     """The texts of source files named by path."""
     out: list[str] = []
     for item in value if isinstance(value, (list, tuple)) else [value]:

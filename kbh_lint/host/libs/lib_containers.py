@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
@@ -81,7 +82,7 @@ def _kept_unordered(name: str, items: list[Any], *more: object) -> Any:
     return taken if name in _TAKING else None if name in _GIVING else Unknown((), name)
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: Value, depth: int = 0) -> bool:
     if isinstance(value, (list, tuple)):
         return depth < 4 and len(value) <= bounds.MAX_NODES and all(_is_plain(item, depth + 1) for item in value)
     return isinstance(value, _PLAIN)

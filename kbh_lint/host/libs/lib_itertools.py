@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.named_objects import Cycle
@@ -61,7 +61,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return Unknown((), path)
 
 
-def _groups(interp: Run, items: list[Any], key: Any, loc: ir.Loc | None) -> list[tuple[Any, Once]]:
+def _groups(interp: Run, items: list[Any], key: Value, loc: ir.Loc | None) -> list[tuple[Any, Once]]:
     """itertools.groupby."""
     found: list[tuple[Any, Once]] = []
     for item in items:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, DType, Func, JitFunction, Sym
+from kbh_lint.base.values import CppType, DType, Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
@@ -162,7 +162,9 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
     return foreign.foreign(interp, owner.path, args, kwargs, loc)
 
 
-def call_method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_method(
+    interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """Call a method of a value that is not of the submission."""
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
@@ -316,7 +318,7 @@ def items_of(value: LibObject) -> Sequence[Any] | None:
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 
 
-def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
         if isinstance(owner, Environment):
@@ -343,13 +345,13 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     return unknowns.merged(interp, owner, key)
 
 
-def _subscripted(owner: Any) -> Bound | None:
+def _subscripted(owner: Value) -> Bound | None:
     """`__class_getitem__` of a class, which is a class method."""
     func = function_of(owner.get("__class_getitem__")) if isinstance(owner, ClassV) else None
     return Bound(owner, func) if isinstance(func, Func) else None
 
 
-def set_item(interp: Run, owner: Any, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
     if isinstance(owner, Environment):
         lib_python.environment(interp, "__setitem__", [key, value], {}, loc)

@@ -6,7 +6,7 @@ import posixpath
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Sym
+from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import exceptions, iteration, modules, operators, ordering, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
@@ -56,7 +56,7 @@ def functools_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     return Unknown((), path)
 
 
-def _wrapping(wrapper: Any, wrapped: Any) -> Any:
+def _wrapping(wrapper: Value, wrapped: Value) -> Any:
     if isinstance(wrapper, Func):
         wrapper.attrs["__wrapped__"] = wrapped
         if isinstance(wrapped, Func):
@@ -105,7 +105,7 @@ _COMPARED = {"__eq__": "==", "__ne__": "!=", "__lt__": "<", "__le__": "<=", "__g
              "__is__": "is", "__is_not__": "is not"}  # fmt: skip
 
 
-def _attributes(interp: Run, owner: Any, paths: list[str], loc: ir.Loc | None) -> Any:
+def _attributes(interp: Run, owner: Value, paths: list[str], loc: ir.Loc | None) -> Any:
     """What operator.attrgetter gives of an object: an attribute, or a tuple of several."""
     found: list[Any] = []
     for path in paths:
@@ -281,7 +281,7 @@ def function_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any
     return made
 
 
-def plain(value: Any) -> Handler:
+def plain(value: Value) -> Handler:
     """A call that always gives the same."""
     return lambda interp, path, args, kwargs, loc: value
 

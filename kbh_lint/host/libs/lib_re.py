@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
@@ -81,7 +81,7 @@ def _ways(bare: str) -> int:
     return ways
 
 
-def _flags(value: Any) -> int | None:
+def _flags(value: Value) -> int | None:
     """The flags that a program gives by name or number."""
     if isinstance(value, int):
         return None if value & re.VERBOSE else value
@@ -104,7 +104,9 @@ class Match(Modelled):
         if len(groups) > 1:
             return self._asked(site, "group", groups)
         try:
-            start, end = self.match.span(*[str(group) if isinstance(group, str) else group for group in groups])
+            start, end = self.match.span(
+                *[str(g) if isinstance(g, str) else g for g in groups if isinstance(g, (str, int))]
+            )
         except (IndexError, re.error):
             return self.other(site)
         return None if start < 0 else cut(self.text, start, end)
@@ -129,6 +131,14 @@ class Match(Modelled):
         return Unknown((), f"re.Match.{site.name}")
 
 
+class _Searched(NamedTuple):
+    """A text that is searched: as the program has it, its characters alone, and how often it may be cut."""
+
+    written: str
+    plain: str
+    limit: int
+
+
 class Pattern(Modelled):
     """A compiled pattern."""
 
@@ -139,48 +149,50 @@ class Pattern(Modelled):
     @models("match", "fullmatch", "search")
     def first(self, site: Site, string: Value) -> Value:
         """The first match, or None."""
-        plain = self._text(site, string)
-        return self.other(site) if plain is None else _matched(string, getattr(self.compiled.pattern, site.name)(plain))
+        text = self._text(site, string)
+        if text is None:
+            return self.other(site)
+        return _matched(text.written, getattr(self.compiled.pattern, site.name)(text.plain))
 
     @models("split")
     def split(self, site: Site, string: Value, maxsplit: Value = 0) -> Value:
         """The texts between matches."""
-        plain = self._text(site, string, maxsplit)
-        return self.other(site) if plain is None else self.compiled.pattern.split(plain, maxsplit)
+        text = self._text(site, string, maxsplit)
+        return self.other(site) if text is None else self.compiled.pattern.split(text.plain, text.limit)
 
     @models("findall")
     def texts(self, site: Site, string: Value) -> Value:
         """The texts of all matches."""
-        plain = self._text(site, string)
-        return self.other(site) if plain is None else self.compiled.pattern.findall(plain)
+        text = self._text(site, string)
+        return self.other(site) if text is None else self.compiled.pattern.findall(text.plain)
 
     @models("finditer")
     def every(self, site: Site, string: Value) -> Value:
         """All matches."""
-        plain = self._text(site, string)
-        if plain is None:
+        text = self._text(site, string)
+        if text is None:
             return self.other(site)
-        return [_matched(string, match) for match in self.compiled.pattern.finditer(plain)]
+        return [_matched(text.written, match) for match in self.compiled.pattern.finditer(text.plain)]
 
     @models("sub", "subn")
     def replaced(self, site: Site, repl: Value, string: Value, count: Value = 0) -> Value:
         """A text with something else in the places of matches; what is left knows its places."""
-        plain = self._text(site, string, count)
-        if plain is None:
+        text = self._text(site, string, count)
+        if text is None:
             return self.other(site)
-        matches = list(self.compiled.pattern.finditer(plain))[: count or None]
+        matches = list(self.compiled.pattern.finditer(text.plain))[: text.limit or None]
         parts: list[str] = []
         at = 0
         for match in matches:
-            new = _replaced(site.run, repl, string, match, site.loc)
+            new = _replaced(site.run, repl, text.written, match, site.loc)
             if new is None:
                 return unknowns.merged(site.run, *site.args, why=f"re.{site.name}")
-            parts += [cut(string, at, match.start()), new]
+            parts += [cut(text.written, at, match.start()), new]
             at = match.end()
-        whole = concat([*parts, cut(string, at, len(plain))])
+        whole = concat([*parts, cut(text.written, at, len(text.plain))])
         return whole if site.name == "sub" else (whole, len(matches))
 
-    def _text(self, site: Site, string: Value, limit: Value = 0) -> str | None:
+    def _text(self, site: Site, string: Value, limit: Value = 0) -> _Searched | None:
         """A text as it is searched; None where that is not known, or would take too long."""
         if not isinstance(string, str) or doubts(string) or not isinstance(limit, int):
             return None
@@ -190,7 +202,7 @@ class Pattern(Modelled):
         if steps > MAX_STEPS:
             return None
         site.run.burn(len(plain) // 64 + steps // STEPS_BURNT)
-        return plain
+        return _Searched(string, plain, limit)
 
     def other(self, site: Site) -> Value:
         """What is not followed is made of all that it is given."""
@@ -222,7 +234,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return made if name == "compile" else made.method(Site(interp, path, loc, args[1:], kwargs))
 
 
-def _replaced(interp: Run, new: Any, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
+def _replaced(interp: Run, new: Value, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:
     """What stands in the place of a match; None where that is not known."""
     if isinstance(new, str):
         if "\\" not in new:

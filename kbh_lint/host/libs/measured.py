@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import elapsed
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.values.named_objects import GpuEvent
@@ -19,7 +20,7 @@ _RUNS = frozenset("timeit blocked_autorange adaptive_autorange repeat autorange"
 _TIMERS = ("torch.utils.benchmark.Timer", "timeit.Timer")
 
 
-def call(interp: Run, function: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> Any:
     """The time that a call took."""
     start = len(interp.trace.events)
     interp.call(function, args, {}, loc)
@@ -66,7 +67,7 @@ _STATISTICS: dict[str, Callable[[Sequence[float]], Any]] = {
 }  # fmt: skip
 
 
-def _of(interp: Run, function: Any, scope: Any, loc: ir.Loc | None) -> Any:
+def _of(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Any:
     if not isinstance(function, str):
         return call(interp, function, [], loc) if function is not None else Unknown((), "a time")
     start, made = len(interp.trace.events), interp.made

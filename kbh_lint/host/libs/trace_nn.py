@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.libs import nn_layers
 from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import tensor_copies
@@ -146,7 +146,7 @@ def super_attr(interp: Run, owner: LibObject, name: str) -> Any:
     return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
 
 
-def _after(instance: Instance, cls: Any) -> list[ClassV]:
+def _after(instance: Instance, cls: Value) -> list[ClassV]:
     """The classes that come after one in the order of an object's class."""
     order = instance.cls.mro()
     return order[order.index(cls) + 1 :] if cls in order else order[1:]
@@ -199,7 +199,7 @@ def layer_base(owner: Instance) -> str:
 
 
 def instance_method(
-    interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Methods an object of the submission inherits from torch.nn.Module or autograd.Function."""
     name = name.removeprefix("super:")

@@ -6,7 +6,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.values.frames import Handler
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor
@@ -57,7 +57,7 @@ def functional_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, A
             owner[name] = value
 
 
-def _attributes(module: Any, path: str) -> dict[str, Any]:
+def _attributes(module: Value, path: str) -> dict[str, Any]:
     """The attributes of the module that a dotted name leads to; none where it leads nowhere."""
     for part in path.split(".") if path else ():
         module = module.attrs.get(part) if isinstance(module, (Instance, LibObject)) else None

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import generators
 from kbh_lint.host.values.frames import Leave, Raised
 from kbh_lint.host.values.objects import LibObject, Once
@@ -29,7 +29,7 @@ class _Around(list[Any]):
     def __bool__(self) -> bool:
         return True
 
-    def append(self, value: Any) -> None:
+    def append(self, value: Value) -> None:
         super().append(value)
         if len(self) == 1:
             self.signal = self.body(value)
@@ -40,7 +40,7 @@ def manager(func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
     return LibObject.by_path(PATH, {"func": func, "args": list(args), "kwargs": kwargs})
 
 
-def is_manager(value: Any) -> bool:
+def is_manager(value: Value) -> bool:
     return isinstance(value, LibObject) and value.path == PATH
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym
+from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym, Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import saved, tampering
@@ -49,7 +49,7 @@ Reader = Callable[["Run", Any, str, "ir.Loc | None"], Any]  # (run, owner, name,
 OF_LIBRARIES: dict[type, Reader] = {}  # attributes of what libraries make; filled where a library is modelled
 
 
-def get_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+def get_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> Any:
     """`owner.name`."""
     if isinstance(owner, Sym):
         last = owner.path.rpartition(".")[2]
@@ -114,7 +114,7 @@ def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> An
     return Method(owner, name) if value is NotImplemented else value
 
 
-def callable_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> Any:
+def callable_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of a function, a kernel, or what stands around one."""
     if isinstance(owner, JitFunction) and name in ("fn", "__wrapped__"):
         return owner if owner.configs else owner.func
@@ -274,7 +274,7 @@ def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None)
     return found
 
 
-def set_attr(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+def set_attr(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
     """`owner.name = value`."""
     own = find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
     if own is not None:
@@ -285,7 +285,7 @@ def set_attr(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None)
         set_plain(interp, owner, name, value, loc)
 
 
-def set_plain(interp: Run, owner: Any, name: str, value: Any, loc: ir.Loc | None) -> None:
+def set_plain(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
     """The same, as `object.__setattr__` does it."""
     if isinstance(owner, Instance):
         found = owner.cls.get(name)
@@ -349,7 +349,7 @@ def _is_slotted(cls: ClassV, name: str) -> bool:
     return not any(name == slot if isinstance(slot, str) else name in (slot or ()) for slot in slots)
 
 
-def _set_of_function(owner: Func, name: str, value: Any) -> None:
+def _set_of_function(owner: Func, name: str, value: Value) -> None:
     """`function.name = value`; its code and its defaults are what a call uses from then on."""
     code = value.attrs.get("func") if isinstance(value, Code) else None
     params = [param.name for param in owner.node.params if param.kind == "positional"]
@@ -366,7 +366,7 @@ def _set_of_function(owner: Func, name: str, value: Any) -> None:
         owner.attrs[name] = value
 
 
-def del_attr(interp: Run, owner: Any, name: str, loc: ir.Loc | None) -> None:
+def del_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
     """`del owner.name`, by the class's own `__delattr__` where it has one."""
     own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
     if own is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, JitFunction, Sym
+from kbh_lint.base.values import Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
@@ -57,7 +57,7 @@ _OF_MODULES = frozenset(
 )
 
 
-def _made_attribute(interp: Run, made: Any, name: str, default: Any, loc: ir.Loc | None) -> Any:
+def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir.Loc | None) -> Any:
     """What `__getattr__` gives, or the default when it says that there is no such attribute."""
     try:
         return interp.call(made, [name], {}, loc)
@@ -67,7 +67,7 @@ def _made_attribute(interp: Run, made: Any, name: str, default: Any, loc: ir.Loc
         raise
 
 
-def has_attr(interp: Run, owner: Any, name: str) -> bool:
+def has_attr(interp: Run, owner: Value, name: str) -> bool:
     """hasattr in the assumed world: libraries have what is asked of them."""
     if isinstance(owner, Instance):
         return name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES and is_module(owner.cls)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
 from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
@@ -102,7 +102,7 @@ def _sum(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     return total
 
 
-def _until(interp: Run, value: Any, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
+def _until(interp: Run, value: Value, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
     """The items that any() or all() looks at: of an iterator, those up to the first that decides."""
     if not isinstance(value, Once):
         return iteration.materialise(interp, value, loc)
@@ -232,7 +232,7 @@ def _iter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return list(items) if isinstance(args[0], (Unknown, Tensor)) else Once(items)
 
 
-def _calls_until(interp: Run, func: Any, end: Any, loc: ir.Loc | None) -> Iterator[Any]:
+def _calls_until(interp: Run, func: Value, end: Value, loc: ir.Loc | None) -> Iterator[Any]:
     """iter(function, sentinel): what calls give, until one gives the sentinel."""
     while True:
         interp.burn()

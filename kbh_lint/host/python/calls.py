@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import exceptions, generators
 from kbh_lint.host.python import around, coroutines
 from kbh_lint.host.values import keys
@@ -81,7 +81,7 @@ def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
             rest = {}
 
 
-def misfit(func: Any, args: list[Any], kwargs: dict[str, Any]) -> bool:
+def misfit(func: Value, args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether Python refuses the arguments of a call of a function or a class: one is missing, or one too many."""
     count, target = len(args), func
     if isinstance(target, Bound):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, Sym
+from kbh_lint.base.values import Func, Sym, Value
 from kbh_lint.host.datamodel import enums, iteration
 from kbh_lint.host.python import classes
 from kbh_lint.host.values.frames import builtin
@@ -63,17 +63,17 @@ def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
     return interp.call(own, [name], {}, loc) if own is not None else NotImplemented
 
 
-def _registered(owner: ClassV, cls: Any) -> Any:
+def _registered(owner: ClassV, cls: Value) -> Any:
     """ABC.register, which is a decorator too."""
     owner.registered.append(cls)
     return cls
 
 
-def _made_of(interp: Run, cls: ClassV, items: Any, loc: ir.Loc | None) -> Any:
+def _made_of(interp: Run, cls: ClassV, items: Value, loc: ir.Loc | None) -> Any:
     return interp.call(cls, list(iteration.materialise(interp, items, loc)), {}, loc)
 
 
-def of_member(interp: Run, owner: enums.Number | enums.Word, found: Any, loc: ir.Loc | None) -> Any:
+def of_member(interp: Run, owner: enums.Number | enums.Word, found: Value, loc: ir.Loc | None) -> Any:
     """What a class of numbers or texts has for one of its members."""
     if isinstance(found, Property):
         return interp.call(Bound(owner, found.getter), [], {}, loc)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import enums, exceptions
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
@@ -105,7 +105,7 @@ def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[st
     return Unknown()
 
 
-def bind(interp: Run, owner: Instance | ClassV, found: Any, loc: ir.Loc | None) -> Any:
+def bind(interp: Run, owner: Instance | ClassV, found: Value, loc: ir.Loc | None) -> Any:
     """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
     if isinstance(found, Property):
         return interp.call(Bound(owner, found.getter), [], {}, loc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.python import around, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 
-def enter(interp: Run, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> Any:
+def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Any:
     """`with manager`: what `as` binds; `exits` collects what to undo."""
     if isinstance(manager, GraphCapture):
         graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
@@ -69,7 +70,7 @@ def enter(interp: Run, manager: Any, exits: list[Leave], loc: ir.Loc | None) -> 
     return manager
 
 
-def _called(interp: Run, method: Any, args: list[Any], loc: ir.Loc | None) -> Any:
+def _called(interp: Run, method: Value, args: list[Any], loc: ir.Loc | None) -> Any:
     """What a method of a manager gives; one of `async with` is waited for."""
     return coroutines.awaited(interp, interp.call(method, args, {}, loc), loc)
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
@@ -37,7 +38,7 @@ def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
     return LibObject.by_path(PATH, {_STEPS: steps})
 
 
-def awaited(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
+def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
     """`await value`."""
     if isinstance(value, Instance):
         own = find_method(value, "__await__")
@@ -75,7 +76,7 @@ def _turn(interp: Run) -> None:
             task.attrs[_ERROR] = error
 
 
-def _task(interp: Run, value: Any, loc: ir.Loc | None) -> LibObject:
+def _task(interp: Run, value: Value, loc: ir.Loc | None) -> LibObject:
     """The task that runs what is given, or what is a task already."""
     if isinstance(value, LibObject) and value.path in (TASK, *lanes.THREADS):
         return value
@@ -93,7 +94,7 @@ def _after_turn(interp: Run, then: Callable[[], Any]) -> Any:
     return then()
 
 
-def _run(interp: Run, value: Any, loc: ir.Loc | None) -> Any:
+def _run(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
     """asyncio.run: a loop of its own; what became a task without a turn yet begins before the loop ends."""
     others, interp.tasks = interp.tasks, []
     try:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Timer
@@ -58,16 +59,16 @@ class Lanes:
             self.held[id(lane)] = lane
             self.pending.setdefault(id(lane), []).append(event)
 
-    def record(self, event: LibObject, lane: Any) -> None:
+    def record(self, event: LibObject, lane: Value) -> None:
         """An event is recorded on a lane: it stands for what is there by then."""
         self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ())), self._reached(lane)
 
-    def wait_event(self, waiter: Any, event: Any) -> None:
+    def wait_event(self, waiter: Value, event: Value) -> None:
         """`waiter` waits for what an event stands for; for nothing when it was never recorded."""
         _, lane, before, reached = self.recorded.get(id(event), (event, None, [], 0))
         self.wait(waiter, lane, before, reached)
 
-    def _reached(self, lane: Any) -> int:
+    def _reached(self, lane: Value) -> int:
         """How many of the caller's events come before what a lane does next; for the caller itself, all of them."""
         return self.behind.get(id(lane), 0) if is_stream(lane) else self.seen
 
@@ -87,7 +88,7 @@ class Lanes:
             return "beside" not in event.attrs
         return any(other is event for other in self.pending.get(id(lane), ()))
 
-    def wait(self, waiter: Any, lane: Any, before: list[Event] | None = None, reached: int | None = None) -> None:
+    def wait(self, waiter: Value, lane: Value, before: list[Event] | None = None, reached: int | None = None) -> None:
         """`waiter` (a lane, or anything else for the caller) waits for `lane`: for all of it, or for some events."""
         if is_stream(waiter):
             known = self._reached(lane) if reached is None else reached
@@ -114,7 +115,7 @@ class Lanes:
                 event.attrs.pop("beside", None)
 
 
-def is_stream(value: Any) -> TypeGuard[LibObject]:
+def is_stream(value: Value) -> TypeGuard[LibObject]:
     """Whether a value is a stream that the submission made."""
     return isinstance(value, LibObject) and value.path in STREAMS
 
@@ -135,7 +136,7 @@ def leave(interp: Run) -> None:
 
 
 @contextmanager
-def on(interp: Run, stream: Any) -> Iterator[None]:
+def on(interp: Run, stream: Value) -> Iterator[None]:
     """Within it, `stream` is current, if it is one that the submission made."""
     if not is_stream(stream):
         yield
@@ -153,7 +154,7 @@ def current(interp: Run) -> LibObject:
     return held[-1] if held and is_stream(held[-1]) else CurrentStream("torch.cuda.current_stream")
 
 
-def set_stream(interp: Run, stream: Any) -> None:
+def set_stream(interp: Run, stream: Value) -> None:
     """torch.cuda.set_stream: the current stream from here on."""
     lanes: Lanes = interp.lanes
     while lanes.current and is_stream(lanes.current[-1]):
@@ -255,7 +256,7 @@ def result(interp: Run, lane: LibObject) -> Any:
 def run(
     interp: Run,
     lane: LibObject,
-    target: Any,
+    target: Value,
     args: list[Any],
     kwargs: dict[str, Any],
     loc: ir.Loc | None,

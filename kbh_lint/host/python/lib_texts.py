@@ -7,6 +7,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, iteration, operators, prelude, shown, subscripts, texts
 from kbh_lint.host.values import asking, bounds, unknowns
 from kbh_lint.host.values.frames import builtin
@@ -190,7 +191,7 @@ def _field(
     return value
 
 
-def _shown(interp: Run, value: Any, conversion: str, spec: str, loc: ir.Loc | None) -> str:
+def _shown(interp: Run, value: Value, conversion: str, spec: str, loc: ir.Loc | None) -> str:
     """A value as a field prints it."""
     if conversion:
         if isinstance(value, str) and not doubts(value) and conversion in "ra":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.frontends import patterns
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import builtin_attributes
@@ -39,7 +40,7 @@ def _listed(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
     return args[0] if isinstance(args[0], Unknown) else list(iteration.materialise(interp, args[0], loc))
 
 
-def _items(subject: Any) -> Any:
+def _items(subject: Value) -> Any:
     return subject.items if isinstance(subject, Instance) else subject
 
 
@@ -59,7 +60,7 @@ def _rest(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return {key: value for key, value in subject.items() if key not in args[1:]}
 
 
-def _name(cls: Any, place: int | str) -> str | None:
+def _name(cls: Value, place: int | str) -> str | None:
     """The attribute that a part of a class pattern stands for; None of the whole object."""
     if isinstance(place, str):
         return place

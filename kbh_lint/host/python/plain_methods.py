@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import containers, exceptions, iteration, tallies
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def call(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
     if owner is interp.builtins.get("str") and name == "maketrans":
         return lib_texts.translation(interp, args)

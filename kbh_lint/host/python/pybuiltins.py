@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import iteration, operators, texts
 from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
@@ -70,7 +70,7 @@ def _numbers(name: str) -> Callable[..., Any]:
     return run
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: Value, depth: int = 0) -> bool:
     """Whether a value is a text or a number that is known, or a small tuple of such."""
     if isinstance(value, tuple):
         return depth < 4 and len(value) <= bounds.FREE_ITEMS and all(_is_plain(item, depth + 1) for item in value)

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.datamodel import exceptions, iteration, operators
 from kbh_lint.host.python import around, class_making, rounds
 from kbh_lint.host.values import keys
@@ -160,7 +160,7 @@ def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
     return signal
 
 
-def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Any) -> Any:
+def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Any:
     """What stands inside of the item `i` of a with statement, whose manager gave `value`."""
     target = node.items[i][1]
     if target is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch import recording, tensor_views
 from kbh_lint.host.values.objects import ClassV
 from kbh_lint.host.values.tensors import Tensor
@@ -29,7 +30,7 @@ def subclass(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], lo
     return made
 
 
-def viewed(name: str, source: Any, value: Any, loc: ir.Loc | None) -> Any:
+def viewed(name: str, source: Value, value: Value, loc: ir.Loc | None) -> Any:
     """The result of a tensor method: marked when it is a view that torch computes only when it is read."""
     if not isinstance(value, Tensor):
         return value

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import INTS
-from kbh_lint.base.values import UNKNOWN, Scalar
+from kbh_lint.base.values import UNKNOWN, Scalar, Value
 from kbh_lint.host.values.objects import Pointer
 from kbh_lint.host.values.tensors import Content, Tensor
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -24,7 +24,7 @@ _MADE = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero": 0, "ones": 1, "one
 _FILLED = frozenset(("full", "full_like", "new_full", "fill", "tensor", "as_tensor", "new_tensor", "scalar_tensor"))
 
 
-def noticed(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], made: Any) -> None:
+def noticed(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], made: Value) -> None:
     """A call of torch has given or changed a tensor: remember the number in it, when it is one."""
     if not isinstance(made, Tensor) or not _is_flag(made):
         return
@@ -45,7 +45,7 @@ def stepped(interp: Run, name: str, args: list[Any]) -> None:
     _put(interp, target, old + step if name == "add" else old - step)
 
 
-def known(interp: Run, value: Any) -> int | None:
+def known(interp: Run, value: Value) -> int | None:
     """The number that a tensor holds."""
     tensor = value.tensor if isinstance(value, Pointer) else value
     if not isinstance(tensor, Tensor) or not tensor.storage.content.notes.get(MARK) or not _is_flag(tensor):

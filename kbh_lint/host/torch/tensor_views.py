@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import recording, view_offsets, view_shapes
 from kbh_lint.host.torch.memory_order import Strides
 from kbh_lint.host.torch.signatures import Shape
@@ -114,7 +114,7 @@ def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> 
     return alias(tensor, *view_shapes.expanded(shape, strides or row_major(shape), wanted))
 
 
-def index(interp: Run, tensor: Tensor, key: Any, loc: ir.Loc | None) -> Any:
+def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     picked = tensor_arguments.tensors_in(list(keys))
@@ -148,7 +148,7 @@ def bounds_from(interp: Run, keys: Sequence[Any]) -> tuple[Content, ...]:
     return found
 
 
-def assign_index(interp: Run, tensor: Tensor, key: Any, value: Any, loc: ir.Loc | None) -> None:
+def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.Loc | None) -> None:
     """`tensor[key] = value`."""
     inputs = tensor_arguments.tensors_in([value]) + tensor_arguments.tensors_in([key])
     contents = interp.contents_of(value) if isinstance(value, Unknown) else ()

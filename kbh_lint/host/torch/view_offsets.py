@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch.view_shapes import by_dimension
 from kbh_lint.host.values.tensors import Tensor, row_major
 
@@ -13,7 +14,7 @@ def _strides(tensor: Tensor) -> tuple[Any, ...] | None:
     return tensor.strides if tensor.strides is not None else row_major(tensor.shape)
 
 
-def _along(tensor: Tensor, axis: Any, index: Any) -> int | None:
+def _along(tensor: Tensor, axis: Value, index: Value) -> int | None:
     """The start of what lies at `index` of one dimension."""
     strides, shape = _strides(tensor), tensor.shape
     if strides is None or shape is None or type(axis) is not int or type(index) is not int or tensor.offset is None:

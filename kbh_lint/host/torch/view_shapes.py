@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch.memory_order import Strides, regrouped, strides_of
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major
@@ -13,7 +14,7 @@ from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major
 MAX_PIECES = 4096
 
 
-def _dim(value: Any, rank: int) -> int | None:
+def _dim(value: Value, rank: int) -> int | None:
     return value % rank if isinstance(value, int) and rank else None
 
 
@@ -342,7 +343,7 @@ def _pick(key: object) -> Shape:
     return None if isinstance(key, (bool, Tensor)) else tuple(sizes)
 
 
-def _slice_length(size: Any, key: slice) -> int | None:
+def _slice_length(size: Value, key: slice) -> int | None:
     parts = (key.start, key.stop, key.step)
     if not isinstance(size, int) or not all(p is None or isinstance(p, int) for p in parts):
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.cpp_objects import LibraryField, LibraryMethod
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Chance, LibObject, Method
@@ -113,7 +113,7 @@ def clock(interp: Run) -> Unknown:
     return tainted(Taint(clock=interp.trace.call_index))
 
 
-def source(*values: Any) -> Taint | None:
+def source(*values: Value) -> Taint | None:
     """The taint of what was asked for among values, also inside lists and tuples; of two clock readings in different
     calls, that of the gap; else None."""
     found: Taint | None = None
@@ -150,7 +150,7 @@ _LIBRARY = "a value of a library"
 _LIKELY = f"likely: {_LIBRARY}"
 
 
-def of_library(value: Any) -> bool:
+def of_library(value: Value) -> bool:
     """Whether a value came from a library and is not known: a flag, a field of a structure, what a call gave.
 
     Modules, classes, functions that are called by name and objects of classes are what they are.
@@ -181,7 +181,7 @@ def opposite(answer: Unknown) -> Unknown:
     return presumed(not answer.likely, answer.sort) if answer.sort in (Sort.LIBRARY, Sort.ALIKE) else answer
 
 
-def flows(interp: Run, left: Any, right: Any, loc: ir.Loc | None) -> None:
+def flows(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> None:
     """A tensor meets a number in an operation; one that was asked for makes the result depend on who runs it."""
     taint = source(left, right)
     if taint is not None and taint.symbol:

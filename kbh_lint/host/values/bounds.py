@@ -10,6 +10,8 @@ import re
 from collections.abc import Sized
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Value
+
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
@@ -43,21 +45,21 @@ def steps(interp: Run, count: int) -> None:
         interp.burn(count // 2)
 
 
-def visited(interp: Run, found: Any) -> Any:
+def visited(interp: Run, found: Value) -> Any:
     """`found`, paid for when it is a container."""
     if isinstance(found, Sized):
         items(interp, len(found))
     return found
 
 
-def text(interp: Run, *values: Any) -> None:
+def text(interp: Run, *values: Value) -> None:
     """Pays for walking or copying texts."""
     size = sum(len(v) + 16 * len(getattr(v, "pieces", ())) for v in values if isinstance(v, (str, bytes, bytearray)))
     if size > FREE_CHARACTERS:
         interp.burn(size // 512)
 
 
-def width(value: Any) -> None:
+def width(value: Value) -> None:
     """Refuses a number that is the length of a text to be made."""
     if isinstance(value, int) and abs(value) > MAX_WIDTH:
         raise TooLarge("a text grew past the bound")
@@ -70,19 +72,19 @@ def format_spec(spec: str) -> str:
     return spec
 
 
-def product(left: Any, right: Any) -> None:
+def product(left: Value, right: Value) -> None:
     """Refuses a product of integers that would be long."""
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MAX_BITS:
         raise TooLarge("a number grew past the bound")
 
 
-def power(left: Any, right: Any) -> None:
+def power(left: Value, right: Value) -> None:
     """Refuses a power or a shift of integers that would be long."""
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() * max(abs(right), 1) > MAX_BITS:
         raise TooLarge("a number grew past the bound")
 
 
-def modular(interp: Run, base: Any, exponent: Any, modulus: Any) -> None:
+def modular(interp: Run, base: Value, exponent: Value, modulus: Value) -> None:
     """Pays for `pow(base, exponent, modulus)`: a product of the modulus' length for each bit of the exponent."""
     sizes = [abs(value).bit_length() for value in (base, exponent, modulus) if isinstance(value, int)]
     if len(sizes) < 3 or max(sizes) > MAX_BITS:
@@ -90,7 +92,7 @@ def modular(interp: Run, base: Any, exponent: Any, modulus: Any) -> None:
     interp.burn(sizes[1] * (1 + sizes[2] // 64) ** 2 // 500)
 
 
-def digits(*values: Any) -> None:
+def digits(*values: Value) -> None:
     """Refuses a text that is the digits of a long number, and a long number itself."""
     for value in values:
         size = value.bit_length() if isinstance(value, int) else 4 * len(value) if isinstance(value, Sized) else 0
@@ -98,13 +100,13 @@ def digits(*values: Any) -> None:
             raise TooLarge("a number grew past the bound")
 
 
-def argument(*values: Any) -> None:
+def argument(*values: Value) -> None:
     """Refuses arguments of a function that grows faster than a power."""
     if any(isinstance(v, int) and abs(v) > MAX_ARGUMENT for v in values):
         raise TooLarge("a number grew past the bound")
 
 
-def is_small(value: Any) -> bool:
+def is_small(value: Value) -> bool:
     """Whether a value can be shown, hashed and compared whole: not too deep, and not too large once it is unshared."""
     if not isinstance(value, (tuple, list, dict, set, frozenset)):
         return True

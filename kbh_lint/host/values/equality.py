@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values import asking, bounds, opaque, tensor_arguments, unknowns
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
@@ -19,7 +19,7 @@ SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_S
 _NUMBERS = ("fractions.", "decimal.")
 
 
-def is_success(value: Any) -> bool:
+def is_success(value: Value) -> bool:
     """The status of a CUDA call, all of which succeed."""
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
 
@@ -94,7 +94,7 @@ def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any
     return next((verdict for verdict in verdicts if verdict is not True), True)
 
 
-def _same_objects(interp: Run, left: Any, right: Any) -> Any:
+def _same_objects(interp: Run, left: Value, right: Value) -> Any:
     if isinstance(left, LibObject) and isinstance(right, LibObject):
         if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")

@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.values.objects import ClassV
 
 FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
@@ -31,7 +31,7 @@ class OutOfFuel(Exception):
 class Raised(Exception):
     """An exception of the interpreted program."""
 
-    def __init__(self, value: Any, loc: ir.Loc | None) -> None:
+    def __init__(self, value: Value, loc: ir.Loc | None) -> None:
         super().__init__(value)
         self.value = value
         self.loc = loc
@@ -45,7 +45,7 @@ class Returned:
 
     __slots__ = ("value",)
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Value) -> None:
         self.value = value
 
 

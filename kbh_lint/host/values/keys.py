@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds, equality, opaque
 from kbh_lint.host.values.objects import Instance, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Unknown
@@ -17,20 +18,20 @@ MAX_ANY = 64  # values that are compared to find those that differ
 MISSING = object()
 
 
-def check_key(key: Any) -> Any:
+def check_key(key: Value) -> Any:
     """`key`, fit to be hashed; raises TooLarge when that would not come to an end."""
     if type(key) is tuple and not bounds.is_small(key):
         raise bounds.TooLarge("a key past the bound")
     return key
 
 
-def find_key(interp: Run, owner: dict[Any, Any], key: Any) -> Any:
+def find_key(interp: Run, owner: dict[Any, Any], key: Value) -> Any:
     """The value under `key`, or MISSING."""
     found = held_key(interp, owner, key)
     return MISSING if found is MISSING else owner[found]
 
 
-def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Any) -> Any:
+def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Value) -> Any:
     """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
     objects by what their class says of equality."""
     check_key(key)
@@ -74,7 +75,7 @@ def distinct(interp: Run, items: Iterable[Any], into: set[Any] | None = None) ->
     return out
 
 
-def _is_walked(interp: Run, key: Any) -> bool:
+def _is_walked(interp: Run, key: Value) -> bool:
     """Whether hashing alone does not find a key: it holds unknowns, or objects that are equal by their fields."""
     if isinstance(key, tuple):
         nested = [part for part in key if isinstance(part, tuple)]
@@ -86,7 +87,7 @@ def _is_walked(interp: Run, key: Any) -> bool:
     return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
 
 
-def store(interp: Run, owner: dict[Any, Any], key: Any, value: Any) -> None:
+def store(interp: Run, owner: dict[Any, Any], key: Value, value: Value) -> None:
     """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
     held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
     if held is MISSING and doubts(key):

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
 
@@ -92,5 +92,5 @@ class Storage(LibObject):
 class UnreadKernel(LibObject):
     """A kernel in a language that is not read, or that is compiled from a text that is not known."""
 
-    def __init__(self, name: str, func: Func | None = None) -> None:
+    def __init__(self, name: str, func: object = None) -> None:
         super().__init__("unread.kernel", {"name": name} if func is None else {"name": name, "func": func})

@@ -11,18 +11,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Made
-from kbh_lint.host.values.objects import LibObject, Method
+from kbh_lint.base.values import Func, Made
+from kbh_lint.base.values import Value as Value
+from kbh_lint.host.values.objects import LibObject, Method, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-Value: TypeAlias = Any  # a value of the program that is interpreted, of whatever type
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -69,7 +69,7 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(func)
 
 
-def _answer(owner: Any, found: Callable[..., Any], site: Site) -> Value:
+def _answer(owner: object, found: Callable[..., Any], site: Site) -> Value:
     """What a model answers; NotImplemented where the arguments do not fit its parameters."""
     try:
         bound = _signature(found).bind(owner, site, *site.args, **site.kwargs)
@@ -105,11 +105,11 @@ class Library:
         """The element type that a path names, as in `kbh_lint.base.dtypes`; None where it names none."""
         return None
 
-    def call_function(self, site: Site, func: Value) -> Value:
+    def call_function(self, site: Site, func: Func) -> Value:
         """A call on the host of a function of the language; NotImplemented: it runs like any other."""
         return NotImplemented
 
-    def launch(self, site: Site, made: Value) -> Value:
+    def launch(self, site: Site, made: Specialized) -> Value:
         """A call of a compiled function (`objects.Specialized`); NotImplemented: it runs like any other."""
         return NotImplemented
 

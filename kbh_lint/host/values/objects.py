@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Brief, Env, Func, JitFunction
+from kbh_lint.base.values import Brief, Env, Func, JitFunction, Value
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
@@ -44,7 +44,7 @@ class ClassV(Brief):
             self.order = [self, *linear([*(base.mro() for base in own), own])]
         return self.order
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: Value = None) -> Any:
         """What the class, or the first of its bases that has it, defines under a name."""
         for cls in self.mro():
             if name in cls.env.vars:
@@ -174,7 +174,7 @@ def is_named_tuple(value: Instance) -> bool:
     return not value.cls.dataclass and bool(value.cls.field_names())
 
 
-def compared_as(value: Any) -> Any:
+def compared_as(value: Value) -> Any:
     """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
     its class and its fields. Everything else is itself."""
     if isinstance(value, LibObject):
@@ -187,7 +187,7 @@ def compared_as(value: Any) -> Any:
     return value
 
 
-def ordered_as(value: Any) -> Any:
+def ordered_as(value: Value) -> Any:
     """What an order sees of a value: the fields of a named tuple, or of a dataclass that has an order."""
     if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
         return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())
@@ -393,7 +393,7 @@ class Slot(Brief):
     def get(self) -> Any:
         return self.env[self.name]
 
-    def set(self, value: Any) -> None:
+    def set(self, value: Value) -> None:
         self.env[self.name] = value
 
 
@@ -424,7 +424,7 @@ class Pointer(Brief):
         known = start is not None and isinstance(self.offset, int)
         return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
 
-    def moved(self, by: Any) -> Pointer:
+    def moved(self, by: Value) -> Pointer:
         """`pointer + by`."""
         known = type(by) is int and isinstance(self.offset, int)
         if known:
@@ -458,12 +458,12 @@ def find_method(owner: Instance, name: str) -> Any:
     return Bound(owner, found) if found is not _NOTHING else None
 
 
-def function_of(found: Any) -> Any:
+def function_of(found: Value) -> Any:
     """The function under `staticmethod`, `classmethod` and the like; anything else as it is."""
     return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
 
 
-def meta_method(owner: Any, name: str) -> Any:
+def meta_method(owner: Value, name: str) -> Any:
     """A method that the metaclass of a class has for it, bound to the class; None where there is none."""
     if not isinstance(owner, ClassV) or owner.meta is None:
         return None
@@ -490,7 +490,7 @@ class FilePath(LibObject):
         return self.attrs["path"]
 
 
-def joined_path(left: Any, right: Any) -> str:
+def joined_path(left: Value, right: Value) -> str:
     """`left / right` of paths as text."""
     return str(right) if str(right).startswith("/") else f"{left}/{right}"
 

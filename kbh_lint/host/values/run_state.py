@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.values import asking
 from kbh_lint.host.values.decisions import ALL
 from kbh_lint.host.values.tensors import Content, Event, Sort, Tensor, Unknown
@@ -51,7 +51,7 @@ class Decisions:
         self.late: set[Any] = set()  # branches that only calls after the second one ask, and nothing decides
         self.contrary = False  # these are taken the other way
 
-    def choice(self, key: Any, value: Unknown) -> bool:
+    def choice(self, key: Value, value: Unknown) -> bool:
         """Which way a branch on an unknown goes in this run."""
         if key not in self.sites or asking.question(value) is not None:
             self.sites[key] = value
@@ -63,13 +63,13 @@ class Decisions:
             return True
         return value.likely
 
-    def settle(self, key: Any, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+    def settle(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
         self.places.setdefault(key, loc)
         self.settled.setdefault(key, Unknown(contents, likely=answer))
         return self.flips.get(key, answer)
 
-    def side(self, key: Any, value: Unknown, call: int) -> bool:
+    def side(self, key: Value, value: Unknown, call: int) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
 
         No real run answers all elements alike, so the second time one call of a function (by its number) asks, it
@@ -148,7 +148,7 @@ class Memory:
         """Whether a model of another graded shape left this in memory that outlives it."""
         return self.first_model <= content.ident < self.model
 
-    def identity(self, value: Any) -> int:
+    def identity(self, value: Value) -> int:
         """What id() gives: one number an object."""
         if id(value) not in self.ids:
             self.ids[id(value)] = (0x7F00_0000_0000 + 48 * len(self.ids), value)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym
+from kbh_lint.base.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym, Value
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
@@ -74,7 +74,7 @@ class Survivor:
 Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys, where it is stored
 
 
-def slots(interp: Run, instance: Any) -> list[Survivor]:
+def slots(interp: Run, instance: Value) -> list[Survivor]:
     """Every value that can be reached from what outlives a call, each object once. `interp.memory.cut` says
     whether objects were left out."""
     walk = _Walk()
@@ -144,7 +144,7 @@ class _Walk:
             self.lengths.append(Survivor(path, Length(len(value)), keys, table, name))
 
 
-def _inside(path: str, value: Any) -> Iterator[Item]:
+def _inside(path: str, value: Value) -> Iterator[Item]:
     """What an object holds, with the paths to it."""
     if isinstance(value, (Instance, LibObject, Graph)):
         yield from _named(path, value.attrs)
@@ -214,7 +214,7 @@ def _entries(path: str, items: dict[Any, Any]) -> Iterator[Item]:
                 yield f"{path}[...]", key, (), None, None
 
 
-def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
+def key_kinds(key: Value, depth: int = 0) -> tuple[str, ...]:
     """What parts of a key tell apart: `pointer`, `identity`, `version`, `values`, `object` (a tensor held), `shape`."""
     key = compared_as(key)
     if isinstance(key, (tuple, frozenset)) and depth < 4:
@@ -234,12 +234,12 @@ def key_kinds(key: Any, depth: int = 0) -> tuple[str, ...]:
     return ("version",) if isinstance(key, Version) else ("shape",)
 
 
-def is_identity(value: Any) -> bool:
+def is_identity(value: Value) -> bool:
     """Whether a number came from id()."""
     return isinstance(value, int) and IDENTITY_BASE <= value < IDENTITY_BASE + (1 << 32)
 
 
-def refers(interp: Run, value: Any) -> Tensor | None:
+def refers(interp: Run, value: Value) -> Tensor | None:
     """The tensor whose address, id() or version a number is, when it is known; of a container's id(), one in it."""
     if isinstance(value, Version):
         return None if value.storage is None else interp.memory.views.get(value.storage.ident)

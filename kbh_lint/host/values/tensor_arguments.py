@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.tensors import Tensor
 
 
-def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:
+def tensors_in(values: Value, depth: int = 0) -> list[Tensor]:
     """The tensors among arguments, also inside lists, tuples and dicts."""
     if isinstance(values, Tensor):
         return [values]
@@ -26,11 +26,11 @@ def tensors_in(values: Any, depth: int = 0) -> list[Tensor]:
     return found
 
 
-def dtype_of(value: Any, default: str) -> str:
+def dtype_of(value: Value, default: str) -> str:
     return value.name if isinstance(value, DType) else default
 
 
-def device_of(value: Any, default: str = "cuda") -> str:
+def device_of(value: Value, default: str = "cuda") -> str:
     """`cpu` or `cuda` of a device argument."""
     if isinstance(value, Device):
         return str(value.attrs.get("type", default))
@@ -39,7 +39,7 @@ def device_of(value: Any, default: str = "cuda") -> str:
     return default
 
 
-def same_device(left: Any, right: Any) -> bool:
+def same_device(left: Value, right: Value) -> bool:
     return device_of(left, "?") == device_of(right, "?")
 
 

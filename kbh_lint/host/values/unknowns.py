@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.values import asking, remembered
 from kbh_lint.host.values.objects import Chance
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def merged(
-    interp: Run, *values: Any, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = ""
+    interp: Run, *values: Value, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = ""
 ) -> Unknown:
     """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for."""
     contents: list[Any] = []
@@ -34,7 +35,7 @@ def merged(
     return Unknown(tuple(contents), why, made=made, likely=likely, reading=reading)
 
 
-def same_unknown(interp: Run, left: Any, right: Any) -> Any:
+def same_unknown(interp: Run, left: Value, right: Value) -> Any:
     """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
         known = remembered.same_value(interp, left, right)
@@ -49,20 +50,20 @@ def same_unknown(interp: Run, left: Any, right: Any) -> Any:
     return merged(interp, left, right, why="a comparison")
 
 
-def by_chance(*values: Any) -> Unknown | None:
+def by_chance(*values: Value) -> Unknown | None:
     """What stands for numbers of which one is another in each process; None where none is."""
     if any(type(value) is Chance and value.computed for value in values):
         return Unknown((), "a number of this process")
     return None
 
 
-def of_process(value: Any) -> Any:
+def of_process(value: Value) -> Any:
     """A value, or what stands for one that may be another in each process."""
     unknown = by_chance(value)
     return value if unknown is None else unknown
 
 
-def by_range(op: str, left: Any, right: Any) -> bool | None:
+def by_range(op: str, left: Value, right: Value) -> bool | None:
     """An order that holds for every legal input, else None."""
     ends = []
     for value in (left, right):
