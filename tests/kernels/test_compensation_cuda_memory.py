@@ -402,3 +402,34 @@ __global__ void kernel(const float* x, float* y, int n) {
 ])  # fmt: skip
 def test_warps_that_go_the_other_way_are_followed_too(add: str, total: str, state: str) -> None:
     assert facts(SPLIT_ROLES.replace("ADD", add).replace("TOTAL", total)).state == state
+
+
+SHARED_STRUCT = (
+    STRUCT
+    + """
+template <int WARPS>
+struct Scratch {
+    float top[WARPS];
+    float sums[WARPS], errs[WARPS];
+    float best;
+};
+__global__ void kernel(const float* __restrict__ x, float* __restrict__ y, int n) {
+    __shared__ Scratch<8> room;
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
+    Acc acc;
+    for (int i = threadIdx.x; i < n; i += blockDim.x) acc.add(__expf(x[i]));
+    if (lane == 0) {
+        room.sums[warp] = acc.sum;
+        room.errs[warp] = KEPT;
+    }
+    __syncthreads();
+    const float total = room.sums[lane & 7] + room.errs[lane & 7];
+    for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = __expf(x[i]) / total;
+}
+"""
+)
+
+
+def test_arrays_of_a_struct_in_shared_memory_keep_what_is_put_there() -> None:
+    assert facts(SHARED_STRUCT.replace("KEPT", "acc.err")).state == "effective"
+    assert facts(SHARED_STRUCT.replace("KEPT", "0.f * acc.err")).state == "vacuous"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
 from kbh_lint.cpp import hierarchy, templates
-from kbh_lint.kernels.numeric import expr, ops, own, places
+from kbh_lint.kernels.numeric import expr, memory, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import (
@@ -305,8 +305,7 @@ def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
         if where is not None:
             return Reference(where)
     if "__shared__" in decl.storage:
-        memory = Memory(decl.name, "shared", kind)
-        return Reference(Ptr(memory, 0, kind))
+        return Reference(Ptr(memory.shared(m, decl.name, kind, m.site(frame, decl)), 0, kind))
     if init is None:
         return own.construct(m, kind, [], decl, frame) if kind.kind == "struct" else zero(m, kind, depth)
     if isinstance(init, ir.Seq):
@@ -331,27 +330,27 @@ def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame
         there = expr.evaluate(m, decl.init, frame)
         if isinstance(there, Ptr):
             return Ptr(there.mem, there.off, there.type, dims)
-    memory = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
-    if memory.kind == "local":
-        memory.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
+    made = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
+    if made.kind == "local":
+        made.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
     if isinstance(decl.init, ir.Seq):
-        if memory.default is None and kind.kind in ("int", "bool"):
-            memory.default = convert(m, 0, kind)
-        _fill(m, memory, kind, dims, decl.init, 0, frame)
-        if memory.default is not None and kind.kind in ("int", "bool"):
+        if made.default is None and kind.kind in ("int", "bool"):
+            made.default = convert(m, 0, kind)
+        _fill(m, made, kind, dims, decl.init, 0, frame)
+        if made.default is not None and kind.kind in ("int", "bool"):
             for cell in range(min(math.prod(dims), MAX_CELLS)):
-                memory.cells.setdefault(cell, memory.default)
-    return Ptr(memory, 0, kind, dims)
+                made.cells.setdefault(cell, made.default)
+    return Ptr(made, 0, kind, dims)
 
 
-def _fill(m: Machine, memory: Memory, kind: CType, dims: tuple[int, ...], given: ir.Seq, at: int, frame: Frame) -> None:
+def _fill(m: Machine, made: Memory, kind: CType, dims: tuple[int, ...], given: ir.Seq, at: int, frame: Frame) -> None:
     """The elements of an array from what stands in braces, from an offset on."""
     step = math.prod(dims[1:]) * kind.lanes
     for i, item in enumerate(given.items[:64]):
         if isinstance(item, ir.Seq) and len(dims) > 1:
-            _fill(m, memory, kind, dims[1:], item, at + i * step, frame)
+            _fill(m, made, kind, dims[1:], item, at + i * step, frame)
         elif len(dims) == 1:
-            memory.put(at + i * step, convert(m, expr.evaluate(m, item, frame), kind))
+            made.put(at + i * step, convert(m, expr.evaluate(m, item, frame), kind))
 
 
 # --- parameters ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.numbers import Num
-from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Obj, Ptr
+from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Memory, Obj, Ptr
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -66,6 +66,25 @@ def fresh(m: Machine, kind: CType, site: int) -> Any:
                     made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
         return made
     return UNKNOWN
+
+
+def shared(m: Machine, name: str, kind: CType, site: int) -> Memory:
+    """The memory of one variable that all threads of a block share; a struct lies there with its arrays."""
+    made = Memory(name, "shared", kind)
+    if kind.kind == "struct":
+        held = fresh(m, kind, site)
+        if isinstance(held, Obj):
+            _share_arrays(held)
+            made.cells[0] = held
+    return made
+
+
+def _share_arrays(held: Obj) -> None:
+    for part in held.fields.values():
+        if isinstance(part, Obj):
+            _share_arrays(part)
+        elif isinstance(part, Ptr) and part.mem.kind == "local":
+            part.mem.kind, part.mem.default = "shared", None
 
 
 def write(m: Machine, ptr: Ptr, value: Any) -> None:
