@@ -81,7 +81,7 @@ def _seed(
     if not reads:
         return None
     # handing out a copy of the old result is handing out the old result
-    computes = any(e.call == stale.call.index and not _copies(e) for e in found.events)
+    computes = any(e.call == stale.call.index and not (_copies(e) and _of_before(e, stale.call)) for e in found.events)
     names = tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in reads))
     fact = Survivor(what=what, names=names, role=role or ("derived" if computes else "output"), key=key)
     makers = [event for _, event in reads if event is not None]
@@ -90,6 +90,11 @@ def _seed(
     first = makers[0].loc if makers else None
     place = _call_site(makers[0]) if makers else None
     return Seed(fact, place or first, tuple(related))
+
+
+def _of_before(event: Event, call: Call) -> bool:
+    """Whether an event reads none of the inputs that a call was given."""
+    return not any(call.given.get(content.storage.ident) == content.ident for content, _ in event.reads)
 
 
 def _copies(event: Event) -> bool:
@@ -152,12 +157,14 @@ def _call_site(event: Event) -> ir.Loc | None:
 def stale_reads(path: PathRun, call: Call) -> Stale:
     """Contents of inputs and weights that a result depends on and that the call was not given.
 
-    A buffer that a kernel of this call both reads and writes (a counter, an accumulator) carries nothing over by
-    itself: that read is not followed. What an earlier call made of it is.
+    A buffer that a kernel of this call both reads and writes (a counter, an accumulator, partial sums) carries nothing
+    over by itself: that read is not followed, unless the kernel looks there before anything else. What an earlier call
+    made of it is.
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
     current: set[str] = set()  # the inputs that the result depends on as they are
+    carried: set[int] = set()  # what kernels find in buffers that they then write: a counter holds nothing of an input
     returned = {c.ident for c in call.contents}  # also what copies of those are made of
     stack: list[tuple[Content, Event | None]] = [(c, None) for c in call.contents]
     while stack and len(seen) < MAX_CONTENTS:
@@ -174,13 +181,18 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
         if event is None or path.stateful and event.call < call.index and content.storage.ident in call.given:
             continue  # a state that the caller hands in, with what an earlier call left in it
         written = {w.storage.ident for w in event.writes} if event.call == call.index else ()
-        elsewhere = _flows_elsewhere(event, content) if call.kind != "in place" else ()
+        by_flow = call.kind != "in place" or content.ident in carried
+        elsewhere = _flows_elsewhere(event, content) if by_flow else ()
         if content.ident in returned:  # the old result itself: all that its kernel read is in it
             elsewhere = elsewhere if event.call == call.index else ()
             returned |= {read.ident for read, _ in event.reads} if event.kind == "copy" else set()
         current |= {read.label for read, _ in event.reads if call.given.get(read.storage.ident) == read.ident}
         for read, _ in event.reads:
-            if read.storage.ident not in written and read.ident not in elsewhere:
+            if read.storage.ident in written:
+                if not _carried(event, read):
+                    continue
+                carried.add(read.ident)
+            if read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
         if content.previous is not None:
@@ -188,6 +200,11 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
     if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
         out = {ident: found for ident, found in out.items() if found[0].label not in current}
     return Stale(call, list(out.values()))
+
+
+def _carried(event: Event, read: Content) -> bool:
+    """Whether a launch reads what it also writes before anything of its own can be there."""
+    return any(read.storage.ident in facts.traffic().early for facts in facts_of(event))
 
 
 def _flows_elsewhere(event: Event, content: Content) -> set[int]:

@@ -56,12 +56,17 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A read of a parameter's memory."""
+    """A read of a parameter's memory.
+
+    `early`: it comes before the first store, atomic or barrier of the kernel and outside of loops, so that nothing of
+    this launch need have been there.
+    """
 
     param: str
     storage: int
     dtype: str
     loc: ir.Loc
+    early: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,16 +168,19 @@ class Hint:
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """What a kernel reads and writes, by storage: the storages it loads from; of each that it stores to the element
-    type first written, and the storages that the values come from; and the parameters whose storage is none (-1)."""
+    type first written, and the storages that the values come from; the parameters whose storage is none (-1); and the
+    storages that it reads `early`, before anything of the launch can be there."""
 
     loads: frozenset[int]
     stores: tuple[tuple[int, str, frozenset[int]], ...]
     unplaced: frozenset[str]
+    early: frozenset[int] = frozenset()
 
     def moved(self, back: dict[int, int]) -> Traffic:
         """The same with other numbers for the storages."""
         stores = [(back.get(at, at), dtype, frozenset(back.get(s, s) for s in come)) for at, dtype, come in self.stores]
-        return Traffic(frozenset(back.get(s, s) for s in self.loads), tuple(stores), self.unplaced)
+        loads, early = (frozenset(back.get(s, s) for s in found) for found in (self.loads, self.early))
+        return Traffic(loads, tuple(stores), self.unplaced, early)
 
 
 @dataclass(slots=True)
@@ -215,7 +223,10 @@ class KernelFacts:
             unplaced = {load.param for load in self.loads if load.storage == -1}
             unplaced |= {store.param for store in self.stores if store.storage == -1}
             stores = tuple((at, dtype, frozenset(come[at])) for at, dtype in types.items())
-            self._traffic = Traffic(frozenset(load.storage for load in self.loads), stores, frozenset(unplaced))
+            awaited = {o.storage for wait in self.waits for o in wait.origins}  # and looked at until they change
+            early = frozenset(load.storage for load in self.loads if load.early and load.storage not in awaited)
+            loads = frozenset(load.storage for load in self.loads)
+            self._traffic = Traffic(loads, stores, frozenset(unplaced), early)
         return self._traffic
 
 

@@ -47,6 +47,8 @@ class Memory:
         self.run = run
         self.param_cells: dict[str, Cell] = {}
         self.memory_version = 0
+        self.alone = True  # nothing that another program of the launch wrote can have been waited for
+        self.repeats = 0  # loops around what is executed
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
         self.dirty = False  # shared memory was read before anything wrote it: the kernel must be run again
         self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
@@ -101,7 +103,7 @@ class Memory:
         name = content if seen in dtypes.INTS and content in dtypes.FLOATS else seen
         key = (cell.name, name, loc)
         if key not in self.run.facts.loads:
-            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc)
+            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc, self.alone and not self.repeats)
         own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
         return own if result is None else join(own, result)
 
@@ -163,6 +165,7 @@ class Memory:
             old_store = self.run.facts.stores.get(key)
             origins = union(old_store.origins, value.origins) if old_store else value.origins
             self.run.facts.stores[key] = F.Store(cell.name, cell.storage, seen, origins, loc)
+            self.alone = False
         entry = (kept.dtype, kept.content, at)
         old = cell.entries.get(entry)
         if old is None and len(cell.entries) >= 16:

@@ -144,6 +144,7 @@ class Statements:
         """Executes a loop's body until the joined variables stop changing; `test` says whether it runs at all."""
         frame = self.run.frame
         frame.loops += 1
+        self.run.memory.repeats += 1
         late, chose = self.run.memory.late_write, choosing(testing(test.origins))
         for _ in range(MAX_PASSES):
             self.run.memory.late_write = False
@@ -171,6 +172,7 @@ class Statements:
             if not changed:
                 break
         frame.loops -= 1
+        self.run.memory.repeats -= 1
         self.run.memory.late_write = late
 
     def s_for(self, node: ir.For) -> bool:
@@ -200,6 +202,7 @@ class Statements:
         frame = self.run.frame
         left: list[Env] = []
         frame.loops += 1
+        self.run.memory.repeats += 1
         for item in items:
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
@@ -215,6 +218,7 @@ class Statements:
             for env in ends[1:]:
                 merge(frame.env, env)
         frame.loops -= 1
+        self.run.memory.repeats -= 1
         for env in left:
             merge(frame.env, env)
         return self.block(node.orelse)
@@ -260,6 +264,7 @@ class Statements:
             if origins:
                 self.run.facts.waits[loc] = Wait(origins, deps, loc)
             self.run.flags.awaited(deps)
+            self.run.memory.alone = False
         self.asked, self.run.memory.written = asked, written | self.run.memory.written
 
     def s_cfor(self, node: ir.CFor) -> bool:

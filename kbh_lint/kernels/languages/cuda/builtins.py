@@ -233,6 +233,11 @@ def _nothing(call: CppCall) -> V:
     return UNKNOWN_V
 
 
+def _barrier(call: CppCall) -> V:
+    call.m.memory.alone = False
+    return UNKNOWN_V
+
+
 def _size(call: CppCall) -> V:
     node = call.nodes[0] if call.nodes else None
     if isinstance(node, ir.TypeRef):
@@ -375,17 +380,20 @@ _add(
 _add("__any_sync __all_sync __ballot_sync __syncthreads_or __syncthreads_and __syncthreads_count", _vote)
 _add("__dp4a __dp2a_lo __dp2a_hi", _dp4a)
 _add(
-    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __nanosleep assert "
-    "printf __builtin_unreachable __pipeline_commit __pipeline_wait_prior __pipeline_arrive_on "
-    "cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion __builtin_assume __assume "
-    "static_assert __prefetch_global_l2 grid_dependency_wait this_thread_block this_grid this_cluster "
-    "tiled_partition coalesced_threads __barrier_sync cp_async_fence cp_async_wait __cluster_barrier_arrive "
-    "__cluster_barrier_wait griddepcontrol_wait cudaTriggerProgrammaticLaunchCompletion labeled_partition "
-    "binary_partition sync wait wait_prior __trap __brkpt __prof_trigger delete free __builtin_trap "
-    "warpgroup_arrive warpgroup_wait warpgroup_commit_batch make_pipeline init barrier_arrive_tx plus minus "
+    "__nanosleep assert printf __builtin_unreachable __pipeline_commit cudaTriggerProgrammaticLaunchCompletion "
+    "__builtin_assume __assume static_assert __prefetch_global_l2 this_thread_block this_grid this_cluster "
+    "tiled_partition coalesced_threads cp_async_fence labeled_partition "
+    "binary_partition __trap __brkpt __prof_trigger delete free __builtin_trap "
+    "warpgroup_arrive warpgroup_wait warpgroup_commit_batch make_pipeline init plus minus "
     "multiplies greater less maximum minimum bit_and bit_or bit_xor cudaGetParameterBuffer quiet_NaN "
     "__assert_fail",
     _nothing,
+)
+_add(
+    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __pipeline_wait_prior "
+    "__pipeline_arrive_on cudaGridDependencySynchronize grid_dependency_wait __barrier_sync cp_async_wait "
+    "__cluster_barrier_arrive __cluster_barrier_wait griddepcontrol_wait sync wait wait_prior barrier_arrive_tx",
+    _barrier,
 )
 _add(
     "__cvta_generic_to_shared __cvta_generic_to_global __cvta_shared_to_generic __cvta_global_to_generic "

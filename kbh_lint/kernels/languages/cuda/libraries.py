@@ -120,6 +120,7 @@ _COUNTS = frozenset(
         "num_blocks", "meta_group_size",
     }
 )  # fmt: skip
+_ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_and_wait", "try_wait"})
 
 
 def library_method(call: CppCall, base: V, target: Any) -> V:
@@ -141,6 +142,7 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
     if name.startswith("shfl"):
         return call.arg(0).with_(const=NOTHING)
     if name in _COUNTS:
+        m.memory.alone = m.memory.alone and name not in _ORDERS
         return V("i32", "i32")
     if name in ("data", "get", "begin", "raw", "at", "data_ptr") and base.cells:
         return base

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
 _SILENT = frozenset(
     {
-        ".reg", "label", "bra", "bar", "barrier", "fence", "membar", "mbarrier", "nanosleep", "setmaxnreg", "exit",
-        "ret", "griddepcontrol", "prefetchu", "applypriority", "discard", "trap", "brkpt", "pmevent",
-        "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank", ".pragma",
-        ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
+        ".reg", "label", "bra", "nanosleep", "setmaxnreg", "exit", "ret", "prefetchu", "applypriority", "discard",
+        "trap", "brkpt", "pmevent", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank",
+        ".pragma", ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
     }
 )  # fmt: skip
+_ORDERS = frozenset({"bar", "barrier", "fence", "membar", "mbarrier", "griddepcontrol"})
 _COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "min", "max", "rcp", "sqrt", "rsqrt",
                      "lg2", "sin", "cos", "selp", "slct", "redux", "copysign", "testp", "szext", "sad", "div", "rem",
                      "clz", "popc", "brev", "bfind", "fns", "bmsk"})  # fmt: skip
@@ -85,6 +85,8 @@ def execute(registers: Registers, text: str, template: ir.Const | None = None) -
             _copy(registers, instr)
         elif instr.opcode in _BITS:
             _bit_operation(registers, instr)
+        elif instr.opcode in _ORDERS:
+            registers.m.memory.alone = False
         elif instr.opcode not in _SILENT:
             registers.m.facts.unread(f"the PTX instruction {instr.opcode}", registers.loc)
             _copy(registers, instr)

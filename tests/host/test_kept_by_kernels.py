@@ -1,0 +1,137 @@
+"""A buffer that one kernel reads and writes carries an earlier call's values over where the kernel looks there first;
+counters, and partial sums that it puts there itself, do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbh_lint import lint
+
+TEXT = """# kbh: problem=04_kahan_softmax
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def rows(x, y, kept, tickets, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0)
+    lane = tl.arange(0, BLOCK)
+    BEFORE
+    top = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for start in range(0, n, BLOCK):
+        top = tl.maximum(top, tl.load(x + row * n + start + lane, mask=start + lane < n, other=-float("inf")))
+    peak = tl.max(top, 0)
+    shift = SHIFT
+    total = tl.zeros((BLOCK,), tl.float32)
+    lost = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        value = tl.load(x + row * n + start + lane, mask=start + lane < n, other=-float("inf"))
+        term = tl.exp(value - shift) - lost
+        more = total + term
+        lost = (more - total) - term
+        total = more
+    AFTER
+    whole = tl.sum(total, 0) - tl.sum(lost, 0)
+    for start in range(0, n, BLOCK):
+        value = tl.load(x + row * n + start + lane, mask=start + lane < n, other=0.0)
+        tl.store(y + row * n + start + lane, tl.exp(value - shift) / whole, mask=start + lane < n)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+        self.kept = torch.zeros(batch, device="cuda")
+        self.tickets = torch.zeros(batch, dtype=torch.int32, device="cuda")
+
+    def forward(self, x):
+        y = torch.empty_like(x)
+        HOST
+        rows[(x.shape[0],)](x, y, self.kept, self.tickets, x.shape[1], BLOCK=1024)
+        return y
+"""
+LEAK, HELD = "rubric_leak", "clean"
+VARIANTS = {
+    "the peak of the call before": (
+        "before = tl.load(kept + row)", "tl.maximum(before, 0.0)", "tl.store(kept + row, peak)", "pass", LEAK,
+    ),
+    "a peak that the host takes away": (
+        "before = tl.load(kept + row)", "tl.maximum(before, peak)", "tl.store(kept + row, peak)",
+        "self.kept.fill_(-1e30)", HELD,
+    ),
+    "a number of the call": (
+        "turn = tl.load(tickets + row)", "peak", "tl.store(tickets + row, turn + 1)", "pass", HELD,
+    ),
+    "a peak that is put there first": (
+        "pass", "peak", "tl.store(kept + row, peak)\n    shift = tl.load(kept + row)", "pass", HELD,
+    ),
+    "a ticket, then what the others left": (
+        "pass", "peak",
+        "tl.store(kept + row, peak)\n    seen = tl.atomic_add(tickets + row, 1)\n    if seen == 0:\n"
+        "        shift = tl.load(kept + row)\n        tl.store(tickets + row, 0)", "pass", HELD,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_what_a_kernel_reads_before_it_writes_is_of_the_call_before(tmp_path: Path, variant: str) -> None:
+    before, shift, after, host, verdict = VARIANTS[variant]
+    text = TEXT.replace("BEFORE", before).replace("SHIFT", shift).replace("AFTER", after).replace("HOST", host)
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    found = {finding.leak_class for finding in report.findings if finding.verdict != "clean"}
+    assert (report.verdict, "identity-keyed-input-cache" in found) == (verdict, verdict == LEAK), report.findings
+
+
+WARPS = r"""
+#include <torch/extension.h>
+__global__ void scaled(const float* x, float* y, float* kept, int n) {
+  __shared__ float total;
+  const int row = blockIdx.x;
+  float s = 0.f, c = 0.f;
+  const float shift = SHIFT;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    const float term = __expf(x[row * n + i] - shift) - c;
+    const float next = s + term;
+    c = (next - s) - term;
+    s = next;
+  }
+  if (threadIdx.x == 0) total = s - c;
+  __syncthreads();
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[row * n + i] = __expf(x[row * n + i] - shift) / total;
+  if (threadIdx.x == 0) kept[row] = fmaxf(x[row * n], x[row * n + 1]);
+}
+at::Tensor run(at::Tensor x, at::Tensor kept) {
+  auto y = at::empty_like(x);
+  scaled<<<x.size(0), 32>>>(x.data_ptr<float>(), y.data_ptr<float>(), kept.data_ptr<float>(), x.size(1));
+  return y;
+}
+"""
+HOST = (
+    """# kbh: problem=04_kahan_softmax
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+ext = load_inline("e", cpp_sources="at::Tensor run(at::Tensor x, at::Tensor kept);", cuda_sources=r'''"""
+    + WARPS
+    + """''', functions=["run"])
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+        self.kept = torch.zeros(batch, device="cuda")
+    def forward(self, x):
+        return ext.run(x, self.kept)
+"""
+)
+
+
+@pytest.mark.parametrize(("shift", "stale"), [("kept[row]", True), ("fmaxf(x[row * n], x[row * n + 1])", False)])
+def test_the_same_in_cuda(tmp_path: Path, shift: str, stale: bool) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(HOST.replace("SHIFT", shift), encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    assert ("identity-keyed-input-cache" in {f.leak_class for f in report.findings}) == stale, report.findings
