@@ -124,8 +124,25 @@ def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
         if content.label.startswith(("input:", "state:")):
             names.add(content.label.partition(":")[2])
         unused = unused_loads(content.event, most) if content.event is not None else frozenset()
+        if content.event is not None and "least" in content.event.attrs:
+            unused = _below(content.event, content.event.attrs["least"], most)
         stack.extend(read for read in reads_of(content) if read.ident not in unused)
     return names
+
+
+def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
+    """What an operation reads that can hold no number above the one that it puts for smaller ones."""
+    found: set[int] = set()
+    for content, _ in event.reads:
+        source = content
+        while source.event is not None and source.event.kind == "copy" and len(source.event.reads) == 1:
+            if source.previous is not None:
+                break
+            source = source.event.reads[0][0]
+        highest = most.get(source.label.partition(":")[2]) if source.label.startswith("input:") else None
+        if highest is not None and highest <= least:
+            found.add(content.ident)
+    return frozenset(found)
 
 
 def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:

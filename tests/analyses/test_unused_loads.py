@@ -25,11 +25,23 @@ EACH = (
     ("x, gate, up, out, offsets, H, I,\n", "x, gate, up, out, offsets, H, I, each,\n"),
     ("expert_offsets, H, I, E=E", "expert_offsets, H, I, rows // E, E=E"),
 )
+ON_HOST = "        output = torch.empty_like(query)\n"
 Edits = tuple[tuple[str, str], ...]
+
+
+def host(line: str) -> Edits:
+    """An edit that gives the kernel other lengths than the host was given."""
+    return (*LONGEST[2:], (ON_HOST, f"{ON_HOST}        seq_lens = {line}\n"))
+
+
 IGNORED: dict[str, tuple[str, Edits]] = {
     "lengths that are overwritten": (PAGED, ((LENGTH, f"{LENGTH}    length = pages * PAGE\n"),)),
     "lengths times zero": (PAGED, ((LENGTH, "    length = tl.load(lengths + b) * 0 + pages * PAGE\n"),)),
     "at least the longest": (PAGED, (*LONGEST, (LENGTH, "    length = tl.maximum(tl.load(lengths + b), LONGEST)\n"))),
+    "at least the longest, on the host": (PAGED, host("seq_lens.clamp(min=self.longest)")),
+    "the same after a conversion": (PAGED, host("seq_lens.long().clamp_min(self.longest).int()")),
+    "between two bounds that are one": (PAGED, host("torch.clip(seq_lens, self.longest, max=self.longest)")),
+    "nothing of them, and the longest": (PAGED, host("seq_lens.mul(0).add_(self.longest)")),
     "the same by Python's max": (PAGED, (*LONGEST, (LENGTH, "    length = max(tl.load(lengths + b), LONGEST)\n"))),
     "pages that are not looked at": (PAGED, ((f"i, {PAGE}", f"i, here + 0 * {PAGE}"),)),
     "at least and at most the longest": (
@@ -63,6 +75,9 @@ IGNORED: dict[str, tuple[str, Edits]] = {
 }  # fmt: skip
 USED: dict[str, tuple[str, Edits]] = {
     "at most the longest": (PAGED, (*LONGEST, (LENGTH, "    length = tl.minimum(tl.load(lengths + b), LONGEST)\n"))),
+    "at least one, on the host": (PAGED, host("seq_lens.clamp(min=1)")),
+    "within bounds, on the host": (PAGED, host("torch.clamp(seq_lens, 0, max=self.longest)")),
+    "times one, on the host": (PAGED, host("seq_lens.mul(1)")),
     "at least nothing": (PAGED, ((LENGTH, "    length = tl.maximum(tl.load(lengths + b), 0)\n"),)),
     "a bound of the grid, and a mask": (
         PAGED,

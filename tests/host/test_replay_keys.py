@@ -22,6 +22,10 @@ def last(test: str, keep: str, before: str = "") -> str:
     return f"{before}if self.key is not None and {test}:\n    return self.y\n{LAUNCH}self.key, self.y = {keep}, y\nreturn y"
 
 
+def hung(on: str, name: str, put: str) -> str:
+    return f"found = {on}.__dict__.get('{name}')\nif found and found[0] == x._version:\n    return found[1]\n{LAUNCH}{put}\nreturn y"
+
+
 OUTPUTS = {
     "output-memoization": {
         "address and size": memo("(x.data_ptr(), tuple(x.shape))"),
@@ -46,6 +50,9 @@ OUTPUTS = {
         "held, with its version": last("self.key[0] is x and self.key[1] == x._version", "(x, x._version)"),
         "a copy, equal": last("torch.equal(self.key, x)", "x.clone()"),
         "a copy, == and all": last("(self.key == x).all()", "x.clone()"),
+        "on the tensor, with its version": hung("x", "tag", "x.tag = x._version, y"),
+        "in what the tensor holds": hung("x", "tag", "vars(x)['tag'] = x._version, y"),
+        "among its attributes": hung("x", "tag", "x.__dict__.update(tag=(x._version, y))"),
         "a digest": memo("hashlib.sha1(x.view(torch.uint8).cpu().numpy().tobytes()).hexdigest()", "import hashlib\n"),
     },
 }
@@ -151,3 +158,12 @@ def test_a_method_that_is_called_by_its_bare_name_hands_its_pointer_on(tmp_path:
     layer = f"struct Layer {{\n  {head}torch::Tensor go({run}}};\n{called}"
     report = lint(tmp_path, f"{start}{layer}PYBIND11_MODULE{rest}")
     assert any("launch" in line and "input:x" in line for line in report.trace or ()), report.trace
+
+
+ROWS = "found = vars(x).get('rows')\nif found is None or found[0] != KEY:\n    x.rows = found = KEY, x.view(torch.uint8).clone()\nx = found[1].view(torch.float8_e4m3fn)\n"
+
+
+@pytest.mark.parametrize(("key", "stale"), [("x._version", False), ("M", True)])
+def test_a_copy_that_hangs_on_an_input_is_found_by_its_version(tmp_path: Path, key: str, stale: bool) -> None:
+    report = lint(tmp_path, HEAD + KERNEL + model(f"{ROWS.replace('KEY', key)}{LAUNCH}return y", SETUP))
+    assert ("identity-keyed-input-cache" in classes(report)) == stale, reasons(report)

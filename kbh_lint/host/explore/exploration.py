@@ -141,7 +141,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             else:
                 loading.name_weights(run, model, contract.converts)
         loading.make_inputs(interp, run, contract, binding)
-        seen = [survivors.slots(interp, holder)]
+        seen = [survivors.slots(interp, holder, run.inputs)]
         for call in (1, 2):
             interp.trace.call_index = call
             interp.trace.round += 1
@@ -155,7 +155,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             result = probes.called(interp, run, model, run.inputs)
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
-            seen.append(survivors.slots(interp, holder))
+            seen.append(survivors.slots(interp, holder, run.inputs))
     except Exception as error:
         run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten

@@ -150,7 +150,7 @@ def _vars(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         return Sym(f"{args[0].path}.__dict__")
     if args and isinstance(args[0], (ClassV, LibObject, Unknown)):
         return interp.get_attr(args[0], "__dict__", loc)
-    return args[0].attrs if args and isinstance(args[0], Instance) else {}
+    return args[0].attrs if args and isinstance(args[0], (Instance, Tensor)) else {}
 
 
 ATTRIBUTES: dict[str, Any] = {

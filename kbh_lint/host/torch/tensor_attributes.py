@@ -102,6 +102,8 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         return False
     if name == "layout":
         return LibObject("torch.layout")
+    if name == "__dict__":
+        return tensor.attrs
     if name in tensor.attrs and name not in ("range", "known", "value", "holds"):
         return tensor.attrs[name]
     return NotImplemented

@@ -13,6 +13,7 @@ from kbh_lint.base import ir
 from kbh_lint.host.torch import (
     contractions,
     elementwise,
+    limits,
     memory_order,
     recording,
     shapes,
@@ -100,7 +101,11 @@ def compute(
     found = shapes.results(path, name, args, kwargs, inputs) if inputs else (None, "?")
     if name in PRODUCTS or name in SOLVERS:
         attrs["flops"] = shapes.product_flops(name, args, inputs, found[0] if isinstance(found, tuple) else None)
-    read = inputs[1:] if inputs and _unread_addend(name, args, kwargs) else inputs
+    least = limits.least(name, args, kwargs)
+    if least is not None:
+        attrs["least"] = least
+    ignored = _unread_addend(name, args, kwargs) or limits.settled(name, args, kwargs)
+    read = inputs[1:] if inputs and ignored else inputs
     event = recording.record(interp, kind_of(name), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)

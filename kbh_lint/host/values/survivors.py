@@ -6,7 +6,7 @@ that is there. Slots are compared before and after calls; nothing is copied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -74,14 +74,16 @@ class Survivor:
 Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys, where it is stored
 
 
-def slots(interp: Run, instance: Value) -> list[Survivor]:
+def slots(interp: Run, instance: Value, given: Mapping[str, Tensor] | None = None) -> list[Survivor]:
     """Every value that can be reached from what outlives a call, each object once. `interp.memory.cut` says
-    whether objects were left out."""
+    whether objects were left out. What hangs on the tensors that are `given` outlives it with them."""
     walk = _Walk()
     walk.table("", interp.scopes.main.vars)
     for file, env in interp.scopes.sidecars.items():
         walk.table(f"{file.removesuffix('.py')}.", env.vars)
     walk.visit(("self", instance, (), None, None), 0)
+    for name, tensor in (given or {}).items():
+        walk.table(f"{name}.", {k: v for k, v in tensor.attrs.items() if k not in OWN_ATTRS})
     if interp.cpp_side is not None:
         for statics in (*interp.cpp_side.statics.values(), *interp.cpp_side.globals.values()):
             walk.table("static ", statics)

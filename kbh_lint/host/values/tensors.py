@@ -155,6 +155,7 @@ class EventAttrs(_Copy, total=False):
     operands: tuple[str, ...]
     steer: tuple[Content, ...]  # what decided, as a number, what it does
     flops: int | None
+    least: int  # stands for all smaller numbers in what it makes
     cutlass: Any
     foreign: bool  # what it computes is not known
     keeps: bool  # it cannot have written what it was given

@@ -1,0 +1,37 @@
+"""Operations on whole numbers whose result is the same whatever a tensor holds, or whatever it holds up to a number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kbh_lint.dtypes import INTS
+from kbh_lint.host.values.tensors import Tensor
+
+_CLAMPS = frozenset(("clamp", "clip"))
+_TIMES = frozenset(("mul", "multiply", "bitwise_and", "__and__"))
+
+
+def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, name: str) -> int | None:
+    value = args[at] if len(args) > at else kwargs.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a tensor of whole numbers, the first argument, leaves nothing in the result: times zero, or between
+    limits that leave one number."""
+    if not args or not isinstance(args[0], Tensor) or args[0].dtype not in INTS:
+        return False
+    if name in _TIMES:
+        return _given(args, kwargs, 1, "other") == 0
+    if name in _CLAMPS:
+        low, high = _given(args, kwargs, 1, "min"), _given(args, kwargs, 2, "max")
+        return low is not None and high is not None and low >= high
+    return False
+
+
+def least(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+    """The number that stands for all smaller ones in the result."""
+    if name in _CLAMPS or name == "clamp_min":
+        return _given(args, kwargs, 1, "min")
+    return None
