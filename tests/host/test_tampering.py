@@ -26,7 +26,21 @@ def asks(question: str, top: str = "") -> tuple[str, str]:
     return bad, good
 
 
+WALK = """import sys
+def seen_from():
+    at = sys._getframe(1)
+    for _ in range(8):
+        if at is None:
+            return False
+        if 'bench' in at.f_code.co_filename:
+            return True
+        at = at.f_back
+    return False
+"""
 SNIFFING = {
+    "a walk up the stack that ends at the top": asks("seen_from()", WALK),
+    "the same by a comparison with nothing": asks("seen_from()", WALK.replace("is None", "== None")),
+    "a trace function that is not there": asks("not (sys.gettrace() is None)", "import sys\n"),
     "the file that was started": asks("'bench' in sys.argv[0]", "import sys\n"),
     "the main module": asks("'bench' in __main__.__file__", "import __main__\n"),
     "a name of the stack": asks("'time' in sys._getframe(1).f_code.co_name", "import sys\n"),

@@ -273,12 +273,16 @@ def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | Non
 
 def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
     """`left op right` for one comparison operator."""
+    if right is None and op in ("==", "!=") and asking.symbol_of(left):
+        op = "is" if op == "==" else "is not"
     if op in ("is", "is not"):
         found = left is right or (
             isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
         )
-        if asking.symbol_of(left):
-            return unknowns.merged(interp, left)
+        if asking.symbol_of(left):  # with nobody looking on there is nothing: no tracer, no caller further up
+            made = unknowns.merged(interp, left)
+            made.likely = op == "is" and right is None
+            return made
         if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
             return asking.presumed(op == "is not")
         return found if op == "is" else not found

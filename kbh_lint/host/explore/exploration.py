@@ -196,11 +196,11 @@ def explore(
     paths[0].untried = untried
     for group in _questions(first):
         flips: dict[Any, bool] = dict.fromkeys(group, True)
-        flips |= {key: True for keys in group.values() for key in keys}
+        flips |= {key: not _usual(first, key) for keys in group.values() for key in keys}
         others = [follow(flips)]
         # what is asked only there ("found, and is it not None?") may have to be answered with no to go on
         later = [key for key in others[0].sniffing if key not in first.sniffing]
-        others += [follow(flips | {key: False}) for key in later[:MAX_LATER]]
+        others += [follow(flips | {key: _usual(others[0], key)}) for key in later[:MAX_LATER]]
         paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items() for other in others]
         if all(map(asking.either_way, group)):
             paths += others
@@ -275,6 +275,11 @@ def _looked_at(content: Content) -> tuple[bool, bool]:
 
 def _default(value: Unknown) -> bool:
     return value.likely
+
+
+def _usual(path: PathRun, key: Any) -> bool:
+    """Which way a branch goes where nobody is told otherwise."""
+    return key in path.sites and _default(path.sites[key])
 
 
 def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:

@@ -60,7 +60,7 @@ class Decisions:
         if key in self.flips:
             return self.flips[key]
         if self.flips and asking.question(value) in self.flips or ALL in self.flips and asking.symbol_of(value):
-            return True
+            return not (value.likely and asking.symbol_of(value))
         return value.likely
 
     def settle(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
