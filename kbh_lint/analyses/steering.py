@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from kbh_lint.analyses import compensation
 from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach, roots
 from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
@@ -20,6 +21,8 @@ from kbh_lint.problems import Contract
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
+CAREFUL, PLAIN = "a compensated sum", "a plain sum"
+MAX_SUMS = 8  # launches whose sums are looked at
 MAX_EARLIER = 3  # launches that what lies at a place is followed through
 
 
@@ -89,17 +92,33 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
     """What a branch of the host program changes at one shape."""
     if not run.calls or not other.calls:
         return
-    here, there = (arithmetic(reach(last_call(r))) for r in (run, other))
+    ends = [reach(last_call(r)) for r in (run, other)]
+    here, there = (arithmetic(end) for end in ends)
     change = difference(here, there)
+    care: list[str] = []
+    if not change and not here.products and not there.products and "exp" in here.steps:
+        care = [_care(end) for end in ends]
+        change = "compensation" if sorted(care) == [CAREFUL, PLAIN] else ""
     if not change:
         return
-    fact = ValueBranch(layer="host", inputs=names, change=change, sides=(_said(here), _said(there)))
+    sides = (care[0], care[1]) if change == "compensation" else (_said(here), _said(there))
+    fact = ValueBranch(layer="host", inputs=names, change=change, sides=sides)
     related: list[tuple[ir.Loc | None, str]] = []
     for word, side, rest in (("one side", here, there), ("the other", there, here)):
         for use in side.uses:
             if operand_types(use) not in rest.products:
                 related.append((use.loc, f"{word} multiplies {' and '.join(operand_types(use))} here"))
     yield Seed(fact, loc, tuple(related[:8]))
+
+
+def _care(found: Reach) -> str:
+    """Whether some launch behind a result compensates its sum of exponentials; `?` where that is not known."""
+    launches = [e for e in found.events if e.kind == "launch" and any(f.sums for f in facts_of(e))]
+    states = {compensation.of_launch(event, found).state for event in launches[:MAX_SUMS]}
+    if states & {"effective", "precise"}:
+        return CAREFUL
+    known = states <= {"absent", "vacuous"} if len(launches) == 1 else states == {"absent"}  # or they do it together
+    return PLAIN if known and len(launches) <= MAX_SUMS else "?"
 
 
 def arithmetic(found: Reach) -> Arithmetic:

@@ -267,3 +267,71 @@ def test_branches_in_cpp_and_cuda_are_followed(tmp_path: Path, body: str, launch
 def test_an_input_that_torch_rounds_to_fp8_first_is_a_downcast(tmp_path: Path) -> None:
     body = "return self.plain(x.to(torch.float8_e5m2).to(x.dtype), offsets)"
     assert classes(tmp_path, PLAIN, body) == {"precision-downcast"}
+
+
+SUMS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def peaks(x, top, n, BLOCK: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    peak = tl.full((BLOCK,), -float("inf"), tl.float32)
+    for start in range(0, n, BLOCK):
+        peak = tl.maximum(peak, tl.load(x + row * n + start + lane, mask=start + lane < n, other=-float("inf")))
+    tl.store(top + row, tl.max(peak, 0))
+
+
+@triton.jit
+def rows(x, y, top, n, KEEP: tl.constexpr, BLOCK: tl.constexpr):
+    row, lane = tl.program_id(0), tl.arange(0, BLOCK)
+    peak = tl.load(top + row)
+    total = tl.zeros((BLOCK,), tl.float32)
+    lost = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        term = tl.exp(tl.load(x + row * n + start + lane, mask=start + lane < n, other=-float("inf")) - peak)
+        if KEEP:
+            term -= lost
+            more = total + term
+            lost = (more - total) - term
+            total = more
+        else:
+            total += term
+    whole = tl.sum(total, 0) - tl.sum(lost, 0)
+    for start in range(0, n, BLOCK):
+        value = tl.load(x + row * n + start + lane, mask=start + lane < n, other=0.0)
+        tl.store(y + row * n + start + lane, tl.exp(value - peak) / whole, mask=start + lane < n)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        top, y = torch.empty(x.shape[0], device=x.device), torch.empty_like(x)
+        peaks[(x.shape[0],)](x, top, x.shape[1], BLOCK=512)
+        KERNEL
+        return y
+"""
+GIVEN = "(x, y, top, x.shape[1], "
+KERNELS = {
+    "care where it shows": (f"rows[(x.shape[0],)]{GIVEN}KEEP=True if top.max() > 20 else False, BLOCK=512)", True),
+    "plain where all is small": (
+        f"keep = True\n        if x.abs().amax().item() < 12:\n            keep = False\n"
+        f"        rows[(x.shape[0],)]{GIVEN}KEEP=keep, BLOCK=512)", True,
+    ),
+    "other tiles by value": (f"rows[(x.shape[0],)]{GIVEN}KEEP=True, BLOCK=256 if top.max() > 20 else 512)", False),
+    "care by the length of a row": (f"rows[(x.shape[0],)]{GIVEN}KEEP=x.shape[1] > 4096, BLOCK=512)", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", KERNELS)
+def test_a_sum_that_is_plain_for_some_values_is_steered_by_them(tmp_path: Path, how: str) -> None:
+    text, steered = KERNELS[how]
+    path = tmp_path / "solution.py"
+    path.write_text(SUMS.replace("KERNEL", text), encoding="utf-8")
+    (report,) = lint([path], problem="04_kahan_softmax", raise_errors=True).files
+    assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
