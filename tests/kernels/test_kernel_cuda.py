@@ -528,3 +528,28 @@ def test_a_class_of_the_file_hides_that_of_a_library() -> None:
     source = BLOCK_SUM.replace("FILE", own).replace("BODY", "using Reduce = BlockReduce<float, 256>;")
     facts = run(source.replace("OPERATION", "0"), x=Buffer("f32", 1, "f32"), out=Buffer("f32", 2, "f32"))
     assert not facts.uses
+
+
+@pytest.mark.parametrize(("key", "carried"), [("x[t]", True), ("t & 15", False)])
+def test_bits_that_a_table_gives_for_a_byte_are_that_byte_s_number(key: str, carried: bool) -> None:
+    facts = run(
+        f"""
+        __device__ unsigned short halves[256];
+        __global__ void kernel(const unsigned char* x, const __half* w, float* out) {{
+          __shared__ unsigned short tile[256];
+          const int t = threadIdx.x;
+          tile[t] = halves[{key}];
+          __syncthreads();
+          uint32_t a = *(const uint32_t*)(tile + 2 * t), b = *(const uint32_t*)(w + 2 * t);
+          float d[4] = {{0.f, 0.f, 0.f, 0.f}};
+          asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%0,%1,%2,%3}}, {{%4,%5,%6,%7}}, {{%8,%9}}, "
+                       "{{%0,%1,%2,%3}};" : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                       : "r"(a), "r"(a), "r"(a), "r"(a), "r"(b), "r"(b));
+          out[t] = d[0];
+        }}
+        """,
+        x=Buffer("u8", 1, "e4m3"), w=Buffer("f16", 2, "f16"), out=Buffer("f32", 9, "f32"),
+    )  # fmt: skip
+    (product,) = facts.products
+    assert product.a == "f16"
+    assert ("x" in params(product.a_origins)) == carried

@@ -131,6 +131,9 @@ class Memory:
             origins = union(union(result.origins, flagged(narrow, "cast")), flagged(pointer.origins - narrow, "index"))
             casts = union_casts(result.casts, frozenset((loc,)))
             return result.with_(origins=origins, casts=casts, const=NOTHING, x=None)  # no product of its entries' parts
+        if narrow and result.dtype in ("u16", "i16", "u32", "i32"):  # the bits of wider numbers
+            origins = union(union(result.origins, flagged(narrow, "cast")), flagged(pointer.origins - narrow, "index"))
+            return result.with_(origins=origins, casts=union_casts(result.casts, frozenset((loc,))), const=NOTHING)
         return result.with_(origins=union(result.origins, flagged(pointer.origins, "index")), const=NOTHING)
 
     def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
