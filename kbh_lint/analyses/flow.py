@@ -11,6 +11,7 @@ from kbh_lint.base.dtypes import FP8, INTS, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Buffer, DType, Scalar, Sym, TypeValue
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.torch import limits
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
@@ -140,7 +141,7 @@ def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
                 break
             source = source.event.reads[0][0]
         highest = most.get(source.label.partition(":")[2]) if source.label.startswith("input:") else None
-        if highest is not None and highest <= least:
+        if least == limits.ALL or highest is not None and highest <= least:
             found.add(content.ident)
     return frozenset(found)
 

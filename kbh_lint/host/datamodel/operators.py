@@ -280,9 +280,8 @@ def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None)
             isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
         )
         if asking.symbol_of(left):  # with nobody looking on there is nothing: no tracer, no caller further up
-            made = unknowns.merged(interp, left)
-            made.likely = op == "is" and right is None
-            return made
+            made, absent = unknowns.merged(interp, left), op == "is" and right is None
+            return Unknown(made.contents, made.why, made=made.made, taint=made.taint, likely=absent)
         if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
             return asking.presumed(op == "is not")
         return found if op == "is" else not found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -277,7 +277,7 @@ def _default(value: Unknown) -> bool:
     return value.likely
 
 
-def _usual(path: PathRun, key: Any) -> bool:
+def _usual(path: PathRun, key: Hashable) -> bool:
     """Which way a branch goes where nobody is told otherwise."""
     return key in path.sites and _default(path.sites[key])
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbh_lint.dtypes import INTS
+from kbh_lint.base.dtypes import INTS
 from kbh_lint.host.values.tensors import Tensor
 
+ALL = 1 << 64
 _CLAMPS = frozenset(("clamp", "clip"))
 _TIMES = frozenset(("mul", "multiply", "bitwise_and", "__and__"))
 
@@ -17,7 +18,7 @@ def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, name: str) -
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     """Whether a tensor of whole numbers, the first argument, leaves nothing in the result: times zero, or between
     limits that leave one number."""
     if not args or not isinstance(args[0], Tensor) or args[0].dtype not in INTS:
@@ -31,7 +32,9 @@ def settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
 
 
 def least(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
-    """The number that stands for all smaller ones in the result."""
+    """The number that stands for all smaller ones in the result; `ALL` where they all give the same."""
+    if _settled(name, args, kwargs):
+        return ALL
     if name in _CLAMPS or name == "clamp_min":
         return _given(args, kwargs, 1, "min")
     return None

@@ -104,8 +104,7 @@ def compute(
     least = limits.least(name, args, kwargs)
     if least is not None:
         attrs["least"] = least
-    ignored = _unread_addend(name, args, kwargs) or limits.settled(name, args, kwargs)
-    read = inputs[1:] if inputs and ignored else inputs
+    read = inputs[1:] if inputs and _unread_addend(name, args, kwargs) else inputs
     event = recording.record(interp, kind_of(name), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)
