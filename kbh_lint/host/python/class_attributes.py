@@ -26,10 +26,12 @@ def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
         if known is not NotImplemented:
             return known
         forward = owner.env.vars.get("forward")
-        if name == "apply" and isinstance(forward, StaticMethod):
-            # torch.autograd.Function: forward gets the context first, unless setup_context takes it
+        if name == "apply" and isinstance(forward, (StaticMethod, Func)):
+            # torch.autograd.Function: forward gets the context first, unless setup_context takes it. `apply` calls what
+            # the class holds, so a forward that is no static method gets the same.
             context = FunctionContext("torch.autograd.function.FunctionCtx")
-            return Partial(forward.func, () if "setup_context" in owner.env.vars else (context,), {})
+            function = forward.func if isinstance(forward, StaticMethod) else forward
+            return Partial(function, () if "setup_context" in owner.env.vars else (context,), {})
         return Method(owner, name)
     if isinstance(found, StaticMethod):
         return found.func
