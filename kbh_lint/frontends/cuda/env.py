@@ -86,7 +86,7 @@ def _add(
             elif node.name:
                 _bind(env, scope, node.name, prefix, values.CppType(node, scope), bool(owner))
         elif isinstance(node, ir.Decl) and node.name:
-            if owner and not (node.storage & {"static", "enum"}):
+            if (owner and not (node.storage & {"static", "enum"})) or _declares_function(scope, node):
                 continue
             value = constant(node, env, prefix)
             _bind(env, scope, node.name, prefix, value, bool(owner))
@@ -98,6 +98,19 @@ def _add(
             below = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
             _add(env, kept, unit, owner, scopes, inside)
+
+
+def _declares_function(scope: values.Env, node: ir.Decl) -> bool:
+    """Whether the type is a function's, so that this declares one: `using F = void(int); F f;`."""
+    ref = node.type
+    for _ in range(8):
+        if ref is None or node.init is not None or ref.pointers or ref.reference or ref.dims or ref.member:
+            return False
+        if ref.name == "function":
+            return True
+        alias = _known(scope, ref.name)
+        ref = alias.node.type if isinstance(alias, values.CppType) and isinstance(alias.node, ir.Using) else None
+    return False
 
 
 def use(env: values.Env, namespace: str, where: str = "") -> None:

@@ -267,7 +267,8 @@ def bound(
         if ordered is not NotImplemented:
             return ordered
         if cpp_arguments.is_options(owner) or name in ("dtype", "device", "requires_grad", "layout"):
-            return cpp_arguments.tensor_options(owner, args)
+            asked = not args and name in owner.attrs
+            return owner.attrs[name] if asked else cpp_arguments.tensor_options(owner, args)
         if isinstance(owner, CutlassOperator):
             return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
         if name in ("multiProcessorCount",):

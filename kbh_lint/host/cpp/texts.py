@@ -37,7 +37,9 @@ def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | Non
         for name, value in made.vars.items():
             known = env.vars.get(name)
             if isinstance(known, Overloads) and isinstance(value, Overloads):
-                known.funcs.extend(f for f in value.funcs if f.node.body is not None or not known.funcs)
+                there = {_place(f.node) for f in known.funcs}  # what a header brought into both texts is one function
+                more = [f for f in value.funcs if f.node.body is not None or not known.funcs]
+                known.funcs.extend(f for f in more if _place(f.node) not in there)
             else:
                 env.vars[name] = value
     for value in env.vars.values():
@@ -59,6 +61,13 @@ def _placed(scope: Env, files: list[Env], env: Env) -> Env:
             break
         inner = inner.parent
     return env if any(scope is made for made in files) else scope
+
+
+def _place(node: ir.FuncDef) -> object:
+    """Where a function is written, and what stands there: a macro may write several in one place."""
+    unit, start, end = node.loc
+    span = unit.span(node.loc)
+    return span.path, span.line, span.column, unit.text[start:end]
 
 
 def _origin(text: str) -> Callable[[int], tuple[str, int, int]]:
