@@ -12,7 +12,7 @@ from kbh_lint.base.records import dataclass
 MAX_BYTES = 2_000_000
 MAX_TOTAL = 8_000_000
 MAX_COUNT = 64
-MAX_DEPTH = 3
+MAX_DEPTH = 6
 MAX_LISTED = 100_000
 TEXTS = frozenset(
     {".cu", ".cuh", ".h", ".hpp", ".hh", ".hxx", ".c", ".cc", ".cpp", ".cxx", ".inl", ".inc", ".ptx", ".metal", ".mm",

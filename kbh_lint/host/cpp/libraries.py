@@ -30,6 +30,7 @@ C_FUNCTIONS = frozenset(
     "log logf malloc memcmp memcpy memmove memset open posix_memalign pow powf printf rand read realloc sleep snprintf "
     "sprintf sqrt sqrtf srand strcmp strlen strncmp time usleep write".split()
 )
+_QUIET = ("CHECK", "ASSERT", "TORCH_", "AT_", "C10_", "LOG", "VLOG", "GLOG", "DCHECK", "NVTX", "PYBIND11_")
 _DEVICE_QUERIES = frozenset(
     "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
     "getDeviceProperties".split()
@@ -103,7 +104,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
     ):
         return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args)})
-    return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args), "items": args})
+    return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args), "items": args, "called": True})
 
 
 def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -391,6 +392,31 @@ def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         return library(run, name, [], args, loc)
     run.interp.ran_unread(f"{name} is declared here and defined nowhere that could be read", loc)
     return opaque(run, name, args, loc)
+
+
+def for_its_effect(run: Cpp, func: ir.Expr, value: object, env: Env, loc: ir.Loc | None) -> None:
+    """A call whose value nobody takes, of a function or macro that neither the text nor a known library defines: it may
+    do anything with what it was given, and a macro with any name around it. (Where the value is taken, nothing says
+    that it is no type.)"""
+    if isinstance(value, LibObject) and value.attrs.get("called"):
+        name, given = value.path, value.attrs["items"]
+    elif isinstance(value, Unknown) and isinstance(func, ir.Name) and not _is_bound(func.id, env):
+        name, given = func.id, []
+    else:
+        return
+    if name in C_FUNCTIONS or name.startswith(_QUIET):
+        return
+    if not given and name.isupper():
+        run.interp.ran_unread(f"{name} is used here and defined nowhere that could be read", loc)
+    opaque(run, name, given, loc)
+
+
+def _is_bound(name: str, env: Env) -> bool:
+    try:
+        env.lookup(name)
+    except KeyError:
+        return False
+    return True
 
 
 def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -10,6 +10,7 @@ from kbh_lint.base.values import CppType, Env, Value
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
+from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
@@ -61,7 +62,9 @@ def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
 
 
 def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:
-    run.eval(node.value, env)
+    value = run.eval(node.value, env)
+    if isinstance(node.value, ir.Call):
+        cpp_libraries.for_its_effect(run, node.value.func, value, env, node.loc)
 
 
 def s_if(run: Cpp, node: ir.If, env: Env) -> Any:

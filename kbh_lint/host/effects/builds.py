@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -37,6 +38,8 @@ def find_file(interp: Run, path: str) -> str | None:
     if path in files:
         return files[path]
     base = path.rpartition("/")[2]
+    parts = path.split("/")  # a file of a folder has the path from the solution on as its name
+    base = next((tail for i in range(len(parts)) if (tail := "/".join(parts[i:])) in files), base)
     if base in files:
         text = files[base]
         return text if isinstance(text, Text) else Text(text, (Piece(0, len(text), FileText(base, text), 0),))
@@ -127,10 +130,27 @@ def _found(interp: Run, folder: str, pattern: str) -> list[str]:
     return found
 
 
+def _own(interp: Run, folder: str, pattern: str) -> list[str]:
+    """The source files of the submission in a folder of its own that a pattern names; none where it is another's."""
+    inside = posixpath.relpath(folder, outside.HOME) if folder.startswith("/") else posixpath.normpath(folder or ".")
+    if inside.startswith(".."):
+        return []
+    wanted = pattern if inside == "." else f"{inside}/{pattern}"
+    ways = {wanted, wanted.replace("**/", "")}
+    names = {name.removeprefix("./") for name in interp.files.texts if not name.startswith(("/", "<"))}
+    return [
+        f"{outside.HOME}/{name}"
+        for name in sorted(names)
+        if any(fnmatchcase(name, way) and ("**" in way or name.count("/") == way.count("/")) for way in ways)
+    ]
+
+
 def glob_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """glob.glob and glob.iglob: what was built, and libraries of the system. Whether others are there is not known."""
     folder, _, pattern = (shown.show(args[0]) if args else "").rpartition("/")
     places = _found(interp, folder, pattern) if path in ("glob.glob", "glob.iglob") else []
+    if not places and path in ("glob.glob", "glob.iglob") and (own := _own(interp, folder, pattern)):
+        return own
     known = places and (artifacts.find(interp.files.built, places[0]) is not None or of_the_system(places[0]))
     return places if known else unknowns.merged(interp, *args, why=path)
 
@@ -149,6 +169,10 @@ def path_method(
         return asking.asked(interp, text[:40], asking.PROCESS, loc)
     if name in ("glob", "rglob") and args and (places := _found(interp, text, shown.show(args[0]))):
         return [FilePath(place) for place in places]
+    if name in ("glob", "rglob") and args and isinstance(args[0], str):
+        pattern = shown.show(args[0])
+        if own := _own(interp, text, pattern if name == "glob" else f"**/{pattern}"):
+            return [FilePath(place) for place in own]
     if name in ("read_text", "read_bytes"):
         found = _read(interp, owner.attrs["path"])
         if found is None:

@@ -12,7 +12,7 @@ from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.datamodel import exceptions, shown
-from kbh_lint.host.effects import artifacts, builds
+from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
@@ -65,6 +65,8 @@ def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
     else:
         value = kwargs.get("sources", args[1] if len(args) > 1 else None)
         sources = read_all(interp, value, loc)
+    if not sources or not whole:
+        interp.files.unread_build = True
     linked(interp, [shown.show(f) for f in texts(interp, kwargs.get("extra_ldflags"))], loc)
     given = kwargs.get("functions", args[3] if len(args) > 3 else None) if name == "load_inline" else None
     given = texts(interp, list(given) if isinstance(given, dict) else given) if whole else []
@@ -91,6 +93,7 @@ def read_all(interp: Run, value: Value, loc: ir.Loc | None) -> list[str]:
         found = builds.find_file(interp, name)
         if found is None:
             interp.miss(f"source file {name.rpartition('/')[2]} is not part of the submission", loc)
+            interp.files.unread_build = True
             interp.files.left_over = True
         else:
             out.append(found)
@@ -104,6 +107,7 @@ def build(
     """An extension from its sources: C++ is lowered once a text and kept. `wanted` are functions that it must have;
     `elsewhere` says that folders with headers are named."""
 
+    sources = [includes.spliced(interp, text) for text in sources]
     capability = interp.session.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
     env, lowered = cpp_texts.build_env(interp, sources, flags, arch)

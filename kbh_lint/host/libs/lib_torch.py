@@ -73,6 +73,9 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
             return interp.call(own, args, kwargs, loc)
         if any(kind == "binary" for kind, _, _ in interp.trace.notes):  # an operator that a prebuilt library registered
             return foreign.call_blob(interp, Blob(path, loc), args, kwargs, loc)
+        given = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
+        if given and interp.files.unread_build:  # one that the sources may register that could not be read
+            return foreign.unread_call(interp, path, given, loc)
         return foreign.foreign(interp, path, args, kwargs, loc)
     if name in dress.SUBCLASSING:
         return dress.subclass(interp, name, args, kwargs, loc)

@@ -100,6 +100,7 @@ class Files:
         self.handed: set[str] = set()  # paths that library functions were given that may have written to them
         self.built: dict[str, Built] = {}  # the binaries that were built in this run, by path
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
+        self.unread_build = False  # an extension was built of sources that are not all known
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
 
 
