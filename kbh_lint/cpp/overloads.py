@@ -72,6 +72,15 @@ def choose(
     return chosen
 
 
+def takes(
+    domain: Domain, funcs: Sequence[Func], args: Sequence[Bound | None], given: Sequence[ir.Expr], at: Scope
+) -> bool:
+    """Whether one of these functions can be meant. Where none is, a library's of the same name is: a text that defines
+    `exp(float4)` calls CUDA's own for a float."""
+    fits = (_fit(domain, func, args, given, at, {}) for func in funcs if arity(func.node, len(args)))
+    return any(fit is not None and fit[0] < NEVER for fit in fits)
+
+
 def _instantiates(func: Func) -> bool:
     """`template void f<1>(float);` defines nothing."""
     return bool(func.node.specialization) and func.node.body is None
@@ -157,6 +166,8 @@ def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: i
         return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other) else NEVER
     if ref.reference and not ref.const:
         return CONVERSION if _derived(domain, given, other) else NEVER
+    if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes != other.lanes:
+        return NEVER  # a number is no vector, and nothing converts one to the other unasked
     if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes == other.lanes == 1:
         if one.base in _SMALL and other.base == "i32" or one.base == "f32" and other.base == "f64":
             return PROMOTION

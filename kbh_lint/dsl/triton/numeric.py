@@ -223,7 +223,8 @@ def _asm(m: Machine, c: Args) -> Any:
 FUNCTIONS: dict[str, Builtin] = {
     "program_id": _zero, "num_programs": _programs, "arange": _lane, "zeros": _zeros, "full": _full,
     "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store,
-    "atomic_add": mathematics.atomic_add,
+    "atomic_add": mathematics.atomic_add, "atomic_max": mathematics.larger(1.0), "atomic_min": mathematics.larger(-1.0),
+    "atomic_xchg": mathematics.exchanged,
     "where": mathematics.select, "sum": _sum, "reduce": _reduce, "associative_scan": _reduce,
     "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
     "max": mathematics.lane_extreme(1.0), "min": mathematics.lane_extreme(-1.0), "softmax": _softmax,
@@ -238,7 +239,7 @@ FUNCTIONS: dict[str, Builtin] = {
         mathematics.same,
     ),
     **named(
-        "argmax argmin atomic_cas atomic_xchg atomic_max atomic_min atomic_and atomic_or "
+        "argmax argmin atomic_cas atomic_and atomic_or "
         "atomic_xor histogram isinstance hasattr getattr type rand randint",
         mathematics.unknown,
     ),

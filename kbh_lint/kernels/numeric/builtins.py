@@ -215,6 +215,10 @@ def invoke(
         return m.call(callee.node, callee.env, args, keywords, node, frame, defaults=callee.defaults)
     if isinstance(callee, values.Overloads | values.Func):
         funcs = callee.funcs if isinstance(callee, values.Overloads) else [callee]
+        name = funcs[0].node.name if funcs else ""
+        if frame.cpp and name and "::" not in name and _of_cuda(name) and not own.takes(m, funcs, args, targs, frame):
+            loaded = [_loaded(m, a, node, frame) for a in args]  # CUDA's, of a name that is overloaded for other types
+            return _call_symbol(m, name, Args(loaded, keywords, m.site(frame, node), node, frame))
         chosen = own.chosen_of(m, funcs, args, targs, frame)
         if chosen is not None:
             return m.call(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
@@ -263,12 +267,17 @@ def _call_method(m: Machine, callee: Method, args: list[Any], packed: Args, targ
     return unknown_call(m, f"method {callee.name}", packed) if made is NotImplemented else made
 
 
-def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
+def _of_cuda(name: str) -> Builtin | None:
+    """CUDA's function of this name."""
     from kbh_lint.kernels.numeric.cuda import cuda_builtin
 
+    return cuda_builtin(name)
+
+
+def _call_symbol(m: Machine, path: str, packed: Args) -> Any:
     handler: Builtin | None
     if packed.frame.cpp:
-        handler = cuda_builtin(path.rsplit("::", 1)[-1])
+        handler = _of_cuda(path.rsplit("::", 1)[-1])
     else:
         handler = m.dialect.builtin(path)
     if handler is None:

@@ -104,6 +104,9 @@ def _pack(m: Machine, c: Args) -> Any:
 
 FUNCTIONS: dict[str, Builtin] = {
     "atomicAdd": _atomic, "atomicAdd_block": _atomic, "atomicAdd_system": _atomic, "sizeof": _sizeof,
+    **named("atomicMax atomicMax_block atomicMax_system", mathematics.larger(1.0)),
+    **named("atomicMin atomicMin_block atomicMin_system", mathematics.larger(-1.0)),
+    "atomicExch": mathematics.exchanged,
     **named("memcpy_async __pipeline_memcpy_async memcpy __builtin_memcpy", _copy),
     "reduce": _group_reduce, "select": mathematics.select,
     **named("__ldg __ldcs __ldcg __ldca __ldlu __ldcv ldg load", _read),
@@ -118,7 +121,7 @@ FUNCTIONS: dict[str, Builtin] = {
         mathematics.nothing,
     ),
     **named(
-        "atomicCAS atomicExch atomicMax atomicMin atomicOr atomicAnd atomicInc atomicDec atomicSub "
+        "atomicCAS atomicOr atomicAnd atomicInc atomicDec atomicSub "
         "__ballot_sync __activemask __popc __ffs __clz clock64 clock __any_sync __all_sync "
         "__syncthreads_or __syncthreads_and __syncthreads_count __match_any_sync __reduce_max_sync "
         "__reduce_min_sync __reduce_add_sync __cvta_generic_to_shared __float2int_rn __float2int_rz "

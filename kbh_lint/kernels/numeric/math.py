@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import UNKNOWN, Sym
-from kbh_lint.kernels.numeric import integers, ops
+from kbh_lint.kernels.numeric import integers, ops, places
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, invoke, named
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
-from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr
+from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr, Reference
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -147,11 +148,13 @@ def unknown(m: Machine, c: Args) -> Any:
 
 
 def test(kind: str) -> Builtin:
-    """isnan, isinf, isfinite."""
+    """isnan, isinf, isfinite, signbit."""
 
     def apply(m: Machine, c: Args) -> Any:
         value = c.get(0)
         f = value.f if isinstance(value, Num) else 0.0
+        if kind == "signbit":
+            return m.numbers.settle(math.copysign(1.0, f) < 0)
         return m.numbers.settle({"isnan": math.isnan, "isinf": math.isinf}.get(kind, math.isfinite)(f))
 
     return apply
@@ -235,7 +238,7 @@ MATH: dict[str, Builtin] = {
         "sinh", "cosh", "atan", "lgamma", "sqrt_rn", "fast_tanhf",
     )},
     **{n: whole(n) for n in ("floor", "ceil", "trunc", "rint", "round", "nearbyint", "roundeven")},
-    **{n: test(n) for n in ("isnan", "isinf", "isfinite", "isfinited", "finitef")},
+    **{n: test(n) for n in ("isnan", "isinf", "isfinite", "isfinited", "finitef", "signbit")},
     **{n: operation(o) for n, o in (
         ("add", "+"), ("sub", "-"), ("mul", "*"), ("div", "/"), ("fdiv", "/"), ("fdividef", "/"),
     )},
@@ -276,3 +279,68 @@ def atomic_add(m: Machine, c: Args) -> Any:
     else:
         m.stores.append(("?", value.f))
     return old
+
+
+def larger(sign: float) -> Builtin:
+    """atomicMax (sign 1) and atomicMin (-1); of bit patterns as integers of the kind that the pointer says."""
+
+    def apply(m: Machine, c: Args) -> Any:
+        pointer, value = c.get(0, "pointer"), c.get(1, "val")
+        if not isinstance(pointer, Ptr | Reference):
+            return UNKNOWN
+        old = _held(m, pointer, c)
+        one, other = _float(old), _float(value)
+        if old is UNKNOWN or value is UNKNOWN:  # what other blocks have left there by now is like this value
+            _put(m, pointer, value)
+        elif isinstance(value, Bits) and one is not None and other is not None:
+            unsigned = pointer.type.dt.startswith("u") if isinstance(pointer, Ptr) and pointer.type.dt else sign < 0
+            a, b = (_pattern(num.f, unsigned) for num in (one, other))
+            _put(m, pointer, other if m.numbers.settle((b - a) * sign > 0) else one)
+            return Bits(one)
+        else:
+            _put(m, pointer, extreme(sign)(m, Args([old, value], {}, c.site, c.node, c.frame)))
+        return old
+
+    return apply
+
+
+def exchanged(m: Machine, c: Args) -> Any:
+    """atomicExch: what was there before."""
+    pointer = c.get(0, "pointer")
+    if not isinstance(pointer, Ptr | Reference):
+        return UNKNOWN
+    old = _held(m, pointer, c)
+    _put(m, pointer, c.get(1, "val"))
+    return old
+
+
+def _held(m: Machine, pointer: Ptr | Reference, c: Args) -> Any:
+    """What is in memory; UNKNOWN where this program has put nothing there."""
+    if isinstance(pointer, Reference):
+        return places.load(m, pointer.place, c.node, c.frame)
+    return m.read(pointer, c.site) if pointer.mem.written(pointer.off) else UNKNOWN
+
+
+def _put(m: Machine, pointer: Ptr | Reference, value: object) -> None:
+    held = _float(value)
+    value = value if held is None else held
+    if isinstance(pointer, Reference):
+        places.store(m, pointer.place, value)
+    else:
+        m.write(pointer, value)
+
+
+def _float(value: object) -> Num | None:
+    """The float that a value is, or is the bit pattern of."""
+    if isinstance(value, Bits) and not value.above:
+        value = value.value
+    return value if isinstance(value, Num) else None
+
+
+def _pattern(value: float, unsigned: bool) -> int:
+    """The bits of a float as an integer."""
+    try:
+        packed = struct.pack("<f", value)
+    except OverflowError:
+        packed = struct.pack("<f", math.copysign(math.inf, value))
+    return int(struct.unpack("<I" if unsigned else "<i", packed)[0])

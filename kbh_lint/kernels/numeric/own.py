@@ -44,6 +44,12 @@ def chosen_of(
     return overloads.choose(types, funcs, [types.type_of(arg) for arg in args], targs, frame, outer or {})
 
 
+def takes(m: Machine, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...], frame: Frame) -> bool:
+    """Whether a call can mean one of these functions."""
+    types = m.types
+    return overloads.takes(types, funcs, [types.type_of(arg) for arg in args], targs, frame)
+
+
 def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) -> Any:
     """A submission's own operator on its structs; None when there is none for these values."""
     first = args[0]

@@ -416,6 +416,11 @@ _add("infinity", lambda call: V("f32", "", const=float("inf")))
 _add("lowest epsilon denorm_min __int_as_float_const", lambda call: V("f32", "f32"))
 
 
+def is_builtin(name: str) -> bool:
+    """Whether CUDA has a function of this name."""
+    return name in _TABLE
+
+
 def builtin(call: CppCall) -> V:
     """Calls something outside the file by its path."""
     made = library(call)

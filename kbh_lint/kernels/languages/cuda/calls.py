@@ -11,6 +11,7 @@ from kbh_lint.cpp import overloads
 from kbh_lint.kernels.core.calls import Calls
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
+from kbh_lint.kernels.languages.cuda.builtins import is_builtin
 from kbh_lint.kernels.languages.cuda.libraries import library_method
 from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, TENSOR_MAP, CppCall, Ref
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer
@@ -82,6 +83,13 @@ class CudaCalls(Calls):
         if ct.name.endswith("CUtensorMap"):
             return V(cells=frozenset((self.run.memory.param_cell(name),)), ct=TENSOR_MAP)
         return V(x=Unbound(name), ct=ct)
+
+    def means_cuda(self, name: str, funcs: list[values.Func], args: list[V], explicit: tuple[ir.Expr, ...]) -> bool:
+        """Whether a call means CUDA's function of a name that the text overloads for other types."""
+        if "::" in name or not is_builtin(name):
+            return False
+        types = self.run.types.cpp
+        return not overloads.takes(types, funcs, [types.type_of(arg) for arg in args], explicit, types.here())
 
     def is_functor(self, callee: V) -> bool:
         """Whether a value that is called is an object, made here or given to the kernel."""

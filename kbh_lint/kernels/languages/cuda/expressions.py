@@ -190,6 +190,8 @@ class CudaExpressions(Expressions):
                     return self.run.calls.call_overloads(
                         own, args, explicit, nodes, node.loc, this=self.run.frame.this, extra=dict(this.args)
                     )
+            if funcs and self.run.calls.means_cuda(name, funcs, args, explicit):
+                return builtin(CppCall(self.run, name, args, explicit, nodes, node.loc))
             if funcs:
                 return self.run.calls.call_overloads(funcs, args, explicit, nodes, node.loc)
         callee = self.eval(func)
