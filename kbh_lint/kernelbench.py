@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach, last_call, reach
+from kbh_lint.analyses.flow import Slice, last_call, reach
 from kbh_lint.analyses.outputs import tensors
 from kbh_lint.analyses.products import effective_bits
 from kbh_lint.analyses.reference import Traits, live_weights, traits
@@ -192,7 +192,7 @@ def _outputs(result: Any) -> tuple[TensorSpec, ...]:
         return ()
 
 
-def _narrowest(contract: Contract, found: Reach, profile: Profile) -> dict[str, str]:
+def _narrowest(contract: Contract, found: Slice, profile: Profile) -> dict[str, str]:
     """What products may not be narrower than: the narrowest that stands for a type that the reference is given or
     converts to. Nothing where one of these has eight bits or fewer: how quantised numbers multiply is the answer's.
     """

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.analyses.exponentials import FUNCTIONS
-from kbh_lint.analyses.flow import Reach, facts_of
+from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 from kbh_lint.host.explore.probes import result_contents
@@ -66,7 +66,7 @@ def _configured(event: Event, i: int) -> tuple[Func, dict[str, Any], Any, Any]:
     return kernel, bindings[i], _dims(event.attrs.get("grid") if i == 0 else None), _dims(event.attrs.get("block"))
 
 
-def of_launch(event: Event, found: Reach) -> CompensationFacts:
+def of_launch(event: Event, found: Slice) -> CompensationFacts:
     """What one launch does.
 
     Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed.
@@ -80,7 +80,7 @@ def of_launch(event: Event, found: Reach) -> CompensationFacts:
     return min(answers, key=lambda a: _ORDER.index(a.state))
 
 
-def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Reach) -> bool:
+def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Slice) -> bool:
     """Whether a buffer that the residual changes is one that the result depends on."""
     storages = {getattr(binding.get(name), "storage", None) for name in answer.stored_params}
     written = [w for w in event.writes if w.storage.ident in storages]
@@ -109,7 +109,7 @@ def _evaluated(event: Event, i: int) -> CompensationFacts:
 # --- several launches -----------------------------------------------------------------------------------------------
 
 
-def of_launches(events: list[Event], found: Reach, result: object) -> CompensationFacts | None:
+def of_launches(events: list[Event], found: Slice, result: object) -> CompensationFacts | None:
     """What launches that hand tensors to one another do together; None where that cannot be told, or there is one.
 
     A rounding error that one kernel stores counts when it goes on to the result, and not when the kernel that merges
@@ -132,7 +132,7 @@ def of_launches(events: list[Event], found: Reach, result: object) -> Compensati
     return min(answers, key=lambda a: _ORDER.index(a.state))
 
 
-def _ends(found: Reach, result: object) -> dict[int, tuple[range, ...] | None]:
+def _ends(found: Slice, result: object) -> dict[int, tuple[range, ...] | None]:
     """What others than kernels look at: the result whole, and the parts that operations of torch read."""
     ends: dict[int, tuple[range, ...] | None] = {c.storage.ident: None for c in result_contents(result)}
     for event in found.events:

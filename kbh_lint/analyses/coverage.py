@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach, facts_of, roots
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.flow import Slice, facts_of, roots
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base.facts import ShortGrid
 from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.base.values import Scalar
@@ -23,12 +23,12 @@ MAX_COPIES = 8
 MAX_CONFIGS = 12  # of one launch
 
 
-def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
+def short_grids(contract: Contract, run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Facts `short-grid`. Any group may have all rows and the others none: a grid that depends on sizes alone must hold
     tiles for that, or its kernel loop over what the offsets say."""
     if run.binding is None:
         return []
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     columns = run.binding.outputs[0].shape[-1] if run.binding.outputs and run.binding.outputs[0].shape else 0
     for spec, shape in zip(contract.forward, run.binding.inputs, strict=True):
         if "offsets" not in str(spec.domain.get("kind", "")) or len(shape.shape) != 1 or "total" not in spec.domain:
@@ -46,7 +46,7 @@ def short_grids(contract: Contract, run: ShapeRun, found: Reach) -> list[Seed]:
             if held is not None and _short(*held, groups, rows, height):
                 each = held[0] * height // (1 if held[1] else groups)
                 fact = ShortGrid(name=spec.name, rows=each, of=rows)
-                out.append(Seed(fact, event.loc, tuple(launched_from(event)[1:])))
+                out.append(ShapeFact(fact, event.loc, tuple(launched_from(event)[1:])))
     return out
 
 
@@ -119,7 +119,7 @@ def _short(tiles: int, each: bool, groups: int, rows: int, height: int) -> bool:
     return rows <= tiles * height and tiles < rows // height + groups - 1
 
 
-def stepped(promise: Promise, run: ShapeRun, found: Reach) -> dict[str, tuple[Event, Any]]:
+def stepped(promise: Promise, run: ShapeRun, found: Slice) -> dict[str, tuple[Event, Any]]:
     """The inputs that a promise names and that are read with holes: the launch that reads each, and its loop."""
     names = {name for key in ("inputs", "must_read") for name in promise.params.get(key, ())}
     specs = run.binding.inputs if run.binding is not None else ()

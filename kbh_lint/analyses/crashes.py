@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.outputs import forward_loc, tensors
-from kbh_lint.analyses.seeds import Seed
+from kbh_lint.analyses.seeds import ShapeFact
 from kbh_lint.base.facts import Crash
 from kbh_lint.base.values import Func
 from kbh_lint.host.explore.exploration import model_class
@@ -18,14 +18,14 @@ from kbh_lint.host.values.tensors import Tensor
 RAISES = ("it raises ", "the module raises ")
 
 
-def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
+def file_crashes(paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Facts `crash` of the module level: an exception on every path, no class Model, a method that takes other
     arguments than it is given."""
     first = paths[0]
     if all(path.failed for path in paths):
         what = "raises" if first.failed.startswith(RAISES) else "model" if "class Model" in first.failed else ""
         if what:
-            yield Seed(Crash(what=what, message=first.failed), first.exit_loc)
+            yield ShapeFact(Crash(what=what, message=first.failed), first.exit_loc)
         return
     contract = first.contract
     cls = model_class(first.env, contract) if contract is not None and contract.call is None else None
@@ -40,7 +40,7 @@ def file_crashes(paths: list[PathRun]) -> Iterator[Seed]:
             continue
         said = _arity(method, given) if isinstance(method, Func) else ""
         if said:
-            yield Seed(Crash(what="arguments", message=f"{cls.name}.{name} {said}"), method.node.loc)
+            yield ShapeFact(Crash(what="arguments", message=f"{cls.name}.{name} {said}"), method.node.loc)
 
 
 def _arity(method: Func, given: int) -> str:
@@ -55,16 +55,16 @@ def _arity(method: Func, given: int) -> str:
     return f"wants the keyword {keywords[0]}, which nobody gives" if keywords else ""
 
 
-def shape_crashes(run: ShapeRun) -> list[Seed]:
+def shape_crashes(run: ShapeRun) -> list[ShapeFact]:
     """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an undeclared output."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     if run.stopped.startswith(RAISES):
-        out.append(Seed(Crash(what="raises", message=f"forward or __init__: {run.stopped}"), run.stopped_at))
+        out.append(ShapeFact(Crash(what="raises", message=f"forward or __init__: {run.stopped}"), run.stopped_at))
     for reason, loc in run.unread:
         if reason.startswith("name ") and reason.endswith(" is not defined"):
-            out.append(Seed(Crash(what="name", message=reason), loc))
+            out.append(ShapeFact(Crash(what="name", message=reason), loc))
     if len(run.calls) > 1 and run.binding is not None:
-        out += [Seed(Crash(what="output", message=text), forward_loc(run)) for text in _output_faults(run)]
+        out += [ShapeFact(Crash(what="output", message=text), forward_loc(run)) for text in _output_faults(run)]
     return out
 
 

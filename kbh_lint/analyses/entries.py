@@ -13,9 +13,9 @@ from itertools import permutations
 from typing import Any
 
 from kbh_lint.analyses import replay
-from kbh_lint.analyses.flow import Reach, last_call, reach
+from kbh_lint.analyses.flow import Slice, last_call, reach
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits, products
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.base.facts import EntrySplit, IgnoredArgument, Survivor
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.explore import entries
@@ -85,7 +85,7 @@ def entry_facts(session: Session) -> list[ShapeFacts]:
     return out
 
 
-def _of(one: _Looked, split: dict[str, list[Seed]], label: str) -> Iterator[Seed]:
+def _of(one: _Looked, split: dict[str, list[ShapeFact]], label: str) -> Iterator[ShapeFact]:
     for shown in one.facts:
         if shown.label == label:
             yield from shown.seeds
@@ -99,7 +99,7 @@ def _ran(one: _Looked, label: str) -> bool:
 # --- arguments -----------------------------------------------------------------------------------------------
 
 
-def ignored_arguments(run: ShapeRun, found: Reach) -> list[Seed]:
+def ignored_arguments(run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Fact `ignored-argument`: tensors that a call is handed and does not look at, while its result is computed from
     memory of the submission's own that its callers were given before: state that went out, and does not come in."""
     call = run.calls[-1]
@@ -120,7 +120,7 @@ def ignored_arguments(run: ShapeRun, found: Reach) -> list[Seed]:
     )
     if reader is None:
         return []
-    return [Seed(IgnoredArgument(names=tuple(ignored)), reader.loc, tuple(launched_from(reader)[1:]))]
+    return [ShapeFact(IgnoredArgument(names=tuple(ignored)), reader.loc, tuple(launched_from(reader)[1:]))]
 
 
 def _kept(content: Content, run: ShapeRun, returned: set[int]) -> bool:
@@ -143,7 +143,7 @@ def _tensors(value: object, depth: int = 0) -> Iterator[Tensor]:
 # --- precision -----------------------------------------------------------------------------------------------
 
 
-def _uses(found: Reach) -> Iterator[_Use]:
+def _uses(found: Slice) -> Iterator[_Use]:
     for use in products(found):
         event = use.event
         tf32 = bool(event.attrs.get("tf32"))
@@ -159,9 +159,9 @@ def _group(event: Event) -> Any:
     return id(event.attrs["kernel"].node) if event.kind == "launch" else event.kind
 
 
-def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[Seed]]:
+def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[ShapeFact]]:
     """Facts `entry-split`, by the label of the run that is narrower."""
-    out: dict[str, list[Seed]] = {}
+    out: dict[str, list[ShapeFact]] = {}
     names = list(dict.fromkeys(name for name, _ in uses))
     told: set[Any] = set()
     for name in names:
@@ -184,7 +184,7 @@ def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[Seed]]:
     return out
 
 
-def split_by_shape(name: str, path: PathRun) -> dict[str, list[Seed]]:
+def split_by_shape(name: str, path: PathRun) -> dict[str, list[ShapeFact]]:
     """Facts `entry-split` of a contract's entry point along one path, by the label of the graded shape."""
     return _splits({(name, run.label): list(_uses(reach(last_call(run)))) for run in path.shapes if run.calls})
 
@@ -206,11 +206,11 @@ def _alike(one: tuple[str, ...], other: tuple[str, ...]) -> bool:
     return not one or not other or bool(set(one) & set(other))
 
 
-def _split(use: _Use, name: str, between: str, other: list[_Use]) -> Seed:
+def _split(use: _Use, name: str, between: str, other: list[_Use]) -> ShapeFact:
     types = ("tf32", "tf32") if use.tf32 else tuple(effective(d, use.use.mode) for d in use.use.operands)
     wide = [(o.use.loc, f"the same work in {_type_of(o)}") for o in other if o.group == use.group][:2]
     fact = EntrySplit(entry=name, types=types, between=between)
-    return Seed(fact, use.use.loc, (*wide, *launched_from(use.use.event)))
+    return ShapeFact(fact, use.use.loc, (*wide, *launched_from(use.use.event)))
 
 
 def _type_of(use: _Use) -> str:

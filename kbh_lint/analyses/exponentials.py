@@ -7,9 +7,9 @@ types on the way. Where neither is anywhere on the way to a result, it is right 
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import Reach, facts_of
+from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.reference import Traits
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
 from kbh_lint.base.facts import ArithmeticExp
@@ -20,20 +20,20 @@ TAKEN = frozenset("exp softmax log_softmax logsumexp".split())
 FUNCTIONS = TAKEN | frozenset("exp2 expm1 pow sigmoid silu tanh softplus ldexp".split())
 
 
-def by_arithmetic(work: Work, found: Reach, reference: Traits) -> list[Seed]:
+def by_arithmetic(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
     """Facts `arithmetic-exp`: sums of what arithmetic makes of an input, where the reference takes exponentials."""
     if not any(name in TAKEN for name, _ in reference.steps) or work.blobs or work.unread or found.unfilled:
         return []
     names = {event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1] for event in found.events if event.kind != "launch"}
     if names & FUNCTIONS:
         return []
-    out: dict[str, Seed] = {}
+    out: dict[str, ShapeFact] = {}
     for event in work.authored:
         for facts in facts_of(event):
             if facts.unread or facts.uses or any("exp" in o.flags or "cast" in o.flags for o in _origins(facts)):
                 return []
             for name, loc in _sums(event, facts):
-                out.setdefault(name, Seed(ArithmeticExp(input=name), loc, tuple(launched_from(event))))
+                out.setdefault(name, ShapeFact(ArithmeticExp(input=name), loc, tuple(launched_from(event))))
     return list(out.values())
 
 

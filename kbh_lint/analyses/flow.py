@@ -48,7 +48,7 @@ class Root:
 
 
 @dataclass(slots=True, eq=False)
-class Reach:
+class Slice:
     """The events that the last call's result depends on, in the order they happened."""
 
     events: list[Event] = field(default_factory=list)
@@ -81,9 +81,9 @@ def is_unknown(result: object) -> bool:
     )
 
 
-def reach(result: object) -> Reach:
+def reach(result: object) -> Slice:
     """Walk back from what `forward` returned."""
-    found = Reach()
+    found = Slice()
     events: dict[int, Event] = {}
     stack = result_contents(result)
     found.start = tuple(stack)
@@ -109,7 +109,7 @@ def reach(result: object) -> Reach:
     return found
 
 
-def used_inputs(found: Reach, most: Mapping[str, int]) -> set[str]:
+def used_inputs(found: Slice, most: Mapping[str, int]) -> set[str]:
     """The names of the inputs and state that the result was computed from, without what a kernel loads for nothing.
 
     `most` are the largest values of inputs, by name: a kernel's maximum of an input and just that number is known.

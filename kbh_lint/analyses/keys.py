@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import Reach, facts_of
-from kbh_lint.analyses.seeds import Seed
+from kbh_lint.analyses.flow import Slice, facts_of
+from kbh_lint.analyses.seeds import ShapeFact
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.facts import CutKeys
@@ -14,7 +14,7 @@ from kbh_lint.kernels.core.origins import CUT
 MAX_WALK = 200
 
 
-def cut_keys(result: list[Content], found: Reach) -> list[Seed]:
+def cut_keys(result: list[Content], found: Slice) -> list[ShapeFact]:
     """Facts `cut-keys`: fp32 inputs that decide whole numbers of the result (indices) without their lowest bits.
 
     Told of results that Triton kernels make: there every decision is in the values.
@@ -51,7 +51,7 @@ def cut_keys(result: list[Content], found: Reach) -> list[Seed]:
                     elif source is not None:
                         stack.append(source)
     cut = [(label, min(counts), counts) for label, counts in bits.items() if label.startswith("input:") and min(counts)]
-    return [Seed(CutKeys(input=label[6:], bits=count), counts[count]) for label, count, counts in cut]
+    return [ShapeFact(CutKeys(input=label[6:], bits=count), counts[count]) for label, count, counts in cut]
 
 
 def _dropped(origin: Origin) -> int:

@@ -5,44 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach, facts_of
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.flow import Slice, facts_of
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import L2Policy
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Storage
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.extents.apart import apart
 from kbh_lint.kernels.extents.reuse import read_once
 
 
-def l2_policies(run: ShapeRun, found: Reach) -> list[Seed]:
+def l2_policies(run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Facts `l2-policy`: windows, limits and loads that keep data in the cache beyond the kernel."""
     if not run.calls:
         return []
     last = run.calls[-1].index
     launches = [e for e in found.events if e.call == last and e.kind == "launch"]
     resets = [at for at, (_, attrs, _) in enumerate(run.l2) if attrs["kind"] == "reset"]
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     set_up = run.l2[resets[-1] + 1 if resets else 0 :]  # what is set after the last reset outlives the call
     windows = [(attrs, loc) for _, attrs, loc in set_up if attrs["kind"] == "window"]
     for attrs, loc in windows:
         for storage in attrs["storages"] or (None,):
-            out.append(Seed(_kept("window", storage, launches, True), loc))
+            out.append(ShapeFact(_kept("window", storage, launches, True), loc))
     for _, attrs, loc in set_up:
         if attrs["kind"] == "limit" and not windows:
-            out.append(Seed(_kept("limit", None, launches), loc))
+            out.append(ShapeFact(_kept("limit", None, launches), loc))
     for event in launches:
         for hint in {h.loc: h for facts in facts_of(event) for h in facts.hints}.values():
             content = event.attrs["contents"].get(hint.storage)
             if content is not None:
                 kept = _kept("evict_last", content.storage, launches)
-                out.append(Seed(kept, hint.loc, tuple(launched_from(event))))
+                out.append(ShapeFact(kept, hint.loc, tuple(launched_from(event))))
     return [*out, *_left_behind(run.calls[-1].events, {id(e) for e in launches})]
 
 
-def _left_behind(events: list[Event], reached: set[int]) -> Iterator[Seed]:
+def _left_behind(events: list[Event], reached: set[int]) -> Iterator[ShapeFact]:
     """Data that a kernel without any part in the result asks the cache to keep after the call has read it last."""
     for i, event in enumerate(events):
         if event.kind != "launch" or id(event) in reached:
@@ -53,7 +53,7 @@ def _left_behind(events: list[Event], reached: set[int]) -> Iterator[Seed]:
             if content is not None and content.storage not in used:
                 kept = _kept("left", content.storage, [event])
                 fact = L2Policy(kind=kept.kind, what=kept.what, names=kept.names, reads="never")
-                yield Seed(fact, hint.loc, tuple(launched_from(event)))
+                yield ShapeFact(fact, hint.loc, tuple(launched_from(event)))
 
 
 def _kept(kind: str, storage: Storage | None, launches: list[Event], by_size: bool = False) -> L2Policy:

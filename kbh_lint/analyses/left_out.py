@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach
+from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
@@ -22,7 +22,7 @@ NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_fr
 SPARE = 2  # of integers: the first or the last offset follows from the others
 
 
-def left_out(promise: Promise, found: Reach) -> dict[str, Event]:
+def left_out(promise: Promise, found: Slice) -> dict[str, Event]:
     """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it."""
     names = {name for key in NAMED for name in promise.params.get(key, ())}
     known: dict[str, Event] = {}
@@ -34,7 +34,7 @@ def left_out(promise: Promise, found: Reach) -> dict[str, Event]:
     return known
 
 
-def _reader(content: Content, found: Reach) -> Event | None:
+def _reader(content: Content, found: Slice) -> Event | None:
     """A launch that reads a part of a content; None where all may be read."""
     size = content.storage.size
     readers = [event for event in found.events if any(read is content for read, _ in event.reads)]

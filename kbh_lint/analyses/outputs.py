@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach, last_call
+from kbh_lint.analyses.flow import Slice, last_call
 from kbh_lint.analyses.left_out import unfilled_by
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import Beside, ConstantOutput, InputWritten, LazyOutput, StateIgnored, UnwrittenOutput
 from kbh_lint.base.values import Func
@@ -23,7 +23,7 @@ HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__arra
 MAX_OUTPUTS = 16
 
 
-def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
+def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Facts `beside`, `lazy-output`, `constant-output`, `unwritten-output`, `input-written`, `state-ignored`."""
     if len(run.calls) < 2:
         return []
@@ -33,7 +33,7 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     if run.layout is None:  # an entry point may be given what it is to fill
         out += _written(run)
     if run.ignored and run.state:
-        out.append(Seed(StateIgnored(names=tuple(run.state)), forward_loc(run, "load_state_dict")))
+        out.append(ShapeFact(StateIgnored(names=tuple(run.state)), forward_loc(run, "load_state_dict")))
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
     strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
@@ -42,13 +42,13 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     if given and contents and outputs and followed and not found.outside and not found.unfilled:
         constant = ConstantOutput(outputs=len(outputs))
         first = next((e for e in found.events), None)
-        out.append(Seed(constant, forward_loc(run), tuple(launched_from(first)) if first else ()))
+        out.append(ShapeFact(constant, forward_loc(run), tuple(launched_from(first)) if first else ()))
     if outputs and followed and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
-        out.append(Seed(UnwrittenOutput(how="never"), forward_loc(run)))
+        out.append(ShapeFact(UnwrittenOutput(how="never"), forward_loc(run)))
     elif followed and run.layout is None:
         short = [event for t in outputs if isinstance(t, Tensor) and (event := unfilled_by(t, run)) is not None]
         partly = UnwrittenOutput(how="only in part")
-        out += [Seed(partly, e.loc, tuple(launched_from(e)[1:])) for e in short[:1]]
+        out += [ShapeFact(partly, e.loc, tuple(launched_from(e)[1:])) for e in short[:1]]
     return out
 
 
@@ -70,31 +70,31 @@ def tensors(value: object, depth: int = 0) -> list[Any]:
     return [value] if isinstance(value, (Tensor, Instance)) else []
 
 
-def _beside(found: Reach) -> list[Seed]:
+def _beside(found: Slice) -> list[ShapeFact]:
     seen: set[tuple[str, Any]] = set()
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for event in found.events:
         lane = event.attrs.get("beside")
         if lane and (lane, event.loc) not in seen:
             seen.add((lane, event.loc))
-            out.append(Seed(Beside(lane=lane, name=event.name), event.loc, tuple(launched_from(event)[1:])))
+            out.append(ShapeFact(Beside(lane=lane, name=event.name), event.loc, tuple(launched_from(event)[1:])))
     return out
 
 
-def _lazy(outputs: list[Any]) -> list[Seed]:
-    out: list[Seed] = []
+def _lazy(outputs: list[Any]) -> list[ShapeFact]:
+    out: list[ShapeFact] = []
     for value in outputs:
         if isinstance(value, Tensor):
             cls, view = value.attrs.get("subclass"), value.attrs.get("lazy")
             if view:
-                out.append(Seed(LazyOutput(name=str(view), how="view"), value.attrs.get("lazy_loc")))
+                out.append(ShapeFact(LazyOutput(name=str(view), how="view"), value.attrs.get("lazy_loc")))
         else:
             cls = value.cls if any(b.startswith("torch.") for b in value.cls.external_bases()) else None
         if isinstance(cls, ClassV):
             hooks = [name for base in cls.mro() for name in HOOKS if name in base.env.vars]
             if hooks:
                 loc = cls.node.loc if cls.node is not None else None
-                out.append(Seed(LazyOutput(name=cls.name, how=hooks[0]), loc))
+                out.append(ShapeFact(LazyOutput(name=cls.name, how=hooks[0]), loc))
     return out
 
 
@@ -103,9 +103,9 @@ def _fresh(content: Content) -> bool:
     return content.label == "empty" and content.event is None
 
 
-def _written(run: ShapeRun) -> list[Seed]:
+def _written(run: ShapeRun) -> list[ShapeFact]:
     """Inputs and weights whose contents the calls replaced."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for what, group in (("input", run.inputs), ("state", run.state)):
         for name, tensor in group.items():
             content = tensor.storage.content
@@ -113,5 +113,5 @@ def _written(run: ShapeRun) -> list[Seed]:
                 continue
             loc = content.event.loc if content.event is not None else forward_loc(run)
             related = tuple(launched_from(content.event)[1:]) if content.event is not None else ()
-            out.append(Seed(InputWritten(what=what, name=name), loc, related))
+            out.append(ShapeFact(InputWritten(what=what, name=name), loc, related))
     return out

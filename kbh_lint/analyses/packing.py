@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import facts_of, roots
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS
@@ -20,7 +20,7 @@ from kbh_lint.problems.promise_kinds import PromiseKind
 class Packing:
     """Expansions of packed state, and the places where it is unpacked inside a multiplying kernel."""
 
-    seeds: list[Seed] = field(default_factory=list)
+    seeds: list[ShapeFact] = field(default_factory=list)
     inside: list[tuple[ir.Loc | None, str]] = field(default_factory=list)
     expanded: bool = False
 
@@ -59,7 +59,7 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
             if content.event is not None:
                 related += launched_from(content.event)
             loc = content.event.loc if content.event is not None else use.loc
-            found.seeds.append(Seed(fact, loc, tuple(related)))
+            found.seeds.append(ShapeFact(fact, loc, tuple(related)))
         if use.unpacked and use.where != "library":
             found.inside += [(loc, "nibbles are unpacked inside the kernel that multiplies") for loc in use.unpacked]
     return found

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kbh_lint import registry
-from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, roots
+from kbh_lint.analyses.flow import AUTHORED, Slice, facts_of, roots
 from kbh_lint.analyses.products import ProductUse, effective, effective_bits
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import facts as kinds
 from kbh_lint.base import ir
@@ -21,7 +21,7 @@ from kbh_lint.kernels.core.facts import Product, ShortSeries, Sum
 from kbh_lint.problems import Problem
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
-Other = tuple[Work, Reach]
+Other = tuple[Work, Slice]
 TENSOR_ENGINES = ("dot", "mma", "wmma")
 
 
@@ -38,7 +38,7 @@ class Narrow:
     part: bool = False
 
 
-def narrow(problem: Problem, work: Work, found: Reach) -> list[Narrow]:
+def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
     """All of them, for one shape."""
     limit = {name: effective_bits(dtype) or 0 for name, dtype in problem.narrowest.items()}
     out = [*_rounded(found, limit.get("inputs", limit.get("operands", 0)))]
@@ -84,7 +84,7 @@ def _carries(use: ProductUse) -> bool:
     return use.engine == "fma" and len(use.inputs) > 1 and any(t.carried and t.dtype == use.accumulator for t in here)
 
 
-def _rounded(found: Reach, limit: int) -> Iterator[Narrow]:
+def _rounded(found: Slice, limit: int) -> Iterator[Narrow]:
     """Inputs that torch rounds to a narrower type before a kernel works on them, whatever that multiplies in."""
     if not any(event.kind in AUTHORED for event in found.events):
         return
@@ -106,12 +106,12 @@ def operand_types(use: ProductUse) -> tuple[str, ...]:
 
 def downcasts(
     problem: Problem, found: list[Narrow], work: Work, checked: Other | None, first: Other | None
-) -> list[Seed]:
+) -> list[ShapeFact]:
     """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first`
     that of the first call at this shape; None where they were not followed."""
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
     whole = bool(fed) and all(any(n.use is u and not n.part for n in found) for u in fed)
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     seen = set()
     for item in found:
         key = (item.what, item.types, item.loc)
@@ -135,7 +135,7 @@ def downcasts(
         )
         related = launched_from(item.use.event) if item.use is not None else []
         related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
-        out.append(Seed(fact, item.loc, tuple(related)))
+        out.append(ShapeFact(fact, item.loc, tuple(related)))
     return out
 
 
@@ -153,16 +153,16 @@ def _kinds(found: Iterable[Narrow]) -> set[str]:
     return {item.what for item in found}
 
 
-def cut_short(work: Work) -> list[Seed]:
+def cut_short(work: Work) -> list[ShapeFact]:
     """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for event in work.authored:
         for facts, binding in zip(event.attrs.get("facts", ()), event.attrs.get("bindings", ()), strict=False):
             if not any(_of_products(p) for p in facts.products):
                 continue
             for found in _series_of(event, binding):
                 fact = kinds.ShortSeries(terms=found.terms, needed=found.needed)
-                out.append(Seed(fact, found.loc, tuple(launched_from(event))))
+                out.append(ShapeFact(fact, found.loc, tuple(launched_from(event))))
     return out
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import Reach, Root, Step, facts_of, is_product, roots
+from kbh_lint.analyses.flow import Root, Slice, Step, facts_of, is_product, roots
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
@@ -41,7 +41,7 @@ class ProductUse:
     narrowed: tuple[str, ...] = ()
 
 
-def products(found: Reach) -> list[ProductUse]:
+def products(found: Slice) -> list[ProductUse]:
     """The products among the events of a reach."""
     out: list[ProductUse] = []
     for event in found.events:

@@ -9,7 +9,7 @@ from kbh_lint import registry
 from kbh_lint.analyses.crashes import file_crashes
 from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.reference import Traits
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, span_of
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.unbuilt import unbuilt
 from kbh_lint.base import ir
@@ -22,7 +22,7 @@ from kbh_lint.host.values.path_runs import PathRun
 
 def file_facts(
     module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]], reference: Traits
-) -> list[Seed]:
+) -> list[ShapeFact]:
     """Facts that are not tied to one shape; what a run noted must hold on every path."""
     default = paths[0]
     out = [*_noted(paths), *tampering(paths, reference), *file_crashes(paths)]
@@ -31,7 +31,7 @@ def file_facts(
     return out
 
 
-def _noted(paths: list[PathRun]) -> Iterator[Seed]:
+def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
     common = [{str(sorted(a.items())) for k, a, _ in p.notes if k == "binary"} for p in ended(paths)]
     seen: set[Any] = set()
     blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
@@ -42,10 +42,10 @@ def _noted(paths: list[PathRun]) -> Iterator[Seed]:
         key = (fact, span_of(loc))
         if key not in seen:
             seen.add(key)
-            yield Seed(fact, loc)
+            yield ShapeFact(fact, loc)
 
 
-def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
+def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
     used: set[int] = set()
     launched: dict[int, str] = {}
@@ -67,7 +67,7 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     launched |= {id(func.node): language for func, language in defined if id(func.node) in used}
     languages = tuple(sorted({language for language in launched.values() if language}))
     fact = Authored(reached=reached, defined=len(defined), languages=languages)
-    yield Seed(fact, None)
+    yield ShapeFact(fact, None)
     if whole and not reached:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
     defined = [(func, language) for func, language in defined if id(func.node) not in used]
@@ -75,7 +75,7 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[Seed]:
     for func, language in defined:
         if id(func.node) in called:
             continue
-        yield Seed(DeadKernel(name=func.node.name, language=language, only=whole and not reached), func.node.loc)
+        yield ShapeFact(DeadKernel(name=func.node.name, language=language, only=whole and not reached), func.node.loc)
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:

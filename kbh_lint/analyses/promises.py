@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from kbh_lint.analyses import compensation, coverage
-from kbh_lint.analyses.flow import Reach, facts_of, is_unknown, last_call, reach, used_inputs
+from kbh_lint.analyses.flow import Slice, facts_of, is_unknown, last_call, reach, used_inputs
 from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FP8
 from kbh_lint.base.facts import Compensation, Selection, UnreadInput
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.problems.promise_kinds import PromiseKind
@@ -25,7 +25,7 @@ Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
 
 
 def judge(
-    problem: Problem, contract: Contract, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts,
+    problem: Problem, contract: Contract, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts,
     usual: bool = True,
 ) -> None:  # fmt: skip
     """Fill in the promise states of `facts`; seeds that come with judging are added too.
@@ -50,7 +50,7 @@ def judge(
 
 
 def _whole(
-    promise: Promise, run: ShapeRun, found: Reach, state: str, places: Places, facts: ShapeFacts
+    promise: Promise, run: ShapeRun, found: Slice, state: str, places: Places, facts: ShapeFacts
 ) -> tuple[str, Places]:
     """The state of a promise that is kept but for what its kernels leave out of the inputs that it names."""
     short = {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, found).items()}
@@ -66,13 +66,13 @@ def _whole(
     for name, (loc, related) in missing.items():
         if name not in known:
             fact = UnreadInput(name=name, of="inputs", how="depend on all of")
-            facts.seeds.append(Seed(fact, loc, tuple(related)))
+            facts.seeds.append(ShapeFact(fact, loc, tuple(related)))
     if not missing:
         return state, places
     return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]
 
 
-def not_followed(run: ShapeRun, found: Reach, work: Work) -> str:
+def not_followed(run: ShapeRun, found: Slice, work: Work) -> str:
     """What was not looked at and may have made the result, or a part of it: beside that no evidence is enough."""
     for event in work.authored:
         if event.attrs.get("cut"):
@@ -106,7 +106,7 @@ def _hole_in(event: Event) -> str:
     return next((f"{facts.name}: {facts.unread[0][0]}" for facts in facts_of(event) if facts.unread), "")
 
 
-def _unread_beside(run: ShapeRun, found: Reach) -> str:
+def _unread_beside(run: ShapeRun, found: Slice) -> str:
     """What was not read, was handed something that the result is made of later, and may have written it.
 
     Inputs and weights are only read: what they hold instead would still have to be multiplied.
@@ -126,7 +126,7 @@ def _unread_beside(run: ShapeRun, found: Reach) -> str:
     return ""
 
 
-def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
+def unread_reason(run: ShapeRun, found: Slice, work: Work) -> str:
     """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
     hole = not_followed(run, found, work)
     if hole:
@@ -141,7 +141,7 @@ def unread_reason(run: ShapeRun, found: Reach, work: Work) -> str:
 
 
 def fp8_products(
-    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+    promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """Every product fed by the narrow inputs runs on fp8 operands."""
     narrow = set(promise.params.get("narrow", ()))
@@ -171,7 +171,7 @@ def _not_worked_on(keys: Iterable[str], promise: Promise, work: Work) -> list[st
 
 
 def authored(
-    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+    promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """The work is done in authored kernels, and the result depends on what they must read."""
     state, places, reason = _authored(promise, run, found, work)
@@ -181,7 +181,7 @@ def authored(
     return (state, places, reason) if more == "kept" else (more, other, why)
 
 
-def _authored(promise: Promise, run: ShapeRun, found: Reach, work: Work) -> Judgement:
+def _authored(promise: Promise, run: ShapeRun, found: Slice, work: Work) -> Judgement:
     if work.blobs:
         return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
     heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
@@ -212,7 +212,7 @@ def _authored(promise: Promise, run: ShapeRun, found: Reach, work: Work) -> Judg
 
 
 def selection(
-    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+    promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """No library or built-in selection on the way."""
     found_ones = [(s.loc, s.fact) for s in facts.seeds if isinstance(s.fact, Selection)]
@@ -222,12 +222,12 @@ def selection(
     return authored(promise, run, found, work, packed, facts)
 
 
-def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def reads(promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The inputs named by `must_read` reach the result."""
     asserted = [name for name in promise.params.get("must_read", ()) if name in facts.equal]
     for name in asserted:
         fact = UnreadInput(name=name, of="inputs", how="allow unequal numbers in")
-        facts.seeds.append(Seed(fact, facts.equal[name]))
+        facts.seeds.append(ShapeFact(fact, facts.equal[name]))
     if asserted:
         return "broken", [(facts.equal[name], f"only equal numbers in {name} get past this") for name in asserted], ""
     specs = run.binding.inputs if run.binding is not None else ()
@@ -243,7 +243,7 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
         return "unproven", [], hole
     for name in missing:
         facts.seeds.append(
-            Seed(
+            ShapeFact(
                 UnreadInput(name=name, of="inputs", how="depend on"),
                 found.events[-1].loc if found.events else None,
                 tuple(launched_from(found.events[-1])[1:]),
@@ -252,7 +252,7 @@ def reads(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pac
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
 
 
-def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
+def int4(promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:
     """The packed weight is unpacked inside the kernel that multiplies it."""
     if packed.expanded:
         return (
@@ -281,7 +281,7 @@ def int4(promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Pack
 
 
 def compensated(
-    promise: Promise, run: ShapeRun, found: Reach, work: Work, packed: Packing, facts: ShapeFacts
+    promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
     """Some kernel on the way compensates its sum of exponentials."""
     launches = [event for event in work.authored if event.kind == "launch"]
@@ -295,7 +295,7 @@ def compensated(
         shares = [(compensation.share_of_exponentials(e), e) for e in wide]
         doubled = [e for share, e in shares if share >= compensation.MIN_SHARE]
         if doubled:
-            facts.seeds.append(Seed(Compensation(state="precise"), doubled[0].loc))
+            facts.seeds.append(ShapeFact(Compensation(state="precise"), doubled[0].loc))
             return "kept-by-precision", [(doubled[0].loc, "torch accumulates in f64")], ""
         if any(share for share, _ in shares):
             states.add("unknown")
@@ -310,10 +310,10 @@ def compensated(
                 if a.state == state
                 for loc in a.sites
             ]
-            facts.seeds.append(Seed(Compensation(state=state), places[0][0] if places else None))
+            facts.seeds.append(ShapeFact(Compensation(state=state), places[0][0] if places else None))
             return verdict, places[:4], ""
     softmax = [e for e in work.library if category(e) == "softmax"]
-    unknown = Seed(Compensation(state="unknown"), None)  # so that no rule calls the sum uncompensated
+    unknown = ShapeFact(Compensation(state="unknown"), None)  # so that no rule calls the sum uncompensated
     if not seen and not softmax and not work.torch:
         facts.seeds.append(unknown)
         return "unproven", [], unread_reason(run, found, work) or "no kernel was found"
@@ -329,11 +329,11 @@ def compensated(
     lead += [place for _, at in seen for place in at]
     lead += [(e.loc, f"{e.name} in torch") for e in (*softmax, *work.torch)[:3]]
     if lead:
-        facts.seeds.append(Seed(Compensation(state=state), lead[0][0], tuple(lead[1:])))
+        facts.seeds.append(ShapeFact(Compensation(state=state), lead[0][0], tuple(lead[1:])))
     return "broken", lead[:6], ""
 
 
-_JUDGES: dict[PromiseKind, Callable[[Promise, ShapeRun, Reach, Work, Packing, ShapeFacts], Judgement]] = {
+_JUDGES: dict[PromiseKind, Callable[[Promise, ShapeRun, Slice, Work, Packing, ShapeFacts], Judgement]] = {
     PromiseKind.FP8_PRODUCTS: fp8_products,
     PromiseKind.AUTHORED_COMPUTE: authored,
     PromiseKind.COMPENSATED_SUM: compensated,

@@ -9,10 +9,10 @@ from dataclasses import field
 from difflib import SequenceMatcher
 from typing import Any
 
-from kbh_lint.analyses.flow import Reach
+from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.records import dataclass
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Event
 
 MAX_OPERATIONS = 400
@@ -44,21 +44,21 @@ class Traits:
         return name in self.functions or name.rstrip("123d") in self.functions
 
 
-def traits(found: Reach) -> Traits:
+def traits(found: Slice) -> Traits:
     """The traits of a reference, from the backward slice of its result."""
     reads = frozenset(c.label.partition(":")[2] for c in found.outside)
     functions = frozenset(_own_name(e) for e in found.events if e.kind in ("op", "library"))
     return Traits(operations(found), reads, steps(found), functions=functions)
 
 
-def weights_read(run: ShapeRun, found: Reach) -> frozenset[str]:
+def weights_read(run: ShapeRun, found: Slice) -> frozenset[str]:
     """The weights that a result depends on, also by what a constructor made of them."""
     storages = {content.storage.ident for event in found.events for content, _ in event.reads}
     storages |= {content.storage.ident for content in found.outside}
     return frozenset(name for name, tensor in run.weights.items() if tensor.storage.ident in storages)
 
 
-def live_weights(run: ShapeRun, found: Reach) -> dict[str, int]:
+def live_weights(run: ShapeRun, found: Slice) -> dict[str, int]:
     """The elements of the weights that a reference's result depends on.
 
     A bias that is the same for all of what a norm then takes the mean of changes nothing: those of convolutions and
@@ -84,7 +84,7 @@ def live_weights(run: ShapeRun, found: Reach) -> dict[str, int]:
     return {name: run.weights[name].numel() or 0 for name in sorted(weights_read(run, found) - dead)}
 
 
-def operations(found: Reach) -> tuple[str, ...]:
+def operations(found: Slice) -> tuple[str, ...]:
     """The operations a result comes from, in order, under one name each: `mm`, `bmm` and `@` are products.
 
     What one place in the code does again and again counts once, so that a loop over chunks is like its body.
@@ -97,7 +97,7 @@ def operations(found: Reach) -> tuple[str, ...]:
     return tuple(places.values())[:MAX_OPERATIONS]
 
 
-def steps(found: Reach) -> frozenset[Step]:
+def steps(found: Slice) -> frozenset[Step]:
     """The steps of a result, in no order; conversions and copies are none."""
     made: set[Step] = set()
     times: Counter[Any] = Counter()
@@ -109,7 +109,7 @@ def steps(found: Reach) -> frozenset[Step]:
     return frozenset(made)
 
 
-def share(known: Traits, found: Reach) -> float:
+def share(known: Traits, found: Slice) -> float:
     """How many of a reference's steps a result has, in whatever order and beside whatever else."""
     names = {_name(event) for event in found.events}
     if not known.steps or any(name not in names for name, _ in known.steps):
@@ -130,7 +130,7 @@ def _name(event: Event) -> str:
     return _ALIASES.get(name.rstrip("_"), name.rstrip("_"))
 
 
-def likeness(known: Traits, found: Reach) -> float:
+def likeness(known: Traits, found: Slice) -> float:
     """Share of matching operations, in order; 1 is the same list, or the same steps in another order."""
     ordered = SequenceMatcher(None, known.operations, operations(found), autojunk=False).ratio()
     mine = steps(found) if len(known.steps) > 1 and ordered < 1 else frozenset()

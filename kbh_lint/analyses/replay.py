@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reach
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import IgnoredState, Survivor
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
-from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor
 
 MAX_MAKERS = 4
@@ -35,7 +35,7 @@ class Stale:
         return [(c, e) for c, e in self.reads if c.label.startswith(f"{what}:")]
 
 
-def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
+def survivors(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Facts `survivor`: what outlives a call, first what is found again although it should not be."""
     if len(run.calls) < 2:
         return []
@@ -53,7 +53,7 @@ def survivors(path: PathRun, run: ShapeRun, found: Reach) -> list[Seed]:
     return [*seeds, *_harmless(run)]
 
 
-def _shown_by(path: PathRun, call: Call, known: set[str]) -> list[Seed]:
+def _shown_by(path: PathRun, call: Call, known: set[str]) -> list[ShapeFact]:
     """What a further call shows of inputs that are not yet in `known`, to which it adds them."""
     stale = stale_reads(path, call)
     reads = [(c, e) for c, e in stale.of("input") if c.label.partition(":")[2] not in known]
@@ -76,8 +76,8 @@ def _live(stale: Stale, content: Content, reader: Event | None) -> bool:
 
 
 def _seed(
-    stale: Stale, found: Reach, what: str, reads: list[tuple[Content, Event | None]], key: str, role: str = ""
-) -> Seed | None:
+    stale: Stale, found: Slice, what: str, reads: list[tuple[Content, Event | None]], key: str, role: str = ""
+) -> ShapeFact | None:
     if not reads:
         return None
     # handing out a copy of the old result is handing out the old result
@@ -89,7 +89,7 @@ def _seed(
     related = [(loc, said) for maker in makers[:MAX_MAKERS] for loc, _ in launched_from(maker)]
     first = makers[0].loc if makers else None
     place = _call_site(makers[0]) if makers else None
-    return Seed(fact, place or first, tuple(related))
+    return ShapeFact(fact, place or first, tuple(related))
 
 
 def _of_before(event: Event, call: Call) -> bool:
@@ -122,7 +122,7 @@ def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
     return "pointer" if any(c.storage.ident in asked for c, _ in second.of(what)) else "identity"
 
 
-def _same_again(run: ShapeRun) -> list[Seed]:
+def _same_again(run: ShapeRun) -> list[ShapeFact]:
     """A call with unchanged inputs that computes nothing: its whole result is kept, under a key that covers them."""
     call = next((c for c in run.probes if c.kind == "same"), None)
     if call is None:
@@ -136,14 +136,14 @@ def _same_again(run: ShapeRun) -> list[Seed]:
         return []
     fact = Survivor(what="input", names=names, role="output", key="contents")
     last = made[-1]
-    return [Seed(fact, _call_site(last), tuple(launched_from(last)))]
+    return [ShapeFact(fact, _call_site(last), tuple(launched_from(last)))]
 
 
-def _harmless(run: ShapeRun) -> Iterable[Seed]:
+def _harmless(run: ShapeRun) -> Iterable[ShapeFact]:
     """One fact a survivor, whatever it is kept for."""
     for kept in run.survived[:MAX_HARMLESS]:
         fact = Survivor(what="nothing", names=(), role=kept.role, key="+".join(kept.keys) or "none", slot=kept.path)
-        yield Seed(fact, kept.loc)
+        yield ShapeFact(fact, kept.loc)
 
 
 def _call_site(event: Event) -> ir.Loc | None:
@@ -228,16 +228,16 @@ def _from_outside(content: Content) -> set[str]:
     return {label.partition(":")[0] for label in outside([content])}
 
 
-def ignored_state(run: ShapeRun, found: Reach) -> list[Seed]:
+def ignored_state(run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Facts `ignored-state`: weights of which the result uses only what they held before they were loaded."""
     loaded = {c.label.partition(":")[2] for c in found.outside if c.label.startswith("state:")}
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for name, tensor in {**run.state, **(run.weights if run.loaded else {})}.items():
         if name in loaded:
             continue
         reader = next((e for e in found.events for c, _ in e.reads if _before_loading(c, tensor)), None)
         if reader is not None:
-            out.append(Seed(IgnoredState(name=name), reader.loc, tuple(launched_from(reader)[1:])))
+            out.append(ShapeFact(IgnoredState(name=name), reader.loc, tuple(launched_from(reader)[1:])))
     return out
 
 

@@ -16,7 +16,7 @@ MAX_RELATED = 10
 
 
 @dataclass(slots=True)
-class Seed:
+class ShapeFact:
     """A fact about one shape. `related` pairs a place with a sentence."""
 
     fact: FactKind
@@ -36,7 +36,7 @@ class ShapeFacts:
     """The seeds of one shape and what each promise comes to on it, with places that show it."""
 
     label: str
-    seeds: list[Seed] = field(default_factory=list)
+    seeds: list[ShapeFact] = field(default_factory=list)
     states: dict[str, str] = field(default_factory=dict)
     evidence: dict[str, list[tuple[ir.Loc | None, str]]] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def launched_from(event: Event) -> list[tuple[ir.Loc | None, str]]:
 def merge(per_shape: Iterable[ShapeFacts]) -> tuple[Fact, ...]:
     """Facts with the shapes they hold on, in the order of the file."""
     shapes = list(per_shape)
-    found: dict[tuple[Any, ...], tuple[Seed, list[str]]] = {}
+    found: dict[tuple[Any, ...], tuple[ShapeFact, list[str]]] = {}
     for shape in shapes:
         for seed in shape.seeds:
             entry = found.setdefault(seed.place(), (seed, []))

@@ -23,11 +23,11 @@ from kbh_lint.analyses import (
     warmup,
 )
 from kbh_lint.analyses.crashes import shape_crashes
-from kbh_lint.analyses.flow import Reach, facts_of, fills_unseen, is_unknown, last_call, reach
+from kbh_lint.analyses.flow import Slice, facts_of, fills_unseen, is_unknown, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.reference import Traits, likeness, share
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
 from kbh_lint.base import ir
 from kbh_lint.base.facts import (
@@ -104,9 +104,9 @@ def _work_behind(result: object) -> precision.Other:
     return sort_out(found, None), found
 
 
-def product_seeds(work: Work) -> list[Seed]:
+def product_seeds(work: Work) -> list[ShapeFact]:
     """Facts `product` and `arch`."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for use in work.products:
         cast = "none"
         if use.upcast:
@@ -126,11 +126,11 @@ def product_seeds(work: Work) -> list[Seed]:
         related += [(use.loc, f"the product runs on {use.operands[0]} and {use.operands[1]}")]
         related += launched_from(use.event)
         first = use.steps[0].loc if use.upcast and use.steps and use.where != "library" else use.loc
-        out.append(Seed(fact, first or use.loc, tuple(related)))
+        out.append(ShapeFact(fact, first or use.loc, tuple(related)))
         kind = use.event.attrs.get("cutlass")
         if kind is not None and kind.arch is not None:
             pin = Arch(tag=kind.arch, fp8_capable=kind.arch >= 89)
-            out.append(Seed(pin, kind.arch_loc or use.loc, tuple(related)))
+            out.append(ShapeFact(pin, kind.arch_loc or use.loc, tuple(related)))
     return out
 
 
@@ -140,9 +140,9 @@ def _layer(use: ProductUse) -> str:
     return "c++" if "::" in use.engine or use.engine.startswith("cublas") else "python"
 
 
-def library_seeds(work: Work, problem: Problem) -> list[Seed]:
+def library_seeds(work: Work, problem: Problem) -> list[ShapeFact]:
     """Facts `library-work`."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     helpers = [] if work.trifling else [e for e in work.authored if does_arithmetic(e)]
     authored = "some" if helpers else "casts" if work.authored else "none"
     uses = {id(u.event): u for u in work.products}
@@ -168,11 +168,11 @@ def library_seeds(work: Work, problem: Problem) -> list[Seed]:
             for e in work.authored
             if authored == "casts"
         ][:3]
-        out.append(Seed(fact, event.loc, tuple(related)))
+        out.append(ShapeFact(fact, event.loc, tuple(related)))
     return out
 
 
-def torch_share_seeds(work: Work, want: shares.Asked) -> list[Seed]:
+def torch_share_seeds(work: Work, want: shares.Asked) -> list[ShapeFact]:
     """Fact `torch-share`: what torch does beside authored kernels that do the rest."""
     if not work.authored or any(category(e) != "other" for e in work.library):
         return []
@@ -181,10 +181,10 @@ def torch_share_seeds(work: Work, want: shares.Asked) -> list[Seed]:
         return []
     first = max(doing, key=shares.traffic)
     related = [(e.loc, f"{e.name} runs in torch here") for e in doing]
-    return [Seed(TorchShare(), first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+    return [ShapeFact(TorchShare(), first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
 
 
-def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
+def authored_seeds(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
     """Fact `no-authored-kernel`."""
     if work.authored or work.blobs or work.unread or found.unfilled or not found.events:
         return []
@@ -200,10 +200,10 @@ def authored_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
     )
     first = heavy[0]
     related = [(e.loc, f"{e.name} runs in torch here") for e in [*work.library, *operations]]
-    return [Seed(fact, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
+    return [ShapeFact(fact, first.loc, tuple(dict.fromkeys([*related, *launched_from(first)[1:]])))]
 
 
-def reference_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
+def reference_seeds(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
     """Fact `reference-work`: torch does all that the reference does, with authored kernels beside it."""
     if not work.authored or share(reference, found) < 1:
         return []
@@ -212,7 +212,7 @@ def reference_seeds(work: Work, found: Reach, reference: Traits) -> list[Seed]:
         authored="some" if any(computes(e) for e in work.authored) else "casts", steps=len(reference.steps)
     )
     related = [(e.loc, f"{e.name} runs in torch here") for e in done]
-    return [Seed(fact, done[0].loc, tuple(dict.fromkeys([*related, *launched_from(done[0])[1:]])))]
+    return [ShapeFact(fact, done[0].loc, tuple(dict.fromkeys([*related, *launched_from(done[0])[1:]])))]
 
 
 def _repeats(events: list[Event]) -> bool:
@@ -223,15 +223,15 @@ def _repeats(events: list[Event]) -> bool:
     return any(n > 3 for n in places.values())
 
 
-def selection_seeds(found: Reach) -> list[Seed]:
+def selection_seeds(found: Slice) -> list[ShapeFact]:
     """Facts `selection`: whole selections done by a library or a built-in."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for event in found.events:
         if event.kind == "library" and category(event) == "selection":
             symbol = str(event.attrs.get("symbol", event.name))
             layer = "c++" if "::" in symbol else "python"
             out.append(
-                Seed(
+                ShapeFact(
                     Selection(symbol=symbol, layer=layer, scope="device"),
                     event.loc,
                     tuple(launched_from(event)),
@@ -245,18 +245,20 @@ def selection_seeds(found: Reach) -> list[Seed]:
                 block = "block" in low or "warp" in low
                 layer = "triton" if use.symbol.startswith("triton") else "cuda"
                 fact = Selection(symbol=use.symbol, layer=layer, scope="block" if block else "device")
-                out.append(Seed(fact, use.loc, tuple(launched_from(event))))
+                out.append(ShapeFact(fact, use.loc, tuple(launched_from(event))))
     return out
 
 
-def outside_selection_seeds(found: Reach, problem: Problem, contract: Contract, run: ShapeRun) -> list[Seed]:
+def outside_selection_seeds(found: Slice, problem: Problem, contract: Contract, run: ShapeRun) -> list[ShapeFact]:
     """Facts `selection` of torch work of any name, where kernels are handed only what is left of what they must select
     from."""
     names = {name for promise in problem.promises_for(contract.id) for name in promise.params.get("select_from", ())}
     specs = [spec for spec in (run.binding.inputs if run.binding is not None else ()) if spec.name in names]
     doing = [event for spec in specs for event in shares.seen_only_by_torch(found, spec.name, prod(spec.shape))]
     return [
-        Seed(Selection(symbol=_called(event), layer="python", scope="device"), event.loc, tuple(launched_from(event)))
+        ShapeFact(
+            Selection(symbol=_called(event), layer="python", scope="device"), event.loc, tuple(launched_from(event))
+        )
         for event in doing[:1]
     ]
 
@@ -265,9 +267,9 @@ def _called(event: Event) -> str:
     return str(event.attrs.get("symbol") or f"torch.{event.name}")
 
 
-def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
+def banned_seeds(found: Slice, problem: Problem) -> list[ShapeFact]:
     """Facts `banned`: symbols of the problem's ban list on the way to the result."""
-    out: list[Seed] = []
+    out: list[ShapeFact] = []
     for event in found.events:
         symbols = [(str(event.attrs["symbol"]), event.loc)] if event.attrs.get("symbol") else []
         symbols += [(use.symbol, use.loc) for facts in facts_of(event) for use in facts.uses]
@@ -276,7 +278,7 @@ def banned_seeds(found: Reach, problem: Problem) -> list[Seed]:
                 if any(same_symbol(symbol, path) for path in ban.paths):
                     hidden = symbol != ban.symbol or not _spelled_out(ban.symbol, loc)
                     fact = Banned(symbol=ban.symbol, path=symbol, alias=hidden)
-                    out.append(Seed(fact, loc, tuple(launched_from(event)[1:])))
+                    out.append(ShapeFact(fact, loc, tuple(launched_from(event)[1:])))
                     break
     return out
 

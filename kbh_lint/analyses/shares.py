@@ -7,13 +7,13 @@ from dataclasses import field
 from math import prod
 from typing import TYPE_CHECKING
 
-from kbh_lint.analyses.flow import AUTHORED, Reach, facts_of, is_product
+from kbh_lint.analyses.flow import AUTHORED, Slice, facts_of, is_product
 from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.formulas import FormulaError, evaluate_int
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.remembered import outside
 from kbh_lint.host.values.tensors import Content, Event, Tensor, broadcast, product
 from kbh_lint.problems import Contract, Problem
 from kbh_lint.problems.promise_kinds import PromiseKind
@@ -176,7 +176,7 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
     return found
 
 
-def seen_only_by_torch(found: Reach, name: str, size: int) -> list[Event]:
+def seen_only_by_torch(found: Slice, name: str, size: int) -> list[Event]:
     """What torch, by whatever operation, does to an input of `size` elements of which authored kernels are handed less
     than FULL_SHARE, or to what was made of it: then no kernel picked from it. In the order of the events; where all of
     it went to the host, what torch does with the rest."""
@@ -198,7 +198,7 @@ def seen_only_by_torch(found: Reach, name: str, size: int) -> list[Event]:
     return (doing or moving) if handed < FULL_SHARE * size else []
 
 
-def meetings(found: Reach, operands: frozenset[str]) -> list[Event]:
+def meetings(found: Slice, operands: frozenset[str]) -> list[Event]:
     """Where torch, by whatever operation, makes one tensor of several operands of a product, and no authored kernel is
     ever handed two of them: then no kernel multiplies them."""
     if len(operands) < 2 or found.opaque or any(event.kind in ("unread", "blob") for event in found.events):

@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kbh_lint.analyses import compensation
-from kbh_lint.analyses.flow import Reach, facts_of, last_call, reach, roots
+from kbh_lint.analyses.flow import Slice, facts_of, last_call, reach, roots
 from kbh_lint.analyses.precision import operand_types
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS
 from kbh_lint.base.facts import ValueBranch
@@ -36,7 +36,7 @@ class Arithmetic:
     uses: tuple[ProductUse, ...] = ()
 
 
-def steered(contract: Contract, paths: list[PathRun]) -> list[list[Seed]]:
+def steered(contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
     """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to; where both
     sides come to an end, the arithmetic behind their results is compared."""
     base = next((p for p in paths if not p.flips), paths[0])
@@ -88,7 +88,7 @@ def _with_itself(event: Event) -> bool:
 # --- Python and C++ ----------------------------------------------------------------------------------------
 
 
-def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: ShapeRun) -> Iterator[Seed]:
+def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: ShapeRun) -> Iterator[ShapeFact]:
     """What a branch of the host program changes at one shape."""
     if not run.calls or not other.calls:
         return
@@ -108,10 +108,10 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
         for use in side.uses:
             if operand_types(use) not in rest.products:
                 related.append((use.loc, f"{word} multiplies {' and '.join(operand_types(use))} here"))
-    yield Seed(fact, loc, tuple(related[:8]))
+    yield ShapeFact(fact, loc, tuple(related[:8]))
 
 
-def _care(found: Reach) -> str:
+def _care(found: Slice) -> str:
     """Whether some launch behind a result compensates its sum of exponentials; `?` where that is not known."""
     launches = [e for e in found.events if e.kind == "launch" and any(f.sums for f in facts_of(e))]
     states = {compensation.of_launch(event, found).state for event in launches[:MAX_SUMS]}
@@ -121,7 +121,7 @@ def _care(found: Reach) -> str:
     return PLAIN if known and len(launches) <= MAX_SUMS else "?"
 
 
-def arithmetic(found: Reach) -> Arithmetic:
+def arithmetic(found: Slice) -> Arithmetic:
     """The arithmetic behind a result."""
     uses = tuple(u for u in products(found) if "?" not in u.operands)
     steps: set[str] = set()
@@ -159,7 +159,7 @@ def _said(side: Arithmetic) -> str:
 # --- kernels -----------------------------------------------------------------------------------------------
 
 
-def _device(contract: Contract, run: ShapeRun) -> Iterator[Seed]:
+def _device(contract: Contract, run: ShapeRun) -> Iterator[ShapeFact]:
     """Branches inside the kernels that a result comes from."""
     for event in reach(last_call(run)).events:
         for facts in facts_of(event):
@@ -169,7 +169,7 @@ def _device(contract: Contract, run: ShapeRun) -> Iterator[Seed]:
                 if names:
                     sides = (_types(branch.taken), _types(branch.other))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
-                    yield Seed(fact, branch.loc, tuple(launched_from(event)))
+                    yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))
 
 
 def _sides(branch: Branch) -> str:

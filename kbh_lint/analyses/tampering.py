@@ -7,11 +7,11 @@ from typing import Any
 
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.reference import Traits
-from kbh_lint.analyses.seeds import Seed, span_of
+from kbh_lint.analyses.seeds import ShapeFact, span_of
 from kbh_lint.base import ir
 from kbh_lint.base.facts import BackendState, Effect, Monkeypatch, Sniff
 from kbh_lint.base.values import Scalar
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Event
@@ -19,7 +19,7 @@ from kbh_lint.host.values.tensors import Event
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
 
 
-def tampering(paths: list[PathRun], reference: Traits) -> list[Seed]:
+def tampering(paths: list[PathRun], reference: Traits) -> list[ShapeFact]:
     """Facts `sniff`, `monkeypatch`, `effect`, `backend-state`."""
     return [*_noted(paths, reference), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
 
@@ -29,7 +29,7 @@ def ended(paths: list[PathRun]) -> list[PathRun]:
     return [p for p in paths if p.came_to_an_end() or not (p.failed or p.shapes)]
 
 
-def _noted(paths: list[PathRun], reference: Traits) -> Iterator[Seed]:
+def _noted(paths: list[PathRun], reference: Traits) -> Iterator[ShapeFact]:
     """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
     common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in ended(paths)]
     seen: set[Any] = set()
@@ -48,9 +48,9 @@ def _noted(paths: list[PathRun], reference: Traits) -> Iterator[Seed]:
         if kind == "monkeypatch":
             what = measured_by(attrs["symbol"])
             what = "reference" if what == "other" and reference.calls(attrs["symbol"]) else what
-            yield Seed(Monkeypatch(**chosen, what=what), loc)
+            yield ShapeFact(Monkeypatch(**chosen, what=what), loc)
         else:
-            yield Seed(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
+            yield ShapeFact(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
 
 
 # What everyone in the process uses: a grader above all to make inputs, to compare, to synchronise, to copy and to time.
@@ -188,12 +188,12 @@ def _plain(value: object) -> int | float | str | None:
     return value if isinstance(value, (int, float, str)) else None
 
 
-def _sniffed(path: PathRun) -> Iterator[Seed]:
+def _sniffed(path: PathRun) -> Iterator[ShapeFact]:
     """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
     deciding: dict[Asked, list[Any]] = {}
     if path.probes:
         origin = path.probes[0].origin
-        callers = {Asked(a["symbol"]) for kind, a, _ in path.notes if kind == "sniff" and a["what"] in asking.CALLERS}
+        callers = {Asked(a["symbol"]) for kind, a, _ in path.notes if kind == "sniff" and a["what"] in taint.CALLERS}
         for probe in path.probes:
             if probe.asked in (FORK, ALL):
                 continue
@@ -214,14 +214,14 @@ def _sniffed(path: PathRun) -> Iterator[Seed]:
         if symbol in values:
             places.append((values[symbol], "it goes into the result here"))
         decides = bool(sites) or symbol in values
-        yield Seed(Sniff(symbol=str(symbol), what=attrs["what"], decides=decides), loc, tuple(places))
+        yield ShapeFact(Sniff(symbol=str(symbol), what=attrs["what"], decides=decides), loc, tuple(places))
     for asked, sites in deciding.items():
         symbol = asked.symbol
         if asked.about == "caller" and symbol != "time":
             continue  # asked for in a place that was reported already
-        what = asking.GAP if symbol == "time" else asking.MEMORY
+        what = taint.GAP if symbol == "time" else taint.MEMORY
         place = _at(_any_loc(path), sites[0] if sites else None)
-        yield Seed(Sniff(symbol=symbol or "torch.empty", what=what, decides=True), place)
+        yield ShapeFact(Sniff(symbol=symbol or "torch.empty", what=what, decides=True), place)
 
 
 def _at(loc: ir.Loc | None, site: Any) -> ir.Loc | None:
@@ -238,7 +238,7 @@ def _any_loc(path: PathRun) -> ir.Loc | None:
 # --- settings ----------------------------------------------------------------------------------------------
 
 
-def _settings(paths: list[PathRun]) -> Iterator[Seed]:
+def _settings(paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Global settings: whether they are put back, and whether the two calls of forward run under different ones."""
     common = [{a["symbol"] for k, a, _ in p.notes if k == "backend-state"} for p in ended(paths)]
     by_symbol: dict[str, list[tuple[dict[str, Any], ir.Loc | None]]] = {}
@@ -259,24 +259,24 @@ def _settings(paths: list[PathRun]) -> Iterator[Seed]:
             when = "forward" if attrs["call"] else "import"
             value = attrs["value"]
             fact = BackendState(symbol=symbol, value=value, restored=restored, differs=differs, when=when)
-            yield Seed(fact, loc)
+            yield ShapeFact(fact, loc)
 
 
 # --- the process -------------------------------------------------------------------------------------------
 
 
-def _processes(path: PathRun) -> Iterator[Seed]:
+def _processes(path: PathRun) -> Iterator[ShapeFact]:
     """Processes that nothing waits for."""
     for symbol, program, loc in path.children[:4]:
         what = f"{program}, which nothing waits for"
-        yield Seed(_foreign("process", symbol, what, "import"), loc)
+        yield ShapeFact(_foreign("process", symbol, what, "import"), loc)
 
 
-def _exits(path: PathRun) -> Iterator[Seed]:
+def _exits(path: PathRun) -> Iterator[ShapeFact]:
     """An uncaught SystemExit ends the process that grades."""
     for text, when in [(path.failed, "import"), *((run.stopped, "forward") for run in path.shapes)]:
         if "raises SystemExit" in text:
-            yield Seed(_foreign("exit", "SystemExit", "the end of the process", when), path.exit_loc)
+            yield ShapeFact(_foreign("exit", "SystemExit", "the end of the process", when), path.exit_loc)
             return
 
 

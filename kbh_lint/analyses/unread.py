@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Reach, facts_of, reads_of, roots
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reads_of, roots
 from kbh_lint.analyses.promises import unread_reason
 from kbh_lint.analyses.reference import Traits, weights_read
-from kbh_lint.analyses.seeds import Seed, ShapeFacts, launched_from
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
 from kbh_lint.base.facts import LibraryWork, UnreadInput
@@ -13,8 +13,8 @@ from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 
 
 def unread_inputs(
-    path: PathRun, run: ShapeRun, found: Reach, work: Work, reference: Traits, facts: ShapeFacts
-) -> list[Seed]:
+    path: PathRun, run: ShapeRun, found: Slice, work: Work, reference: Traits, facts: ShapeFacts
+) -> list[ShapeFact]:
     """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
     by_library = any(isinstance(s.fact, LibraryWork) for s in facts.seeds)
     if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
@@ -31,10 +31,10 @@ def unread_inputs(
         return []
     last = found.events[-1]
     lacking_facts = [UnreadInput(name=n, of="inputs" if n in run.inputs else "state", how="depend on") for n in missing]
-    return [Seed(fact, last.loc, tuple(launched_from(last)[1:])) for fact in lacking_facts]
+    return [ShapeFact(fact, last.loc, tuple(launched_from(last)[1:])) for fact in lacking_facts]
 
 
-def _weights(run: ShapeRun, found: Reach, reference: Traits) -> set[str]:
+def _weights(run: ShapeRun, found: Slice, reference: Traits) -> set[str]:
     """The reference's weights that a result cannot come from: there under their name and not read, or under no name and
     larger than all that is read under other names. Weights in one larger tensor, or laid out anew, are read."""
     read = weights_read(run, found)

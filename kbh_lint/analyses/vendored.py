@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.program import called_names
-from kbh_lint.analyses.seeds import Seed, span_of
+from kbh_lint.analyses.seeds import ShapeFact, span_of
 from kbh_lint.base import ir
 from kbh_lint.base.facts import Licence, Vendored
 from kbh_lint.base.records import dataclass
@@ -62,7 +62,7 @@ def vendored_facts(
     built: Iterable[ir.Module],
     problem: Problem | None,
     paths: list[PathRun],
-) -> list[Seed]:
+) -> list[ShapeFact]:
     """Facts `vendored`, one a library, and `licence`, one a header. `built` are the C++ texts of its extensions."""
     units = [module.unit, *(PythonUnit(s.path, s.text, s.first_line) for s in sidecars.values() if not s.binary)]
     parts = [_Part(unit, function) for unit in units for function in _functions(unit)]
@@ -84,7 +84,9 @@ def _functions(unit: PythonUnit) -> list[Function]:
     return cpp_functions(unit.text) if unit.path.endswith(CPP_SUFFIXES) else []
 
 
-def _vendored(found: list[Match], parts: list[_Part], used: frozenset[int] | None, problem: Problem | None) -> Seed:
+def _vendored(
+    found: list[Match], parts: list[_Part], used: frozenset[int] | None, problem: Problem | None
+) -> ShapeFact:
     first = found[0]
     places = dict.fromkeys(match.where for match in found)
     names = tuple(dict.fromkeys(match.function for match in found))
@@ -99,7 +101,7 @@ def _vendored(found: list[Match], parts: list[_Part], used: frozenset[int] | Non
         reached=any(place in used for place in places) if used is not None else None,
     )
     related = [(parts[m.where].loc(), f"{m.share:.0%} of {m.origin.name}'s {m.function}") for m in found[:MAX_RELATED]]
-    return Seed(fact, parts[first.where].loc(), tuple(related))
+    return ShapeFact(fact, parts[first.where].loc(), tuple(related))
 
 
 def _bans(ban: Ban, imports: Iterable[str], functions: Iterable[str]) -> bool:
@@ -157,7 +159,7 @@ def _called(path: PathRun, names: set[str]) -> set[str]:
 # --- licence headers ---------------------------------------------------------------------------------------
 
 
-def _headers(unit: PythonUnit) -> Iterator[Seed]:
+def _headers(unit: PythonUnit) -> Iterator[ShapeFact]:
     """SPDX identifiers and copyright lines in comments and strings."""
     if "SPDX-" not in unit.text and "opyright" not in unit.text and "COPYRIGHT" not in unit.text:
         return
@@ -168,7 +170,7 @@ def _headers(unit: PythonUnit) -> Iterator[Seed]:
             continue
         start = spdx.start() if spdx is not None else holder.start() if holder is not None else 0
         loc = (unit, number, len(row[:start].encode()), number, len(row.rstrip().encode()))
-        yield Seed(
+        yield ShapeFact(
             Licence(spdx=spdx[1] if spdx is not None else "", holder=holder[1].strip(" .*/#") if holder else ""),
             loc,
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kbh_lint.analyses.flow import Reach, facts_of, reach
-from kbh_lint.analyses.seeds import Seed, launched_from
+from kbh_lint.analyses.flow import Slice, facts_of, reach
+from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
 from kbh_lint.base import ir
 from kbh_lint.base.facts import WarmUp
@@ -13,7 +13,7 @@ from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 
 
-def warm_ups(run: ShapeRun, found: Reach, work: Work, total: int | None) -> list[Seed]:
+def warm_ups(run: ShapeRun, found: Slice, work: Work, total: int | None) -> list[ShapeFact]:
     """Facts `warm-up`: calls that come earlier or much later multiply other types, or leave the work to others."""
     if len(run.calls) < 2 or not found.events:
         return []
@@ -54,13 +54,13 @@ def _work_of(contents: Sequence[Content], total: int | None) -> Work | None:
     return sort_out(found, total)
 
 
-def _seed(decided_by: str, before: Work, after: Work) -> Seed:
+def _seed(decided_by: str, before: Work, after: Work) -> ShapeFact:
     fact = WarmUp(decided_by=decided_by, before=_said(before), after=_said(after))
     places = [("what the first calls run", e) for e in _events(before)]
     places += [("what later calls run", e) for e in _events(after)]
     related: list[tuple[ir.Loc | None, str]] = [(event.loc, text) for text, event in places]
     lead = _events(after)[0]
-    return Seed(fact, lead.loc, (*related, *launched_from(lead)[1:]))
+    return ShapeFact(fact, lead.loc, (*related, *launched_from(lead)[1:]))
 
 
 def _events(work: Work) -> list[Event]:

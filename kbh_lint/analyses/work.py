@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Reach, facts_of, is_product, reads_of, roots
+from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Slice, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.host.torch.aten_names import family
@@ -78,7 +78,7 @@ def from_inputs(content: Content) -> bool:
     return answer
 
 
-def sort_out(found: Reach, total_flops: int | None, want: Asked | None = None) -> Work:
+def sort_out(found: Slice, total_flops: int | None, want: Asked | None = None) -> Work:
     """Sort the events behind a result by who did them.
 
     Beside a kernel, torch work that a promise wants in kernels counts as a library's. Work that is done piece by piece
@@ -132,7 +132,7 @@ def _least_input(event: Event, inputs: Mapping[str, int]) -> int:
     return min(whole, default=0) if elements(event) else 0
 
 
-def _sums(found: Reach) -> dict[str, int]:
+def _sums(found: Slice) -> dict[str, int]:
     """What libraries do of each category, added up: operations of products and solves, elements of all else."""
     sums: dict[str, int] = {}
     for event in found.events:

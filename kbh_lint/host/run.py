@@ -35,12 +35,12 @@ from kbh_lint.host.python import (
     expressions,
     importing,
     lifetimes,
+    loops,
     pybuiltins,
-    rounds,
     statements,
 )
 from kbh_lint.host.python.lanes import Lanes
-from kbh_lint.host.values import asking, bounds, equality, remembered, tensor_arguments, unknowns
+from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.frames import (
     BREAK,
     FULL_ITERATIONS,
@@ -196,16 +196,16 @@ class Run:
     def truth(self, value: Value, loc: ir.Loc | None) -> bool:
         """The truth of a value; of an unknown one, what was decided for this place."""
         if isinstance(value, Tensor):
-            known = remembered.comparison(self, value.storage.content)
+            known = checksums.comparison(self, value.storage.content)
             if known is not None:
                 return known
             if "holds" in value.attrs:
-                return self.settle(loc, bool(value.attrs["holds"]), (value.storage.content,))
+                return self.assume(loc, bool(value.attrs["holds"]), (value.storage.content,))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.trace.round)
         elif type(value) is Chance:
             value = unknowns.of_process(value)
-        elif asking.of_library(value) and not equality.is_success(value):
-            value = asking.presumed(True)
+        elif taint.of_library(value) and not equality.is_success(value):
+            value = taint.presumed(True)
         if isinstance(value, Unknown):
             self.decisions.places.setdefault(self.place(loc), loc)
             return self.decide(self.place(loc), value)
@@ -231,9 +231,9 @@ class Run:
         """The side of a branch on an unknown (see `Decisions.side`)."""
         return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
 
-    def settle(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+    def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides at a place."""
-        return self.decisions.settle(self.place(loc), loc, answer, contents)
+        return self.decisions.assume(self.place(loc), loc, answer, contents)
 
     @staticmethod
     def place(loc: ir.Loc | None) -> Any:
@@ -303,7 +303,7 @@ class Run:
                     and total - index > 1
                     and hasattr(items, "__getitem__")
                 ):
-                    differing, left = rounds.Differing(self, body, frame), total - index
+                    differing, left = loops.Differing(self, body, frame), total - index
                     while differing.left and index < total - 1:
                         bind(items[index])
                         index += 1
@@ -317,13 +317,13 @@ class Run:
                             return signal
                     self.weight = outer * left
                     bind(items[-1])
-                    lengths = rounds.lists(frame)
+                    lengths = loops.lists(frame)
                     signal = self.block(body, frame)
                     if signal is BREAK:
                         return None
                     if isinstance(signal, Returned):
                         return signal
-                    rounds.fill(frame, lengths, left - 1)
+                    loops.fill(frame, lengths, left - 1)
                     break
         finally:
             self.weight = outer

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kbh_lint import lint
-from kbh_lint.host.values import survivors
+from kbh_lint.host.values import escapes
 
 SOURCE = """
 import torch.nn as nn
@@ -29,7 +29,7 @@ def test_an_error_of_the_linter_between_two_calls_is_seen_by_those_who_ask_for_e
     def broken(*_: Any) -> Any:
         raise KeyError("a fault of ours")
 
-    monkeypatch.setattr(survivors, "slots", broken)
+    monkeypatch.setattr(escapes, "slots", broken)
     path = tmp_path / "solution.py"
     path.write_text(SOURCE, encoding="utf-8")
     with pytest.raises(KeyError, match="a fault of ours"):

@@ -16,7 +16,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.gpu import handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.cpp_objects import Template
 from kbh_lint.host.values.objects import LibObject, Slot
 from kbh_lint.host.values.tensors import Unknown
@@ -94,7 +94,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
         else [cpp_libraries.dim(grid), None]
     )
     steer = (*cpp_arguments.numbers(interp, list(bound.values())), *interp.contents_of(dims))
-    asking.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
+    taint.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
     device_flags.settle(interp, func, facts)

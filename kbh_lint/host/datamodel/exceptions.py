@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -45,7 +45,7 @@ def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
 def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
     """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
     badly; where an exception could be caught, another run raises it."""
-    if interp.trying and not interp.decisions.choice(("fails", interp.place(loc)), asking.presumed(True)):
+    if interp.trying and not interp.decisions.choice(("fails", interp.place(loc)), taint.presumed(True)):
         raise_(name, [], loc)
 
 

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
-from kbh_lint.host.values import asking, bounds, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import Instance, Once, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -48,7 +48,7 @@ def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = No
     if isinstance(value, Tensor):
         return tensor_views.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
-        known = value if asking.symbol_of(value) else Unknown((), "an item of an unknown")
+        known = value if taint.symbol_of(value) else Unknown((), "an item of an unknown")
         return [known.like(value.contents, value.made) for _ in range(want or 1)]
     if exceptions.plain(value):
         exceptions.may_fail(interp, "TypeError", loc)

@@ -11,7 +11,7 @@ from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import prelude
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.library_objects import Environment
 from kbh_lint.host.values.objects import Bound, Partial
 from kbh_lint.host.values.tensors import Unknown
@@ -84,10 +84,10 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         return getattr(math, name)
     if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
         return getattr(math, name)
-    if path in asking.READ:
-        return asking.asked(interp, path, asking.READ[path], loc)
+    if path in taint.READ:
+        return taint.asked(interp, path, taint.READ[path], loc)
     if root == "__main__":
-        return asking.asked(interp, path, asking.COMMAND, loc)
+        return taint.asked(interp, path, taint.COMMAND, loc)
     if path == "os.environ":
         return Environment()
     if path in _CONSTANTS:

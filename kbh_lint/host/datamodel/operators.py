@@ -12,7 +12,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
-from kbh_lint.host.values import asking, bounds, equality, unknowns
+from kbh_lint.host.values import bounds, equality, taint, unknowns
 from kbh_lint.host.values.named_objects import CArray
 from kbh_lint.host.values.objects import (
     Chance,
@@ -77,7 +77,7 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if op in "+*":
         left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
-        asking.flows(interp, left, right, loc)
+        taint.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
@@ -273,17 +273,17 @@ def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | Non
 
 def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
     """`left op right` for one comparison operator."""
-    if right is None and op in ("==", "!=") and asking.symbol_of(left):
+    if right is None and op in ("==", "!=") and taint.symbol_of(left):
         op = "is" if op == "==" else "is not"
     if op in ("is", "is not"):
         found = left is right or (
             isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
         )
-        if asking.symbol_of(left):  # with nobody looking on there is nothing: no tracer, no caller further up
+        if taint.symbol_of(left):  # with nobody looking on there is nothing: no tracer, no caller further up
             made, absent = unknowns.merged(interp, left), op == "is" and right is None
             return Unknown(made.contents, made.why, made=made.made, taint=made.taint, likely=absent)
         if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
-            return asking.presumed(op == "is not")
+            return taint.presumed(op == "is not")
         return found if op == "is" else not found
     if op in ("in", "not in"):
         answer = subscripts.contains(interp, right, left, loc)
@@ -309,12 +309,12 @@ def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None)
     if op in ("==", "!="):
         answer = equality.same(interp, left, right)
         if isinstance(answer, Unknown):
-            return asking.opposite(answer) if op == "!=" else answer
+            return taint.opposite(answer) if op == "!=" else answer
         return answer if op == "==" else not answer
     if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
         settled = unknowns.by_range(op, left, right)
         unknown = unknowns.merged(interp, left, right, why="a comparison")
-        return unknown if settled is None else interp.settle(loc, settled, unknown.contents)
+        return unknown if settled is None else interp.assume(loc, settled, unknown.contents)
     if type(left) is Chance or type(right) is Chance:
         if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
             return unknowns.merged(interp, why="a number of this process")

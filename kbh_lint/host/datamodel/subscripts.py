@@ -10,7 +10,7 @@ from kbh_lint.host.datamodel import exceptions, iteration
 from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
-from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
+from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.objects import (
     Chance,
@@ -96,9 +96,9 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if isinstance(owner, Tensor):
         return tensor_views.index(interp, owner, key, loc)
     if isinstance(owner, Unknown):
-        if asking.symbol_of(owner) == "sys.modules" and key == OWN_NAME:
+        if taint.symbol_of(owner) == "sys.modules" and key == OWN_NAME:
             return OwnModule(interp.scopes.main.vars)
-        if asking.symbol_of(owner) == "sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
+        if taint.symbol_of(owner) == "sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
             return Sym(str(key))  # the grader's own module, taken from the loaded ones
         return unknowns.merged(interp, owner, key)
     if isinstance(owner, dict):

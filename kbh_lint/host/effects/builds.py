@@ -11,7 +11,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import artifacts, outside, saved
-from kbh_lint.host.values import asking, bounds, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.objects import FilePath, LibObject, OpenFile
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -82,9 +82,9 @@ def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     mode = shown.show(args[1]) if len(args) > 1 else shown.show(kwargs.get("mode", "r"))
     if "w" in mode or "a" in mode:
         outside.file_written(interp, "open", name, loc)
-    if asking.about_process(name) and "r" in mode:
+    if taint.about_process(name) and "r" in mode:
         outside.process_file(interp, name, loc)
-        asking.asked(interp, name[:40], asking.PROCESS, loc)
+        taint.asked(interp, name[:40], taint.PROCESS, loc)
     elif interp.trying and "r" in mode and _read(interp, name) is None:
         exceptions.may_fail(interp, "FileNotFoundError", loc)
     return OpenFile(args[0] if args and isinstance(args[0], str) else name, mode)
@@ -101,8 +101,8 @@ def file_method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: 
         return len(args[0])
     if name == "fileno":
         return outside.own_descriptor()
-    if name in ("read", "readlines", "readline") and asking.about_process(path):
-        return asking.of_symbol(path[:40])
+    if name in ("read", "readlines", "readline") and taint.about_process(path):
+        return taint.of_symbol(path[:40])
     if name in ("read", "readlines"):
         found = _read(interp, path)
         if found is None:
@@ -164,9 +164,9 @@ def path_method(
     interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     text = str(owner.attrs["path"])
-    if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and asking.about_process(text):
+    if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and taint.about_process(text):
         outside.process_file(interp, text, loc)
-        return asking.asked(interp, text[:40], asking.PROCESS, loc)
+        return taint.asked(interp, text[:40], taint.PROCESS, loc)
     if name in ("glob", "rglob") and args and (places := _found(interp, text, shown.show(args[0]))):
         return [FilePath(place) for place in places]
     if name in ("glob", "rglob") and args and isinstance(args[0], str):

@@ -22,7 +22,7 @@ from kbh_lint.base.values import Env, Value
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
-from kbh_lint.host.values import asking, bounds, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
@@ -124,8 +124,8 @@ def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 def _unknown(path: str, data: Value = None) -> Unknown:
     """What a decoder gives of something that is not known; what was asked for stays so."""
-    symbol = asking.symbol_of(data)
-    return asking.of_symbol(symbol) if symbol else Unknown((), f"decoded by {path}")
+    symbol = taint.symbol_of(data)
+    return taint.of_symbol(symbol) if symbol else Unknown((), f"decoded by {path}")
 
 
 def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

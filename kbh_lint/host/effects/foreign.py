@@ -11,7 +11,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values import asking, packages, tensor_arguments, unknowns
+from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
@@ -128,8 +128,8 @@ def _handed(interp: Run, values: Any, depth: int = 0) -> list[Tensor]:
 def call_unknown(interp: Run, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Something unknown is called; with tensors, that is a hole in the trace."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    symbol = asking.symbol_of(func)
-    if asking.CALLED.get(symbol) == asking.OBJECTS:
+    symbol = taint.symbol_of(func)
+    if taint.CALLED.get(symbol) == taint.OBJECTS:
         outside.note(interp, "grader", symbol, "an object that was found by a walk", loc)
     if not inputs:
         addressed(interp, func.why or "an unknown function", args, loc)

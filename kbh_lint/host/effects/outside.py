@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.named_objects import ChildProcess, Socket
 from kbh_lint.host.values.objects import FilePath, LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
@@ -98,11 +98,11 @@ NATIVE = {
 _HARMLESS_CALLS = frozenset({24, 35, 39, 96, 186, 202, 203, 204, 228, 230, 309})  # x86-64: pids, clocks, sleeps, cores
 _ENDING = frozenset({"_exit", "exit", "abort"})
 _NATIVE_SNIFFED = {
-    "getppid": asking.PARENT, "dladdr": "what is loaded", "dl_iterate_phdr": "what is loaded",
-    "backtrace": asking.STACK,
-    "backtrace_symbols": asking.STACK, "cudaStreamIsCapturing": asking.CAPTURE, "PyEval_GetFrame": asking.STACK,
-    "cudaStreamGetCaptureInfo": asking.CAPTURE, "cuStreamIsCapturing": asking.CAPTURE,
-    "PyThreadState_GetFrame": asking.STACK, "Py_REFCNT": asking.REFERENCES,
+    "getppid": taint.PARENT, "dladdr": "what is loaded", "dl_iterate_phdr": "what is loaded",
+    "backtrace": taint.STACK,
+    "backtrace_symbols": taint.STACK, "cudaStreamIsCapturing": taint.CAPTURE, "PyEval_GetFrame": taint.STACK,
+    "cudaStreamGetCaptureInfo": taint.CAPTURE, "cuStreamIsCapturing": taint.CAPTURE,
+    "PyThreadState_GetFrame": taint.STACK, "Py_REFCNT": taint.REFERENCES,
 }  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
         interp.process.children[:] = [
             child for child in interp.process.children if child[0] not in ("os.fork", "os.forkpty")
         ]
-    if path == "os.readlink" and asking.about_process(text_of(args[0]) if args else ""):
+    if path == "os.readlink" and taint.about_process(text_of(args[0]) if args else ""):
         note(interp, "descriptor", path, "where the descriptors of the process lead", loc)
     if path in ("os.open", "builtins.open"):
         flags = shown.show(args[1]) if len(args) > 1 else ""
@@ -259,7 +259,7 @@ def _put_back(path: str, values: list[Any]) -> bool:
     if last is None:
         return True
     getter = _HOOKS[path]
-    made = asking.symbol_of(last) or getattr(last, "why", "") or getattr(last, "path", "")
+    made = taint.symbol_of(last) or getattr(last, "why", "") or getattr(last, "path", "")
     return bool(getter) and made in (getter, path)
 
 
@@ -300,7 +300,7 @@ def _own_memory(interp: Run, value: Value) -> bool:
     """Memory of a tensor or of a buffer that ctypes made here."""
     if isinstance(value, int):
         return interp.tensor_at(value) is not None
-    return value is not None and not asking.symbol_of(value)
+    return value is not None and not taint.symbol_of(value)
 
 
 _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia32_rdtsc"})
@@ -309,17 +309,17 @@ _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia3
 def native(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of the C library by its bare name, from ctypes or C++. Gives a value when something is asked for."""
     if name in _NATIVE_SNIFFED:
-        return asking.asked(interp, name, _NATIVE_SNIFFED[name], loc)
+        return taint.asked(interp, name, _NATIVE_SNIFFED[name], loc)
     if name in _NATIVE_CLOCKS:
-        return asking.clock(interp)
+        return taint.clock(interp)
     if name in ("getenv", "secure_getenv"):
-        if any(isinstance(a, str) and asking.asked_variable(str(a)) for a in args):
-            return asking.asked(interp, name, asking.ENVIRONMENT, loc)
+        if any(isinstance(a, str) and taint.asked_variable(str(a)) for a in args):
+            return taint.asked(interp, name, taint.ENVIRONMENT, loc)
         return None
     if name in ("fopen", "open", "open64", "openat", "std::ifstream"):
         text = next((str(a) for a in args if isinstance(a, str)), "")
-        if asking.about_process(text):
-            return asking.asked(interp, text, asking.PROCESS, loc)
+        if taint.about_process(text):
+            return taint.asked(interp, text, taint.PROCESS, loc)
         if any(isinstance(a, str) and set(str(a)) & set("wa") and len(a) < 4 for a in args[1:]):
             file_written(interp, name, text, loc)
         return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import modules, shown
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.named_objects import Patcher
 from kbh_lint.host.values.objects import LibObject
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 WRITES = ("update", "__setitem__", "__ior__")  # methods of dictionaries
 _OF_OBJECTS = ("__setattr__", "__delattr__")
-_REACHED = (asking.STACK, asking.LOADED, asking.OBJECTS)
+_REACHED = (taint.STACK, taint.LOADED, taint.OBJECTS)
 
 
 def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) -> None:
@@ -85,8 +85,8 @@ def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple
 
 def _found_by(owner: Value) -> str:
     """What an object was found by: sys._getframe, gc.get_objects ...; nothing when it was not."""
-    symbol = asking.symbol_of(owner)
-    what = asking.CALLED.get(symbol) or asking.READ.get(symbol)
+    symbol = taint.symbol_of(owner)
+    what = taint.CALLED.get(symbol) or taint.READ.get(symbol)
     return symbol if what in _REACHED else ""
 
 

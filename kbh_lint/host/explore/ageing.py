@@ -8,7 +8,7 @@ from copy import copy
 from typing import Any
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.host.values.survivors import Length, Survivor
+from kbh_lint.host.values.escapes import EscapedState, Length
 from kbh_lint.host.values.tensors import ADDRESS_BITS
 
 MANY_CALLS = 1_000_003
@@ -23,7 +23,7 @@ class Counter:
     """A place that counts calls: what is there after the second call, and whether it goes up. `late` is a number long
     after that; of a container, what it is then is made of what it holds by then."""
 
-    slot: Survivor
+    slot: EscapedState
     now: Any
     rises: bool
     late: Any = None
@@ -55,7 +55,7 @@ class Counter:
             table.update(value)
 
 
-def counters(before: list[Survivor], first: list[Survivor], second: list[Survivor]) -> list[Counter]:
+def counters(before: list[EscapedState], first: list[EscapedState], second: list[EscapedState]) -> list[Counter]:
     """What moved by little between the first and the second call."""
     start, earlier = _numbers(before), _numbers(first)
     found = []
@@ -73,11 +73,11 @@ def counters(before: list[Survivor], first: list[Survivor], second: list[Survivo
     return found
 
 
-def _numbers(slots: list[Survivor]) -> dict[Any, Any]:
+def _numbers(slots: list[EscapedState]) -> dict[Any, Any]:
     return {place: slot.value for place, slot in _placed(slots)}
 
 
-def _placed(slots: list[Survivor]) -> Iterator[tuple[Any, Survivor]]:
+def _placed(slots: list[EscapedState]) -> Iterator[tuple[Any, EscapedState]]:
     """What may count, with what tells it from the others: one container from the others that are found on the same
     way, one number by its turn among those, as the entries of a table have one way."""
     turns: dict[Any, int] = {}
@@ -92,11 +92,11 @@ def _placed(slots: list[Survivor]) -> Iterator[tuple[Any, Survivor]]:
         yield place, slot
 
 
-def _is_there(slot: Survivor) -> bool:
+def _is_there(slot: EscapedState) -> bool:
     return slot.name < len(slot.table) if isinstance(slot.table, list) else slot.name in slot.table
 
 
-def _is_counter(slot: Survivor) -> bool:
+def _is_counter(slot: EscapedState) -> bool:
     return type(slot.value) in (int, float, Length) and isinstance(slot.table, (dict, list, set))
 
 

@@ -23,7 +23,7 @@ from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
 from kbh_lint.host.run import Run
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values import survivors, tensor_arguments
+from kbh_lint.host.values import escapes, tensor_arguments
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.objects import MODULE_BASES, ClassV, Compiled, Instance, Memo, Partial
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
@@ -229,7 +229,7 @@ class _World:
         setting = interp.process.tf32
         holder = [one for one in self.models.values() if one is not None]
         try:
-            seen = [survivors.slots(interp, holder)]
+            seen = [escapes.slots(interp, holder)]
             for index in (1, 2):
                 interp.trace.call_index = index
                 interp.trace.round += 1
@@ -242,7 +242,7 @@ class _World:
                 result = probes.called(interp, run, callee, run.inputs)
                 contents = probes.result_contents(result)
                 run.calls.append(Call(interp.trace.events[start:], result, given, index=index, contents=contents))
-                seen.append(survivors.slots(interp, holder))
+                seen.append(escapes.slots(interp, holder))
             run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
             probes.probe(interp, run, callee, seen, holder)
         except Exception as error:

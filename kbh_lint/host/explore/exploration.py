@@ -15,7 +15,7 @@ from kbh_lint.host.explore import layouts, loading, probes
 from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
 from kbh_lint.host.run import Run
-from kbh_lint.host.values import asking, survivors
+from kbh_lint.host.values import escapes, taint
 from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.values.objects import ClassV, Instance
@@ -68,7 +68,7 @@ def run_path(
     outside.settle(interp)
     interp.refuel(0)
     path.sniffing = {
-        key: asked for key, value in interp.decisions.sites.items() if (asked := asking.question(value)) is not None
+        key: asked for key, value in interp.decisions.sites.items() if (asked := taint.question(value)) is not None
     }
     path.children = interp.process.children
     path.asserted = interp.decisions.asserted
@@ -141,7 +141,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             else:
                 loading.name_weights(run, model, contract.converts)
         loading.make_inputs(interp, run, contract, binding)
-        seen = [survivors.slots(interp, holder, run.inputs)]
+        seen = [escapes.slots(interp, holder, run.inputs)]
         for call in (1, 2):
             interp.trace.call_index = call
             interp.trace.round += 1
@@ -155,7 +155,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             result = probes.called(interp, run, model, run.inputs)
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
-            seen.append(survivors.slots(interp, holder, run.inputs))
+            seen.append(escapes.slots(interp, holder, run.inputs))
     except Exception as error:
         run.stopped, run.stopped_at = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
@@ -202,7 +202,7 @@ def explore(
         later = [key for key in others[0].sniffing if key not in first.sniffing]
         others += [follow(flips | {key: _usual(others[0], key)}) for key in later[:MAX_LATER]]
         paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items() for other in others]
-        if all(map(asking.either_way, group)):
+        if all(map(taint.either_way, group)):
             paths += others
     return paths
 

@@ -23,11 +23,11 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.explore import ageing
 from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values import path_runs, survivors, tensor_arguments
+from kbh_lint.host.values import escapes, path_runs, tensor_arguments
+from kbh_lint.host.values.checksums import outside
+from kbh_lint.host.values.escapes import CODE, EscapedState
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, NamedTuple, Pointer, is_named_tuple
-from kbh_lint.host.values.remembered import outside
-from kbh_lint.host.values.survivors import CODE, Survivor
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ ROLES = frozenset(
 
 
 def probe(
-    interp: Run, run: path_runs.ShapeRun, model: Value, seen: list[list[Survivor]], holder: object = None
+    interp: Run, run: path_runs.ShapeRun, model: Value, seen: list[list[EscapedState]], holder: object = None
 ) -> None:
     """Calls `forward` again, with other inputs or addresses, where state has outlived a call, to see when it is reused.
 
@@ -53,7 +53,7 @@ def probe(
         if said and len(run.survived) < MAX_KEPT:
             content = slot.value.storage.content if isinstance(slot.value, Tensor) else None
             event = content.event if content is not None else None
-            keys = survivors.key_kinds(slot.value) if said == "reference" else slot.keys
+            keys = escapes.key_kinds(slot.value) if said == "reference" else slot.keys
             run.survived.append(path_runs.Kept(slot.path, said, keys, event.loc if event is not None else None))
     counters = ageing.counters(before, first, second)
     telling = any(k.role in ROLES for k in run.survived)
@@ -103,9 +103,9 @@ class _Kept:
             storage.content, storage.version = content, version
 
 
-def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
+def changed(before: list[EscapedState], after: list[EscapedState]) -> list[EscapedState]:
     """The slots that calls stored something in."""
-    after = [s for s in after if not isinstance(s.value, survivors.Length)]
+    after = [s for s in after if not isinstance(s.value, escapes.Length)]
     objects = {id(s.value) for s in before if not isinstance(s.value, (int, float))}
     numbers = {(s.path, s.value) for s in before if isinstance(s.value, (int, float))}
     return [
@@ -119,7 +119,7 @@ def changed(before: list[Survivor], after: list[Survivor]) -> list[Survivor]:
     ]
 
 
-def role(interp: Run, run: path_runs.ShapeRun, slot: Survivor, first: list[Survivor]) -> str:
+def role(interp: Run, run: path_runs.ShapeRun, slot: EscapedState, first: list[EscapedState]) -> str:
     """What a slot is kept for; nothing for weights themselves."""
     value = slot.value
     given = {t.storage.ident for t in run.inputs.values()}
@@ -133,11 +133,11 @@ def role(interp: Run, run: path_runs.ShapeRun, slot: Survivor, first: list[Survi
         return "value" if _of_inputs(value.contents) else "number"
     if isinstance(value, (HostDescriptor, Pointer)):
         return "descriptor" if value.tensor.storage.ident in given else "code"
-    tensor = survivors.refers(interp, value)
+    tensor = escapes.refers(interp, value)
     return "reference" if tensor is not None and tensor.storage.ident in given else "number"
 
 
-def _role_of(run: path_runs.ShapeRun, tensor: Tensor, given: set[int], first: list[Survivor]) -> str:
+def _role_of(run: path_runs.ShapeRun, tensor: Tensor, given: set[int], first: list[EscapedState]) -> str:
     content = tensor.storage.content
     if tensor.storage.ident in given:
         return "held-input"
@@ -178,10 +178,10 @@ def _calls(
         for name in inputs if len(inputs) > 1 else ():
             inputs[name] = fresh(interp, name, inputs[name])
             call("one", inputs, (name,))
-        held = survivors.slots(interp, holder)
+        held = escapes.slots(interp, holder)
         if run.layout is not None:
             run.layout.release(slot.table for slot in held)
-        reused = {n: reuse(interp, n, old) for n, old in inputs.items() if not survivors.holds(held, old)}
+        reused = {n: reuse(interp, n, old) for n, old in inputs.items() if not escapes.holds(held, old)}
         if reused:
             inputs |= reused
             call("reused", inputs, tuple(reused))

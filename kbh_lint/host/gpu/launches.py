@@ -11,7 +11,7 @@ from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail
 from kbh_lint.host.torch import recording, tensor_flags
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -150,7 +150,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
         exceptions.fails(interp, launches_that_fail.COMPILATION, loc)
     size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
-    asking.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)
+    taint.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
@@ -193,7 +193,7 @@ def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: i
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
-    asking.handed(interp, [grid, *bound.values()], loc)
+    taint.handed(interp, [grid, *bound.values()], loc)
     tensors = launch_arguments.tensors(arguments.values())
     event = record(interp, func, tensors, [binding], facts, grid, loc, steer)
     event.attrs["numbers"], event.attrs["starts"] = numbers(interp, bound), launch_arguments.starts(arguments)

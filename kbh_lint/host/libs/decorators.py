@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.libs import custom_ops
-from kbh_lint.host.python import around
+from kbh_lint.host.python import contextmanagers
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod, UnreadKernel
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
@@ -45,14 +45,14 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
         return Property(target, cached=path == "functools.cached_property")
-    if around.is_manager(decorator):
+    if contextmanagers.is_manager(decorator):
         again = Partial(decorator.attrs["func"], tuple(decorator.attrs["args"]), decorator.attrs["kwargs"])
         return interp.call(prelude.value(interp, "contextlib.decorated"), [again, target], {}, loc)
     if isinstance(decorator, Unknown) or _is_foreign(path):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
     if path in ("contextlib.contextmanager", "contextlib.asynccontextmanager") and isinstance(target, Func):
-        target.attrs[around.MARK] = True
+        target.attrs[contextmanagers.MARK] = True
         return target
     if path == "abc.abstractmethod" and isinstance(target, Func):
         target.attrs["__isabstractmethod__"] = True

@@ -12,19 +12,28 @@ from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown
 from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
 from kbh_lint.host.libs import (
+    autotuning,
     custom_ops,
     decorators,
     driver,
     extensions,
     lib_itertools,
     lib_python,
-    measured,
     nn_layers,
     trace_nn,
     wrappers,
 )
-from kbh_lint.host.python import around, attributes, coroutines, lanes, lifetimes, module_calls, plain_methods, pools
-from kbh_lint.host.torch import dress, tensor_views, torchlib
+from kbh_lint.host.python import (
+    attributes,
+    contextmanagers,
+    coroutines,
+    lanes,
+    lifetimes,
+    module_calls,
+    plain_methods,
+    pools,
+)
+from kbh_lint.host.torch import subclasses, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import LibraryField
 from kbh_lint.host.values.library_objects import Cell, Environment, OwnModule, Property, Storage, Super, UnreadKernel
@@ -209,14 +218,14 @@ def _tensor_method(
         return owner if name == "pin_memory" else None
     if name in ("__dlpack__", "__cuda_array_interface__"):
         return owner
-    if name in dress.SUBCLASSING:
-        return dress.subclass(interp, name, [owner, *args], kwargs, loc)
+    if name in subclasses.SUBCLASSING:
+        return subclasses.subclass(interp, name, [owner, *args], kwargs, loc)
     row = registry.of_tensor(name)
     made = row.library.tensor_method(owner, name) if row is not None else NotImplemented
     if made is not NotImplemented:
         return made
     made = torchlib.call(interp, f"torch.Tensor.{name}", [owner, *args], kwargs, loc)
-    return dress.viewed(name, owner, made, loc)
+    return subclasses.viewed(name, owner, made, loc)
 
 
 def _of_storages(args: list[Any]) -> list[Any]:
@@ -242,11 +251,11 @@ def object_method(
 ) -> Any:
     if isinstance(owner, Modelled):
         return owner.method(Site(interp, f"{owner.path}.{name}", loc, args, kwargs))
-    if around.is_manager(owner) and name in ("__enter__", "__exit__"):
+    if contextmanagers.is_manager(owner) and name in ("__enter__", "__exit__"):
         exits = owner.attrs.setdefault("exits", [])
-        return around.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
+        return contextmanagers.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
     outside.method(interp, owner, name, args, loc)
-    time = measured.method(interp, owner, name, args, loc)
+    time = autotuning.method(interp, owner, name, args, loc)
     if time is not NotImplemented:
         return time
     works = pools.method if owner.path in lanes.POOLS else lanes.method

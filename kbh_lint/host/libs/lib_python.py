@@ -10,7 +10,7 @@ from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import exceptions, iteration, modules, operators, ordering, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
-from kbh_lint.host.values import asking, bounds, keys, unknowns
+from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.decisions import FORK
 from kbh_lint.host.values.frames import Handler, builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
@@ -194,8 +194,8 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return 0 if FORK in interp.decisions.flips else interp.process.id + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):
         return tuple(outside.own_descriptor() for _ in range(2)) if name == "pipe" else outside.own_descriptor()
-    if name in ("listdir", "scandir", "walk", "readlink") and text and asking.about_process(text[0]):
-        return asking.asked(interp, f"os.{name}", asking.PROCESS, loc)
+    if name in ("listdir", "scandir", "walk", "readlink") and text and taint.about_process(text[0]):
+        return taint.asked(interp, f"os.{name}", taint.PROCESS, loc)
     if name in ("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "close"):
         return None
     if name in ("system", "popen"):
@@ -219,8 +219,8 @@ def environment(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any],
     if variable in own and name in ("get", "getenv", "__contains__", "__getitem__", "setdefault", "pop", "__delitem__"):
         found = own.pop(variable) if name in ("pop", "__delitem__") else own[variable]
         return True if name == "__contains__" else found
-    if name in ("get", "getenv", "__contains__", "__getitem__") and asking.asked_variable(variable):
-        return asking.asked(interp, f"os.environ {variable}", asking.ENVIRONMENT, loc)
+    if name in ("get", "getenv", "__contains__", "__getitem__") and taint.asked_variable(variable):
+        return taint.asked(interp, f"os.environ {variable}", taint.ENVIRONMENT, loc)
     if variable in _ALWAYS_SET and variable not in outside.FOLDERS and name in ("get", "getenv", "__getitem__"):
         return Unknown((), f"os.environ {variable}")
     if name == "__contains__":

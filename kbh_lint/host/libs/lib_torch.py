@@ -10,7 +10,7 @@ from kbh_lint.host.datamodel import modules, operators
 from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.libs import custom_ops, extensions, lib_objects, nn_layers
 from kbh_lint.host.python import lanes
-from kbh_lint.host.torch import dress, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
+from kbh_lint.host.torch import subclasses, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
 from kbh_lint.host.values.objects import (
     Blob,
@@ -77,8 +77,8 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         if given and interp.files.unread_build:  # one that the sources may register that could not be read
             return foreign.unread_call(interp, path, given, loc)
         return foreign.foreign(interp, path, args, kwargs, loc)
-    if name in dress.SUBCLASSING:
-        return dress.subclass(interp, name, args, kwargs, loc)
+    if name in subclasses.SUBCLASSING:
+        return subclasses.subclass(interp, name, args, kwargs, loc)
     tensors = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if path.startswith("torch.nn.init."):
         return tensor_copies.fill(interp, "normal", args or [kwargs.get("tensor")], {}, loc)
@@ -92,7 +92,9 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
         return lib_objects.call_method(interp, tensors[0], name, args[1:], kwargs, loc)
     base = name.rstrip("_")
     if base in tensor_makers.MAKERS or tensors:
-        made = dress.viewed(name, tensors[0] if tensors else None, torchlib.call(interp, path, args, kwargs, loc), loc)
+        made = subclasses.viewed(
+            name, tensors[0] if tensors else None, torchlib.call(interp, path, args, kwargs, loc), loc
+        )
         if isinstance(made, Tensor) and (made.storage.size or 0) > MOST_BYTES:
             outside.note(interp, "resource", path, f"{made.storage.size >> 30} GiB of memory", loc)  # type: ignore[operator]
         return made

@@ -11,6 +11,7 @@ from kbh_lint.base import ir
 from kbh_lint.host.datamodel import copies, elapsed, enums, modules, shown
 from kbh_lint.host.effects import artifacts, builds, decoding, foreign, outside, saved, tampering
 from kbh_lint.host.libs import (
+    autotuning,
     custom_ops,
     driver,
     einops,
@@ -20,11 +21,10 @@ from kbh_lint.host.libs import (
     lib_python,
     lib_re,
     lib_torch,
-    measured,
     wrappers,
 )
 from kbh_lint.host.python import coroutines, lib_texts, module_calls, pools, pybuiltins
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Handler
 from kbh_lint.host.values.objects import OBJECT, Bound, ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -45,15 +45,15 @@ def _answer(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     path = modules.canonical(path)
     outside.touch(interp, path, args, kwargs, loc)
     tampering.called(interp, path, args, kwargs, loc)
-    if path in asking.CALLED and not (asking.CALLED[path] == asking.CAPTURE and interp.capturing):
-        return asking.asked(interp, path, asking.CALLED[path], loc)
-    if path in asking.CLOCKS:
-        clock = asking.clock(interp)
+    if path in taint.CALLED and not (taint.CALLED[path] == taint.CAPTURE and interp.capturing):
+        return taint.asked(interp, path, taint.CALLED[path], loc)
+    if path in taint.CLOCKS:
+        clock = taint.clock(interp)
         return elapsed.Reading(why=clock.why, taint=clock.taint, at=len(interp.trace.events))
     if path in artifacts.COPIES and len(args) > 1:
         artifacts.copied(interp, *(shown.show(a) for a in args[:2]))
         saved.copied(interp, *args[:2])
-    if path.startswith(("numpy.", "statistics.")) and (told := measured.statistic(path, args)) is not NotImplemented:
+    if path.startswith(("numpy.", "statistics.")) and (told := autotuning.statistic(path, args)) is not NotImplemented:
         return told
     saved.hand(interp, path, args, kwargs)
     if path in saved.VALUE_THEN_FILE or path in saved.FILE_THEN_VALUE:
@@ -151,7 +151,9 @@ CALLS: dict[str, Handler] = {
     "torch.nn.Buffer": lib_python.first,
     "torch.compile": lib_torch.t_compile,
     **dict.fromkeys(module_calls.FOR_ALL, module_calls.register_for_all),
-    **dict.fromkeys(("timeit.timeit", "triton.testing.do_bench", "triton.testing.do_bench_cudagraph"), measured.timed),
+    **dict.fromkeys(
+        ("timeit.timeit", "triton.testing.do_bench", "triton.testing.do_bench_cudagraph"), autotuning.timed
+    ),
     "torch.cond": lib_torch.t_cond,
     "torch.jit.script": lib_torch.t_compile,
     "torch.device": lib_torch.t_device,

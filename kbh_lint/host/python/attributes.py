@@ -12,7 +12,7 @@ from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
-from kbh_lint.host.torch import dress, tensor_attributes
+from kbh_lint.host.torch import subclasses, tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import Frame, builtin
 from kbh_lint.host.values.library_objects import Cell, Property
@@ -106,7 +106,7 @@ def get_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> Any:
 
 def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of a tensor, of torch or of what else adds one."""
-    part = dress.part(owner, name)
+    part = subclasses.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
     row = registry.of_tensor(name) if value is NotImplemented else None
     if row is not None:

@@ -9,7 +9,7 @@ from kbh_lint.base.values import Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
-from kbh_lint.host.values import asking, keys, unbound, unknowns
+from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.named_objects import Namespace
@@ -90,11 +90,11 @@ def has_attr(interp: Run, owner: Value, name: str) -> bool:
 
 @builtin
 def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if asking.symbol_of(args[0]):
+    if taint.symbol_of(args[0]):
         return args[0]
     root = args[0].path.partition(".")[0] if isinstance(args[0], Sym) else ""
     if root == "__main__":
-        return asking.asked(interp, f"__main__.{args[1]}", asking.COMMAND, loc)
+        return taint.asked(interp, f"__main__.{args[1]}", taint.COMMAND, loc)
     if isinstance(args[0], Sym) and _may_lack(interp, args[0], str(args[1])):
         return has_library_attr(interp, f"{args[0].path}.{args[1]}")
     if has_attr(interp, args[0], str(args[1])):
@@ -132,7 +132,7 @@ def _type(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
         return Sym("torch.Tensor")
     if isinstance(value, LibObject):
         return Sym(value.path)
-    if asking.symbol_of(value):
+    if taint.symbol_of(value):
         return value
     name = "str" if isinstance(value, str) else type(value).__name__
     known = interp.builtins.get(name)

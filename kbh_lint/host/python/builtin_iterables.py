@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
-from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
+from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
 from kbh_lint.host.values.named_objects import Counting, Cycle
 from kbh_lint.host.values.objects import (
@@ -126,7 +126,7 @@ def _truths(every: bool) -> Callable[..., Any]:
                 interp, *read, why="all of many" if every else "likely: one of many", likely=not every
             )
         for item in items:
-            if asking.symbol_of(item):
+            if taint.symbol_of(item):
                 return item
             if interp.truth(item, loc) != every:
                 return not every

@@ -8,7 +8,7 @@ from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import exceptions, generators
-from kbh_lint.host.python import around, coroutines
+from kbh_lint.host.python import contextmanagers, coroutines
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
 from kbh_lint.host.values.modelled import Site
@@ -33,8 +33,8 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
         interp.miss("calls nest too deep", loc)
         return Unknown((), "calls nest too deep")
     interp.burn(4)
-    if func.node.generator and around.MARK in func.attrs and interp.around is None:
-        return around.manager(func, args, kwargs)
+    if func.node.generator and contextmanagers.MARK in func.attrs and interp.around is None:
+        return contextmanagers.manager(func, args, kwargs)
     env = Env({}, func.env)
     bind(func, args, kwargs, env)
     frame = Frame(env, interp.globals_of(func), loc, func)

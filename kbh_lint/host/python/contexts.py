@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions
-from kbh_lint.host.python import around, coroutines, lanes
+from kbh_lint.host.python import contextmanagers, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
 from kbh_lint.host.values.named_objects import (
     ChildProcess,
@@ -81,8 +81,8 @@ def stack_method(
     """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
     exits: list[Leave] = owner.attrs.setdefault(EXITS, [])
     given = args[0] if args else None
-    if isinstance(given, LibObject) and around.is_manager(given) and name == "enter_context":
-        return around.enter(interp, given, exits, loc)
+    if isinstance(given, LibObject) and contextmanagers.is_manager(given) and name == "enter_context":
+        return contextmanagers.enter(interp, given, exits, loc)
     if name == "enter_context":
         return enter(interp, given, exits, loc)
     if name == "callback":

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func
 from kbh_lint.host.datamodel import exceptions, iteration, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
-from kbh_lint.host.values import asking, bounds, keys, unknowns
+from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, Once
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -98,7 +98,7 @@ def _asks_for_main(node: ir.Compare, frame: Frame) -> bool:
 
 def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Any:
     if not interp.guarding and _asks_for_main(node, frame):  # and what runs then is not the guarded part of the file
-        return asking.asked(interp, "__name__", asking.COMMAND, node.loc)
+        return taint.asked(interp, "__name__", taint.COMMAND, node.loc)
     left = interp.eval(node.left, frame)
     result: Any = True
     doubts: list[Any] = []  # links of a chain that are not known: all links must hold

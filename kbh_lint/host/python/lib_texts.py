@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, iteration, operators, prelude, shown, subscripts, texts
-from kbh_lint.host.values import asking, bounds, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Unknown
@@ -218,7 +218,7 @@ def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: di
     if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
         return unknowns.merged(interp, text, *args, why=f"str.{name}")
     if name == "join":
-        if asking.symbol_of(args[0]):
+        if taint.symbol_of(args[0]):
             return unknowns.merged(interp, *args)
         parts = iteration.iterate(interp, args[0], None)
         flat: list[str] = []

@@ -13,7 +13,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import iteration, operators, texts
 from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
-from kbh_lint.host.values import asking, bounds, equality, keys, unknowns
+from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Chance, Instance, Once, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
@@ -46,8 +46,8 @@ def _numbers(name: str) -> Callable[..., Any]:
             args = [iteration.materialise(interp, args[0], loc)]
         if name == "bool" and args and isinstance(args[0], Instance):
             return interp.truth(args[0], loc)
-        if name == "bool" and args and asking.of_library(args[0]):
-            return asking.presumed(True)
+        if name == "bool" and args and taint.of_library(args[0]):
+            return taint.presumed(True)
         if name == "int" and len(args) == 1 and equality.is_success(args[0]):
             return 0
         if name == "int" and len(args) == 1 and type(args[0]) is Chance:

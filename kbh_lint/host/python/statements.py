@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.datamodel import exceptions, iteration, operators
-from kbh_lint.host.python import around, class_making, rounds
+from kbh_lint.host.python import class_making, contextmanagers, loops
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.values.keys import MISSING
@@ -62,7 +62,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
                     break
             elif not interp.truth(value, node.test.loc) and not (node.once and done == 0):
                 break
-            before, numbers = len(interp.trace.events), rounds.numbers(frame)
+            before, numbers = len(interp.trace.events), loops.numbers(frame)
             signal = interp.block(node.body, frame)
             interp.weight = outer
             if signal is BREAK:
@@ -72,14 +72,14 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
             done += 1
             worked = len(interp.trace.events) > before
             if done == FULL_ITERATIONS and worked:
-                moved = rounds.steps(frame, numbers)
-                left = rounds.left(interp, node, frame, moved)
-                differing, alike = rounds.Differing(interp, node.body, frame), 1
+                moved = loops.steps(frame, numbers)
+                left = loops.left(interp, node, frame, moved)
+                differing, alike = loops.Differing(interp, node.body, frame), 1
                 while left > 1 and differing.left:
-                    left, before_round = left - 1, rounds.numbers(frame)
+                    left, before_round = left - 1, loops.numbers(frame)
                     if not differing.next():
                         frame.env.vars.update(before_round)
-                        rounds.move(frame, moved, 1)
+                        loops.move(frame, moved, 1)
                         alike += 1
                         continue
                     signal = interp.block(node.body, frame)
@@ -88,7 +88,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
                     if isinstance(signal, Returned):
                         return signal
                 if left > 1 or alike > 1:
-                    rounds.move(frame, moved, left - 1)
+                    loops.move(frame, moved, left - 1)
                     interp.weight, last = outer * (left - 1 + alike), done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
                 if isinstance(node.test, ir.Const) and not _leaves(node.body):
@@ -132,8 +132,8 @@ def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
     try:
         for i, (context, target) in enumerate(node.items):
             manager = interp.eval(context, frame)
-            if around.is_manager(manager):
-                signal = around.run(interp, manager, partial(_rest, interp, node, frame, i), node.loc)
+            if contextmanagers.is_manager(manager):
+                signal = contextmanagers.run(interp, manager, partial(_rest, interp, node, frame, i), node.loc)
                 break
             entered = interp.enter(manager, exits, node.loc)
             if target is not None:
@@ -251,7 +251,7 @@ def s_assert(interp: Run, node: ir.Assert, frame: Frame) -> None:
     if isinstance(value, (Unknown, Tensor)):  # it holds for what the program is given
         contents = value.contents if isinstance(value, Unknown) else (value.storage.content,)
         interp.decisions.asserted.add(interp.place(node.test.loc))
-        if not interp.settle(node.test.loc, True, contents):
+        if not interp.assume(node.test.loc, True, contents):
             exceptions.raise_("AssertionError", [], node.loc)
     elif not interp.truth(value, node.test.loc):
         exceptions.may_fail(interp, "AssertionError", node.loc)

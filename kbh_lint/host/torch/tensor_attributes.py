@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType
 from kbh_lint.host.torch import tensor_views
-from kbh_lint.host.values import remembered, tensor_arguments
+from kbh_lint.host.values import checksums, tensor_arguments
+from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.survivors import Version
 from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
 
 if TYPE_CHECKING:
@@ -37,17 +37,17 @@ def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc:
     if known is not None:
         return known
     if name == "item" and inputs:
-        known = remembered.comparison(interp, inputs[0].storage.content)
+        known = checksums.comparison(interp, inputs[0].storage.content)
         if known is not None:
             return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
     if name == "item" and inputs and "holds" in inputs[0].attrs:
-        return interp.settle(loc, inputs[0].attrs["holds"], contents)
+        return interp.assume(loc, inputs[0].attrs["holds"], contents)
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world; a copy kept to notice changes notices them
-        known = remembered.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
-        return interp.settle(loc, True, contents) if known is None else known
+        known = checksums.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
+        return interp.assume(loc, True, contents) if known is None else known
     if (
         name == "tolist"
         and inputs

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.values import asking, bounds, opaque, tensor_arguments, unknowns
+from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
@@ -36,7 +36,7 @@ def same(interp: Run, left: Any, right: Any) -> Any:
         return True
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         answer = unknowns.same_unknown(interp, left, right)
-        return asking.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
+        return taint.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
         return _same_text(interp, left, right)
     for one, other in ((left, right), (right, left)):
@@ -71,16 +71,16 @@ def same(interp: Run, left: Any, right: Any) -> Any:
         return doubt
     if isinstance(left, dict) and isinstance(right, dict):
         return _same_items(interp, left, right)
-    if asking.of_library(left) or asking.of_library(right):
+    if taint.of_library(left) or taint.of_library(right):
         if _alike(left, right):
-            return asking.presumed(True, Sort.ALIKE)
-        return asking.presumed(_same_objects(interp, left, right) is True)
+            return taint.presumed(True, Sort.ALIKE)
+        return taint.presumed(_same_objects(interp, left, right) is True)
     return _same_objects(interp, left, right)
 
 
 def _alike(left: object, right: object) -> bool:
     """Whether two values that nobody knows were got in the same way, and not by asking who runs the submission."""
-    return opaque.is_opaque(left) and opaque.alike(left, right) and asking.source(left, right) is None
+    return opaque.is_opaque(left) and opaque.alike(left, right) and taint.source(left, right) is None
 
 
 def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
@@ -121,7 +121,7 @@ def _same_text(interp: Run, left: str, right: str) -> Any:
     if str(left) != str(right) or len(values) != len(others):
         return unknowns.merged(interp, left, right, why="a comparison")
     for a, b in zip(values, others, strict=True):
-        fixed = not (a.contents or b.contents or asking.source(a, b)) and a.why == b.why
+        fixed = not (a.contents or b.contents or taint.source(a, b)) and a.why == b.why
         verdict = fixed or same(interp, a, b)
         if verdict is not True:
             return verdict

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
-from kbh_lint.host.values import asking
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.decisions import ALL
 from kbh_lint.host.values.tensors import Content, Event, Sort, Tensor, Unknown
 from kbh_lint.source.sidecars import MODULES
@@ -53,17 +53,17 @@ class Decisions:
 
     def choice(self, key: Value, value: Unknown) -> bool:
         """Which way a branch on an unknown goes in this run."""
-        if key not in self.sites or asking.question(value) is not None:
+        if key not in self.sites or taint.question(value) is not None:
             self.sites[key] = value
         if self.contrary and key in self.late:
             return not value.likely
         if key in self.flips:
             return self.flips[key]
-        if self.flips and asking.question(value) in self.flips or ALL in self.flips and asking.symbol_of(value):
-            return not (value.likely and asking.symbol_of(value))
+        if self.flips and taint.question(value) in self.flips or ALL in self.flips and taint.symbol_of(value):
+            return not (value.likely and taint.symbol_of(value))
         return value.likely
 
-    def settle(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+    def assume(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
         self.places.setdefault(key, loc)
         self.settled.setdefault(key, Unknown(contents, likely=answer))
@@ -77,7 +77,7 @@ class Decisions:
         """
         if value.sort is Sort.ALIKE:  # an earlier call had nothing yet to compare with
             return self.choice((key, value.sort), value)
-        if key not in self.decided or asking.symbol_of(value):
+        if key not in self.decided or taint.symbol_of(value):
             self.decided[key] = self.choice(key, value)
         if value.sort is Sort.PATH:  # files are all there, or none is yet
             return self.decided[key]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Value
-from kbh_lint.host.values import asking, remembered
+from kbh_lint.host.values import checksums, taint
 from kbh_lint.host.values.objects import Chance
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -18,7 +18,7 @@ def merged(
 ) -> Unknown:
     """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for."""
     contents: list[Any] = []
-    taint = asking.source(*values)
+    asked = taint.source(*values)
     made = 0
     for value in values:
         if isinstance(value, Unknown):
@@ -28,8 +28,8 @@ def merged(
         for content in interp.contents_of(value):
             if content not in contents:
                 contents.append(content)
-    if taint is not None:
-        return Unknown(tuple(contents), str(taint), made=made, taint=taint)
+    if asked is not None:
+        return Unknown(tuple(contents), str(asked), made=made, taint=asked)
     if like is not None:
         return like.like(tuple(contents), made)
     return Unknown(tuple(contents), why, made=made, likely=likely, reading=reading)
@@ -38,7 +38,7 @@ def merged(
 def same_unknown(interp: Run, left: Value, right: Value) -> Any:
     """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
-        known = remembered.same_value(interp, left, right)
+        known = checksums.same_value(interp, left, right)
         if known is not None:
             return known
         for a in left.contents:

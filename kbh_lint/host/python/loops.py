@@ -1,4 +1,4 @@
-"""How many rounds a loop without a list of items has left: from counters that every round moves by the same step."""
+"""How many iterations a loop without a list of items has left, from counters that each iteration moves by one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions under contextlib.contextmanager: what stands between their start and their end is the body of a with."""
+"""Functions under `contextlib.contextmanager`: the body of the `with` runs where they yield."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Length(int):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Survivor:
+class EscapedState:
     """One value in a place that outlives calls. `keys` are the kinds of the dict keys on the way to it; `table` and
     `name` are where it is stored, when it can be stored there again."""
 
@@ -74,7 +74,7 @@ class Survivor:
 Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys, where it is stored
 
 
-def slots(interp: Run, instance: Value, given: Mapping[str, Tensor] | None = None) -> list[Survivor]:
+def slots(interp: Run, instance: Value, given: Mapping[str, Tensor] | None = None) -> list[EscapedState]:
     """Every value that can be reached from what outlives a call, each object once. `interp.memory.cut` says
     whether objects were left out. What hangs on the tensors that are `given` outlives it with them."""
     walk = _Walk()
@@ -100,8 +100,8 @@ class _Walk:
     """A bounded walk over live objects."""
 
     def __init__(self) -> None:
-        self.found: list[Survivor] = []
-        self.lengths: list[Survivor] = []
+        self.found: list[EscapedState] = []
+        self.lengths: list[EscapedState] = []
         self.seen: set[int] = set()
         self.cut = False
 
@@ -123,13 +123,13 @@ class _Walk:
         if isinstance(value, Func) and not value.defaults and not value.attrs and value.env.parent is None:
             return
         if isinstance(value, (int, float)):
-            self.found.append(Survivor(*item))
+            self.found.append(EscapedState(*item))
             return
         if id(value) in self.seen:
             return
         self.seen.add(id(value))
         if isinstance(value, KEPT):
-            self.found.append(Survivor(*item))
+            self.found.append(EscapedState(*item))
         if isinstance(value, (list, dict, set)):
             self.length((path, value, keys, value, None))
         elif type(value) is tuple and table is not None:
@@ -143,7 +143,7 @@ class _Walk:
     def length(self, item: Item) -> None:
         path, value, keys, table, name = item
         if len(self.lengths) < MAX_SLOTS:
-            self.lengths.append(Survivor(path, Length(len(value)), keys, table, name))
+            self.lengths.append(EscapedState(path, Length(len(value)), keys, table, name))
 
 
 def _inside(path: str, value: Value) -> Iterator[Item]:
@@ -254,6 +254,6 @@ def refers(interp: Run, value: Value) -> Tensor | None:
     return found
 
 
-def holds(found: list[Survivor], tensor: Tensor) -> bool:
+def holds(found: list[EscapedState], tensor: Tensor) -> bool:
     """Whether something keeps a tensor's memory alive: a tensor over the same storage, which a graph is not."""
     return any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in found)

@@ -1,4 +1,4 @@
-"""Comparisons with what an earlier call saw: sums, samples and copies that a submission keeps to notice changes."""
+"""Checksums of memory: sums, samples and copies that a submission keeps to tell whether a later call gives the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What measures time in a program: events, timers, do_bench, and statistics of times (`elapsed`)."""
+"""What a program times its own variants with: events, timers, `do_bench`, and statistics of times (`elapsed`)."""
 
 from __future__ import annotations
 

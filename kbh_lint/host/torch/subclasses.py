@@ -1,4 +1,4 @@
-"""Tensors that are not what they seem: subclasses that act when they are looked at, and views that compute late."""
+"""Subclasses of `torch.Tensor` whose methods run when a result is used, and views that compute when they are read."""
 
 from __future__ import annotations
 
