@@ -67,6 +67,19 @@ NAMES = {  # what stands before the function, in it before the call, and what is
         "",
         f"W<cub::{SORTER}>::go",
     ),
+    "a method template of an alias": (
+        f"template <class S> struct W {{ template <class V> static void go({PASSED}) "
+        "{ S::SortPairsDescending(r, b, a, c, d, f, n, m, g, h); } }; "
+        f"namespace l {{ using Ranks = W<::cub::{SORTER}>; }}",
+        "",
+        "l::Ranks::go<int64_t>",
+    ),
+    "a method template of a class template": (
+        f"template <class S> struct W {{ template <class V> static void go({PASSED}) "
+        "{ S::SortPairsDescending(r, b, a, c, d, f, n, m, g, h); } };",
+        "",
+        f"W<cub::{SORTER}>::template go<int64_t>",
+    ),
     "a base": (f"struct P : cub::{SORTER} {{}};", "", "P::SortPairsDescending"),
     "pasted tokens": ("#define J(a, b) a##b", "", "cub::J(DeviceSegmented, RadixSort)::SortPairsDescending"),
     "a pointer": ("", f"auto f = &cub::{SORTER}::SortPairsDescending<float, int64_t, const int*, const int*>;", "f"),
@@ -131,3 +144,9 @@ def test_an_operation_of_torch_is_told_through(how: str, tmp_path: Path) -> None
     text = f"{above}\nvoid go({TENSORS}, int64_t k) {{\n  {body}\n"
     report = _lint(text + "  top.copy_(std::get<0>(both)); at.copy_(std::get<1>(both));\n}\n", tmp_path)
     assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.unread)
+
+
+@pytest.mark.parametrize("call", ["vendor::ordered", "vendor_ordered<float>", "vendor::Ranks<float, 32>::go<int>"])
+def test_a_function_that_no_text_has_is_unread(call: str, tmp_path: Path) -> None:
+    report = _lint(_sorts("#include <vendor/ranks.h>", "", call), tmp_path)
+    assert report.verdict == "unproven" and report.unread

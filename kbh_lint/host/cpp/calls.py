@@ -199,6 +199,11 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
         if ref.member[-1][:1].islower():
             return cpp_libraries.library(run, "::".join((ref.name, *ref.member)), ref.args, args, node.loc)
         return cpp_construction.construct(run, resolved, args, scope, node.loc)
+    owner, _, name = ref.name.rpartition("::")
+    if owner:  # `Alias::name<arguments>(...)`
+        own = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (name,)), env)
+        if own is not None:
+            return _chosen(run, run.choose(own, args, ref.args, env, node.args), args, node, env)
     if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
         return cpp_construction.construct(run, ref.args[0], args, env, node.loc)
     meant = cpp_names.outside(ref.name, env)
@@ -285,7 +290,7 @@ def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
     """A method of std::vector and its like that is not push_back."""
     count = args[0] if args else 0
     if name in ("size", "length"):
-        return len(owner)
+        return next((item for item in owner if isinstance(item, cpp_std.SoMany)), len(owner))
     if name == "empty":
         return not owner
     if name in ("data", "begin", "vec"):

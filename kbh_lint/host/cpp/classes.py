@@ -48,7 +48,7 @@ def _fields(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env:
     for i, field in enumerate(fields):
         if i >= len(items):
             made.attrs[field.name] = run.initial(field, env)
-        elif field.type is None or field.type.dims:
+        elif field.type is None:
             made.attrs[field.name] = items[i]
         else:
             made.attrs[field.name] = run.converted(field.type, items[i], env)

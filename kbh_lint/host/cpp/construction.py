@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 MAX_ELEMENTS = 256  # of an array that is laid out
+MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 
 
 CONTAINERS = frozenset({"vector", "initializer_list", "array"})
@@ -32,6 +33,8 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
     objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
     number = isinstance(value, (bool, int, float))
+    if ref.dims:
+        return _array(run, ref, value, True, env) if isinstance(value, list) else value
     if ref.pointers or not (number or isinstance(value, (list, LibObject))):
         return value
     if isinstance(value, LibObject) and not value.path.startswith("struct:"):
@@ -100,7 +103,8 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
     if given and not one.dims and isinstance(size, int) and len(items) < size <= MAX_ELEMENTS:
         if cpp_types.element(run, one, env) is not None and not ref.pointers:
             items = items + [0] * (size - len(items))
-    return items or [Unknown() for _ in range(16)]
+    count = size if isinstance(size, int) and 0 < size <= MAX_PLAIN and not one.dims else 16
+    return items or [Unknown() for _ in range(count)]
 
 
 def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:

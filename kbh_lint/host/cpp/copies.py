@@ -6,20 +6,44 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
-from kbh_lint.host.torch import recording
+from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values.objects import Pointer, Slot
-from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 
 def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A copy by the runtime or the driver: first comes where to, then where from."""
-    ends = [a.get() if isinstance(a, Slot) else a for a in args]
+    """A copy by the runtime or the driver: first comes where to, then where from, on the device or on the host."""
+    ends = [_row(a) if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:
         target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
         event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
         recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
+    elif found and isinstance(first := ends[0], list) and ends[1] in found:
+        start = args[0].name if isinstance(args[0], Slot) and args[0].env is first else 0
+        first[start:] = _elements(run, found[0], len(first) - start, loc)
+    elif found and ends[0] in found and isinstance(ends[1], list):
+        target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
+        steer: EventAttrs = {"cast": False, "steer": run.interp.contents_of(ends[1])}
+        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
+    elif found and ends[1] in found and isinstance(args[0], Slot) and isinstance(ends[0], (int, float, Unknown)):
+        args[0].set(_elements(run, found[0], 1, loc)[0])
     return Sym("cudaSuccess")
+
+
+def _row(slot: Slot) -> Any:
+    """What an address points at; the array, for that of one of its elements."""
+    held = slot.get()
+    return slot.env if isinstance(slot.env, list) and not isinstance(held, (Pointer, Tensor, list)) else held
+
+
+def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None) -> list[Any]:
+    """So many numbers of a tensor, as the host has them after a copy."""
+    tensor = source.tensor if isinstance(source, Pointer) else source
+    first = tensor_attributes.scalar(run.interp, "item", [tensor], {}, loc)
+    made = run.interp.trace.round
+    more = [Unknown((tensor.storage.content,), "an element", made=made, reading="element") for _ in range(1, count)]
+    return [first, *more][:count]

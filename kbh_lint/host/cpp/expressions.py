@@ -70,6 +70,10 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
             constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, node.name)), kind.env)
             if constant is not None:
                 return constant
+    if isinstance(owner, TypeValue):  # `Class<arguments>::name<more>`
+        own = cpp_classes.static_method(run, replace(owner.ref, member=(*owner.ref.member, node.name)), owner.env)
+        if own is not None:
+            return Template("cpp.template", {"overloads": own, "args": node.args or (), "env": env})
     if isinstance(owner, tuple) and len(owner) == 2 and node.name in ("first", "second"):
         return owner[node.name == "second"]
     if isinstance(owner, Unknown):

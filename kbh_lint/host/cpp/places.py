@@ -114,9 +114,14 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
         value = conversions.held(value, dtype) if holder is slot.env else value
         old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None
         if isinstance(old, Slot) and not isinstance(value, Slot):
-            old.set(value)
-        else:
-            slot.set(value)
+            slot, old = old, old.get()
+        slot.set(_from_braces(run, value, old))
+
+
+def _from_braces(run: Cpp, value: object, old: object) -> Any:
+    """`s = {a, b}`: braces are an object of the type that the place has."""
+    kind = old.kwargs.get("type") if isinstance(value, list) and isinstance(old, LibObject) else None
+    return run.converted(kind.ref, value, kind.env) if isinstance(kind, TypeValue) else value
 
 
 def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:

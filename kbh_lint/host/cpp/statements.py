@@ -19,7 +19,7 @@ from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
 from kbh_lint.host.values.objects import LibObject, Slot
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
@@ -198,7 +198,8 @@ def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
 
 def _rounds(run: Cpp, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
     start = before = len(run.interp.trace.events)
-    done, numbers = 0, _numbers(env)
+    done, numbers, lists = 0, _numbers(env), _lists(env)
+    first = numbers
     while True:
         if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.trace.events) > start):
             run.interp.miss(f"a loop of more than {done} rounds", node.loc)
@@ -211,6 +212,7 @@ def _rounds(run: Cpp, node: Any, step: ir.Expr | None, test: ir.Expr | None, env
             value = run.eval(test, env)
             if isinstance(value, (Unknown, Tensor)):
                 if done:
+                    _so_often(run.interp.contents_of(value), first, lists)
                     break
             elif not run.interp.truth(value, test.loc):
                 break
@@ -238,6 +240,30 @@ def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
         found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
         inner = inner.parent
     return found
+
+
+def _lists(env: Env) -> list[tuple[list[Any], int]]:
+    """The lists among the variables of a function, with their lengths."""
+    found: list[tuple[list[Any], int]] = []
+    inner: Env | None = env
+    while inner is not None and not inner.outermost:
+        found += [(value, len(value)) for value in inner.vars.values() if isinstance(value, list)]
+        inner = inner.parent
+    return found
+
+
+def _so_often(
+    contents: tuple[Content, ...], numbers: list[tuple[dict[str, Any], str, int]], lists: list[tuple[list[Any], int]]
+) -> None:
+    """What a loop of unknown length counted, and the lists that it made longer, depend on what decides its end."""
+    if not contents:
+        return
+    for table, name, value in numbers:
+        if table.get(name) != value and name in table:
+            table[name] = Unknown(contents, "counted in a loop of unknown length")
+    for held, before in lists:
+        if len(held) > before:
+            held.append(cpp_std.SoMany(contents))
 
 
 STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {

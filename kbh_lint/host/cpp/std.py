@@ -32,6 +32,10 @@ class Keys(dict[Any, Any]):
     """std::set and std::unordered_set, as a dict of its keys."""
 
 
+class SoMany(Unknown):
+    """Stands in a list for the elements that a loop of unknown length added."""
+
+
 class Entries(dict[Any, Any]):
     """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there."""
 

@@ -142,6 +142,8 @@ class Memory:
         cells = in_order(pointer.cells)
         if not cells and isinstance(pointer.x, Unbound):
             cells = [self.param_cell(pointer.x.path)]
+        elif not cells:  # an address that nothing is known of: it may be one of a result
+            cells = [self.param_cell("an unknown address", -1, pointer.dtype, pointer.dtype)]
         if not raw and pointer.dtype not in _VAGUE and not isinstance(value.x, Struct) and not value.cells:
             value = self.run.numbers.convert(value, pointer.dtype, loc)
         for cell in cells:

@@ -61,6 +61,8 @@ class CudaCalls(Calls):
         if isinstance(value, (tuple, list)):
             one = replace(ct, dims=0)
             held = {i: self.bind_argument(f"{name}[{i}]", item, one) for i, item in enumerate(value)}
+            if any(isinstance(item, values.StructArg) for item in value) and one.decl is not None:
+                return self.run.fields.given_structs(name, value, one, ct)
             if not any(part.cells for part in held.values()):
                 return V(x=Unbound(name), ct=ct)
             cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import dtypes, ir
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
-from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, LANES, Ref
+from kbh_lint.kernels.languages.cuda.places import GIVEN, IN_MEMORY, LANES, Ref
 from kbh_lint.kernels.languages.cuda.types import is_pointer, pointer_to
 
 if TYPE_CHECKING:
@@ -131,6 +132,15 @@ class CudaFields:
         if field.dtype != "?":
             return V(field.dtype, field.dtype, ct=field if field.lanes > 1 else None)
         return V(x=Unbound(path), ct=field if field.decl is not None else None)
+
+    def given_structs(self, name: str, items: Sequence[object], one: CType, ct: CType) -> V:
+        """An array of structs in a kernel argument: each is what the launch put into it."""
+        cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)
+        for i, item in enumerate(items):
+            fields = item.fields if isinstance(item, values.StructArg) else ()
+            held = {f: self.unbound_field(f"{name}[{i}].{f}", self.field_type(one, f)) for f, _ in fields}
+            cell.entries.setdefault((GIVEN, GIVEN, i), V(x=Struct(held, one), ct=one))
+        return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
 
     def with_field(self, base: V, path: tuple[str, ...], value: V, loc: ir.Loc) -> V:
         """`base` after `base.path = value`."""

@@ -19,7 +19,7 @@ from kbh_lint.kernels.core.value import (
     V,
     in_order,
 )
-from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, TENSOR_MAP, Ref, VarCell
+from kbh_lint.kernels.languages.cuda.places import GIVEN, IN_MEMORY, TENSOR_MAP, Ref, VarCell
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer, pointer_to
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class CudaMemory(Memory):
         if inner.dims:
             return pointer.with_(ct=inner)
         if inner.decl is not None and not inner.pointers:
-            stored = self._stored_structs(pointer, loc)
+            stored = self._stored_structs(pointer, loc, None if index is None else index.const)
             if stored is not None:
                 return stored
             if isinstance(pointer.x, Unbound):
@@ -155,8 +155,8 @@ class CudaMemory(Memory):
             made = made.with_(ct=inner if inner.lanes > 1 or inner.role else None, shape=None)
         return made
 
-    def _stored_structs(self, pointer: V, loc: ir.Loc) -> V | None:
-        """Whole structs written to these cells, joined; None when there are none."""
+    def _stored_structs(self, pointer: V, loc: ir.Loc, index: object) -> V | None:
+        """Whole structs written to these cells, joined, or the one at `index` of an argument; None without any."""
         found: V | None = None
         for cell in in_order(pointer.cells):
             if isinstance(cell, VarCell):
@@ -164,7 +164,8 @@ class CudaMemory(Memory):
                 if value is not None and (isinstance(value.x, (Struct, Unbound)) or value.x is IN_MEMORY):
                     found = value if found is None else join(found, value)
             else:
-                for entry in cell.entries.values():
+                at = (GIVEN, GIVEN, index) if type(index) is int else None
+                for entry in [cell.entries[at]] if at in cell.entries else cell.entries.values():
                     if isinstance(entry.x, Struct):
                         found = entry if found is None else join(found, entry)
         return found

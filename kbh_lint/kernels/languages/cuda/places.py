@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 LANES = frozenset("xyzwrgba")
+GIVEN = "given"  # marks the structs of an array that a launch gave
 
 
 class VarCell(Cell):
