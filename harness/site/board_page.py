@@ -62,6 +62,7 @@ def board_page(site: Site, board: Board | None) -> str:
         targets=[(target, board_file(site, target)) for target in site.boards], pairs=pairs_file(site, board.target),
         leaders=list(_leaders(board)), axis=axis, squares=squares, end=end, marks=marks, trials=len(mine),
         levels=range(LEVELS), words=MARKS, product=_product(site, board.target), lost=_lost(board),
+        many=any(len(square.signs) > EACH for square in squares.values()),
         bare=any(one.score is not None and one.interval is None for one in board.standings),
         partial=sum(0 < one.graded < len(board.problems) for one in board.standings),
     )  # fmt: skip
