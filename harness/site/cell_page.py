@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
 
-from grader.record.cell import Cell
+from grader.record.cell import Cell, FindingRecord
 from grader.record.words import LAYERS, notes_of, score_lines
 from grader.report.page import shape_views
 from harness.record.events import Finding as RunFinding
@@ -16,6 +17,7 @@ from harness.site.model import Detail, Site, Trial
 from harness.site.roofline import WIDTHS, Roofline, roofline
 from harness.view import charts
 from harness.view.text import cost, short
+from kbh_lint.findings import Finding
 
 __all__ = ["FULL", "LEAN", "Bounds", "cell_part", "cell_page"]
 
@@ -23,6 +25,7 @@ CONTEXT = 2  # lines around one that a finding is about
 MOST_COLUMNS = 300
 MOST_RELATED = 6
 SOLUTION = "solution.py"
+_AT_STEP = re.compile(r"step \d+: ")  # before what a grading takes over from its run's record
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,8 @@ def cell_part(site: Site, trial: Trial, among: Sequence[Trial], bounds: Bounds =
     problem = site.problems.get(trial.facts.problem)
     shapes = list(shape_views(cell)) if cell is not None else []
     found = _once(_found(detail, bounds.findings))
-    in_all = max(len(cell.verdict.findings) if cell is not None else 0, len(detail.findings))
+    listed, others = _findings(detail)
+    in_all = len(listed) + len(others)
     source, left_out = _source(detail, found, bounds)
     steps = trial.id in site.transcripts
     return render(
@@ -145,9 +149,19 @@ def _noted(detail: Detail, most: int) -> list[RunFinding]:
     return list(detail.record.findings[:most]) if detail.record is not None else []
 
 
+def _findings(detail: Detail) -> tuple[list[Finding], list[FindingRecord]]:
+    """The linter's findings; of other layers, and without a report, those of the cell that its run does not tell."""
+    records = detail.cell.verdict.findings if detail.cell is not None else ()
+    told = {one.message for one in detail.record.findings} if detail.record is not None else set()  # with their steps
+    others = [one for one in records if not (detail.findings and one.layer in ("source", "ptx"))]
+    others = [one for one in others if one.layer != "run" or _AT_STEP.sub("", one.message) not in told]
+    return [one for one in detail.findings if one.severity != "info"], others
+
+
 def _found(detail: Detail, most: int) -> Iterator[_Found]:
-    """The linter's findings, with all places of theirs; of other layers, and without a report, those of the cell."""
-    shown = [one for one in detail.findings if one.severity != "info"][:most]
+    """The findings, of the linter's with all places of theirs."""
+    listed, others = _findings(detail)
+    shown = listed[:most]
     for one in shown:
         here = PurePath(one.span.path).name == SOLUTION
         lines = range(one.span.line, min(max(one.span.end_line, one.span.line), one.span.line + 8) + 1) if here else ()
@@ -161,10 +175,6 @@ def _found(detail: Detail, most: int) -> Iterator[_Found]:
             one.verdict, one.leak_class, one.rule, one.layer, one.message, one.span.line if here else 0,
             _step(detail, one.span.line) if here else 0, tuple(_quotes(detail, marked)), tuple(dict.fromkeys(places)),
         )  # fmt: skip
-    records = detail.cell.verdict.findings if detail.cell is not None else ()
-    told = {one.message for one in detail.record.findings} if detail.record is not None else set()  # with their steps
-    others = [one for one in records if not (detail.findings and one.layer in ("source", "ptx"))]
-    others = [one for one in others if one.layer != "run" or one.message not in told]
     for record in others[: most - len(shown)]:
         yield _Found(
             record.verdict, record.leak_class, record.rule, record.layer, record.message, record.line,

@@ -76,7 +76,12 @@ class ArchiveSource:
             with unpacking("kbh-site-") as unpack, unpack(manifest) as place:
                 folder = Path(place) / manifest.name
                 self.archive.extract(manifest, folder)
-                return render(RunFolder(folder), problems_dir=self.problems_dir, bounds=TRANSCRIPT)
+                return render(
+                    RunFolder(folder),
+                    problems_dir=self.problems_dir,
+                    bounds=TRANSCRIPT,
+                    back=f"../cells/{trial.page}.html",
+                )
         except (*_WRONG, PageError, OSError):
             return None
 

@@ -124,7 +124,7 @@ def _work(problem: Problem | None, cell: Cell, score: ShapeScore) -> tuple[Shape
 
 
 def _rate(flops: float) -> str:
-    for unit, size in (("PFLOP/s", 1e15), ("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6)):
+    for unit, size in (("PFLOP/s", 1e15), ("TFLOP/s", 1e12), ("GFLOP/s", 1e9), ("MFLOP/s", 1e6), ("kFLOP/s", 1e3)):
         if flops >= size:
             return f"{flops / size:.3g} {unit}"
     return f"{flops:.3g} FLOP/s"

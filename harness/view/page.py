@@ -50,8 +50,9 @@ class _Row:
     solution: str
 
 
-def render(folder: RunFolder, *, problems_dir: Path | None = None, bounds: Bounds | None = None) -> str:
-    """The page of a run as HTML, of at most about MOST_BYTES. The same archive gives the same page.
+def render(folder: RunFolder, *, problems_dir: Path | None = None, bounds: Bounds | None = None, back: str = "") -> str:
+    """The page of a run as HTML, of at most about MOST_BYTES. The same archive gives the same page; `back` is where its
+    first link leads, on a board.
 
     Raises ArchiveError where the run's record cannot be read, and PageError. What is wrong with the rest of the
     archive is said on the page.
@@ -59,14 +60,14 @@ def render(folder: RunFolder, *, problems_dir: Path | None = None, bounds: Bound
     record = folder.load()
     bounds = bounds or Bounds()
     solution = load_solution(folder, record, problems_dir)
-    page = _page(folder, record, bounds, solution)
+    page = _page(folder, record, bounds, solution, back)
     while len(page.encode()) > MOST_BYTES and bounds.steps > 1:  # it is all overhead: a hostile or a very long run
         bounds = bounds.less()
-        page = _page(folder, record, bounds, solution)
+        page = _page(folder, record, bounds, solution, back)
     return page
 
 
-def _page(folder: RunFolder, record: RunRecord, bounds: Bounds, solution: Solution | None) -> str:
+def _page(folder: RunFolder, record: RunRecord, bounds: Bounds, solution: Solution | None, back: str) -> str:
     story = gather(folder, NAME, bounds)
     changes = list(snapshots(folder, story.changes))
     shown_steps = {step.number for step in story.steps}
@@ -79,7 +80,7 @@ def _page(folder: RunFolder, record: RunRecord, bounds: Bounds, solution: Soluti
         scores=_scores(folder, record), spent=_spent(record), split=charts.split_bar(_spent(record), 720),
         score_charts=_charts(charts.score_chart, story.timed, changes, record.budget_s, record.spent.agent),
         usage_charts=_charts(charts.usage_chart, story.called), score_rows=list(_rows(story, changes)),
-        solution=solution, snapshots=changes, remarks=story.remarks,
+        solution=solution, snapshots=changes, remarks=story.remarks, back=back,
         keys=KEYS, style=style, script=script, policy=_policy(style, script),
     ))  # fmt: skip
 

@@ -332,6 +332,8 @@ def test_the_roofline_has_each_shape_where_its_time_puts_it() -> None:
             share = 2 * m * n * k / at.t_scored / (cell.target.peak_tflops * 1e12)
             assert math.isclose(share, at.roofline_fraction, rel_tol=1e-3)
     assert plot.spots[2].x < plot.ridge.at < plot.spots[0].x
+    numbers = [(spot.label, spot.y) for spot in plot.spots]
+    assert all(math.dist(one, other) > 16 for place, one in enumerate(numbers) for other in numbers[:place])
     assert all(TOP <= spot.y <= TOP + HEIGHT for spot in plot.spots)
     assert roofline(cell, None, "wide", 720) is None
 
@@ -412,10 +414,13 @@ def test_what_the_run_says_of_itself_stands_once_with_its_step(site: Site) -> No
     said = "Step 2: the answer holds the canary"
     cell = replace(known.cell, verdict=replace(known.cell.verdict, findings=(
         FindingRecord("run:canary", "contamination", "interesting", "run", said),
+        FindingRecord("run:near", "contamination", "interesting", "run", "step 2: It is a known one."),
         FindingRecord("run:other", "clock", "interesting", "run", "another layer's own"),
     )))  # fmt: skip
-    record = replace(known.record, findings=(Finding("contamination", "canary", said, step=2),))
+    near = Finding("contamination", "near", "It is a known one.", step=2)
+    record = replace(known.record, findings=(Finding("contamination", "canary", said, step=2), near))
     source = NoSource(Detail(cell=cell, record=record))
     part = cell_part(replace(site, source=source, transcripts=frozenset({good.id})), good, [good])
     assert part.count(said) == 1 and f"runs/{good.page}.html#step-2" in part
+    assert part.count("It is a known one.") == 1 and "more are in the archive" not in part
     assert "another layer&#39;s own" in part
