@@ -24,6 +24,7 @@ _PAGE = re.compile(r"(?:public/runs/(?:([A-Za-z0-9_-]+)/)?|archive/(v1)-runs/)([
 _ANNOTATION = re.compile(r"benchmarks/[^/]+/results/annotations/([^/]+)\.ya?ml")
 _DETAIL = re.compile(r"public/data/rundetail/(?:([A-Za-z0-9_-]+)/)?([^/]+)\.json")
 _BOARD = re.compile(r"benchmarks/[^/]+/results/leaderboard[^/]*\.json")
+_SAMPLE_OF = re.compile(r"(level_\d{1,3}_problem_\d{1,6})_sample_\d{1,6}$")
 _SAMPLE = re.compile(r"(?:(.*)/)?(level_(\d{1,3})_problem_(\d{1,6})_sample_(\d{1,6}))_kernel\.py")
 _PROBLEM = re.compile(r"(?:.*/)?level_?(\d{1,3})/(\d{1,6})_[^/]+\.py")
 _SOURCE = re.compile(r"(html|runs_txt|text):([^@]+)(?:@([0-9a-f]{7,64}))?")
@@ -234,6 +235,8 @@ def problem_of(said: Sequence[str], run: str, ids: Sequence[str]) -> str:
         known = max((name for name in ids if name in text), key=len, default="")
         if known:
             return known
+    if sample := _SAMPLE_OF.search(run):
+        return next((text for text in said if text), sample[1])
     found = _STAMP.search(run)
     return next((text for text in said if text), found[1] if found else "")
 

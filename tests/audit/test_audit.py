@@ -283,6 +283,7 @@ def test_samples_of_kernelbench_are_linted_under_their_problems(tmp_path: Path) 
     name = "level_1_problem_3_sample_"
     assert [cells[f"{name}{number}"].kind for number in range(3)] == ["we-flag", "beside", "not-annotated"]
     assert cells[f"{name}0"].theirs.word == "counted" and cells[f"{name}0"].contract
+    assert {cells[f"{name}{number}"].problem for number in range(3)} == {"level_1_problem_3"}
     # Without the problem nothing is known of what it must do.
     shutil.move(top / "level1", tmp_path / "level1")
     assert by_run(audited(top, "-o", tmp_path))[f"{name}0"].contract == ""
