@@ -92,6 +92,16 @@ class Env(Brief):
             env = env.parent
         raise KeyError(name)
 
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value bound to `name` here or outside, or `default`: most names that kernels ask for are bound nowhere,
+        and an exception for each costs more than the walk."""
+        env: Env | None = self
+        while env is not None:
+            if name in env.vars:
+                return env.vars[name]
+            env = env.parent
+        return default
+
     def type_of(self, name: str) -> str:
         """The integer type of the constant that a name is bound to; empty for an `int`."""
         env: Env | None = self

@@ -18,6 +18,20 @@ class Linear(NamedTuple):
     terms: Terms = ()
 
 
+Limits = dict[Terms, int]  # sums of terms that hold at most so much
+
+
+class _Bounds:
+    """What is known under one set of limits, at a depth, and the steps it took: the most that sums come to, and what
+    numbers are between."""
+
+    __slots__ = ("atoms", "sums")
+
+    def __init__(self) -> None:
+        self.sums: dict[tuple[Terms, int], tuple[Bound, int]] = {}
+        self.atoms: dict[tuple[int, int], tuple[tuple[Bound, Bound], int]] = {}
+
+
 class Atoms:
     """What sums are made of: numbers between two bounds, and results of operations that are no sums."""
 
@@ -27,7 +41,14 @@ class Atoms:
         self.made: dict[int, tuple[str, Linear, Linear]] = {}
         self.known: dict[tuple[str, Linear, Linear], int] = {}
         self.limits: Limits = {}
-        self.bounds: dict[tuple[int, int], tuple[tuple[Bound, Bound], int]] = {}  # under `limits`, see `_atom`
+        self.bounds = _Bounds()  # under `limits`
+        self.under: dict[int, tuple[Limits, _Bounds]] = {}  # of those met before; limits are made anew, never changed
+
+    def turn(self, limits: Limits) -> None:
+        """From here on bounds are asked for under other limits."""
+        self.under[id(self.limits)] = self.limits, self.bounds
+        known = self.under.get(id(limits))
+        self.limits, self.bounds = (limits, _Bounds()) if known is None else known
 
     def between(self, low: Bound, high: Bound) -> Linear:
         """A number of its own between two bounds, both included."""
@@ -44,7 +65,7 @@ class Atoms:
             op, b = "//", Linear(1 << b.const)
         if op == "*" and not (a.terms and b.terms):
             return scaled(a, b.const) if a.terms else scaled(b, a.const)
-        if op == "//" and b == Linear(1):
+        if op == "//" and b == _ONE:
             return a
         key = (op, a, b)
         found = self.known.get(key)
@@ -55,19 +76,23 @@ class Atoms:
         return Linear(0, ((found, 1),))
 
 
+_ONE = Linear(1)
+_new = tuple.__new__  # what `Linear(...)` calls, after a function of its own
+
+
 def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
     """`a + sign * b`."""
-    terms = dict(a.terms)
-    for atom, factor in b.terms:
+    const, more = a[0] + sign * b[0], b[1]
+    if not more:
+        return _new(Linear, (const, a[1]))
+    terms = dict(a[1])
+    for atom, factor in more:
         terms[atom] = terms.get(atom, 0) + sign * factor
-    return Linear(a.const + sign * b.const, tuple(sorted((t, f) for t, f in terms.items() if f)))
+    return _new(Linear, (const, tuple(sorted([term for term in terms.items() if term[1]]))))
 
 
 def scaled(a: Linear, by: int) -> Linear:
-    return Linear(a.const * by, tuple((t, f * by) for t, f in a.terms) if by else ())
-
-
-Limits = dict[Terms, int]  # sums of terms that hold at most so much
+    return _new(Linear, (a[0] * by, tuple([(t, f * by) for t, f in a[1]]) if by else ()))
 
 
 def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
@@ -80,20 +105,39 @@ def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
 
 
 def lowest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
+    """The smallest that a sum can be; None when that is not known."""
     most = highest(atoms, scaled(value, -1), limits, depth)
     return None if most is None else -most
 
 
 def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
-    """The largest that a sum can be; None when that is not known."""
+    """The largest that a sum can be; None when that is not known.
+
+    It is worked out once for sums that differ in a constant, under the same limits. An answer that is there costs as
+    many of the steps as it did.
+    """
+    const, terms = value
+    if atoms.limits is not limits:
+        atoms.turn(limits)
+    key = terms, depth
+    known = atoms.bounds.sums.get(key)
+    if known is not None and atoms.steps + known[1] <= MAX_STEPS:
+        atoms.steps += known[1]
+        found = known[0]
+    else:
+        before = atoms.steps
+        found = _highest(atoms, terms, limits, depth)
+        atoms.bounds.sums[key] = found, atoms.steps - before
+    return None if found is None else found + const
+
+
+def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
     atoms.steps += 1
-    if depth > MAX_DEPTH or atoms.steps > MAX_STEPS or len(value.terms) > MAX_TERMS:
+    if depth > MAX_DEPTH or atoms.steps > MAX_STEPS or len(terms) > MAX_TERMS:
         return None
-    if not value.terms:
-        return value.const
-    found: Bound = value.const
+    found: Bound = 0
     extremes = False
-    for atom, factor in value.terms:
+    for atom, factor in terms:
         made = atoms.made.get(atom)
         if made is None:
             low, high = atoms.ranges[atom]
@@ -102,27 +146,30 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
             extremes = extremes or made[0] in ("min", "max")
         end = high if factor > 0 else low
         found = None if found is None or end is None else found + factor * end
-    for atom, factor in value.terms if extremes else ():
+    for atom, factor in terms if extremes else ():
         if atom not in atoms.made:
             continue
         op, *sides = atoms.made[atom]
         if op != ("min" if factor > 0 else "max"):
             continue
+        rest = Linear(0, tuple([term for term in terms if term[0] != atom]))
         for side in sides:  # the smaller of two is neither more than the one nor than the other
             assert isinstance(side, Linear)
-            end = highest(
-                atoms, add(add(value, Linear(0, ((atom, factor),)), -1), scaled(side, factor)), limits, depth + 1
-            )
+            end = highest(atoms, add(rest, scaled(side, factor)), limits, depth + 1)
             found = end if found is None or end is not None and end < found else found
-    terms = dict(value.terms) if limits else {}
+    if not limits or not terms:
+        return found
+    factors = dict(terms)
     for limit, most in limits.items():
-        if not limit or limit[0][0] not in terms:
+        whole = factors.get(limit[0][0]) if limit else None
+        if whole is None:
             continue
-        factor = terms[limit[0][0]] // limit[0][1]
-        if factor <= 0 or any(terms.get(atom) != f * factor for atom, f in limit):
+        factor = whole // limit[0][1]
+        if factor <= 0 or [f * factor for _, f in limit] != [factors.get(atom) for atom, _ in limit]:
             continue
-        rest = add(value, Linear(0, limit), -factor)
-        end = highest(atoms, rest, limits, depth + 1)
+        named = [atom for atom, _ in limit]
+        left = Linear(0, tuple([term for term in terms if term[0] not in named]))
+        end = highest(atoms, left, limits, depth + 1)
         if end is not None and (found is None or end + factor * most < found):
             found = end + factor * most
     return found
@@ -133,15 +180,13 @@ def _atom(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, B
     of all that its numbers are made of. An answer that is there costs as many of the steps as it did."""
     if atom not in atoms.made:
         return atoms.ranges[atom]
-    if atoms.limits is not limits:
-        atoms.limits, atoms.bounds = limits, {}
-    known = atoms.bounds.get((atom, depth))
+    known = atoms.bounds.atoms.get((atom, depth))
     if known is not None and atoms.steps + known[1] <= MAX_STEPS:
         atoms.steps += known[1]
         return known[0]
     before = atoms.steps
     found = _operation(atoms, atom, limits, depth)
-    atoms.bounds[atom, depth] = found, atoms.steps - before
+    atoms.bounds.atoms[atom, depth] = found, atoms.steps - before
     return found
 
 

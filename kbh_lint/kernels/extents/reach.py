@@ -25,6 +25,9 @@ SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadc
 _EXTREMES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max"}
 
 
+_OUTSIDE = values.Sym("")  # what a name stands for that the submission does not bind
+
+
 class TooLong(Exception):
     """The kernel takes too many steps."""
 
@@ -254,8 +257,8 @@ class Follow:
         self.run(stmt.orelse, no)
         gone = bool(stmt.body) and _leaves(stmt.body[-1])
         self.doubt = self.doubt if gone else doubt
-        for name in after.keys() | self.env.keys():
-            if not gone and after.get(name) != self.env.get(name):
+        for name in () if gone else after.keys() | self.env.keys():
+            if after.get(name) is not self.env.get(name) and after.get(name) != self.env.get(name):
                 self._differ(after.get(name), self.env.get(name))
                 self.env[name] = self.unknown()
         return no if gone else limits
@@ -513,11 +516,7 @@ class Follow:
     def _name(self, name: str) -> Value:
         found = self.env.get(name)
         if found is None:
-            try:
-                outer = self.kernel.env.lookup(name)
-            except KeyError:
-                outer = None
-            found = self.env[name] = self._argument(outer)
+            found = self.env[name] = self._argument(self.kernel.env.get(name))
         return found
 
     def _binary(self, op: str, a: Value, b: Value) -> Value:
@@ -590,11 +589,7 @@ class Follow:
             root = root.value
         if not isinstance(root, ir.Name) or name == "to":
             return name if name == "to" else ""
-        try:
-            found = self.kernel.env.lookup(root.id)
-        except KeyError:
-            return name
-        return name if isinstance(found, values.Sym) else ""
+        return name if isinstance(self.kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
 
 
 def _type_name(func: object) -> str:

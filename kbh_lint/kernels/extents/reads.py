@@ -137,9 +137,9 @@ class _Reads(Follow):
 
     def _other_places(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """A name that was assigned on the way may point into another storage than it did, or than is known now."""
-        for name in before.keys() | after.keys():
-            old, new = before.get(name), after.get(name)
-            if getattr(old, "storage", None) != getattr(new, "storage", None) and name in before:
+        for name, old in before.items():
+            new = after.get(name)
+            if old is not new and getattr(old, "storage", None) != getattr(new, "storage", None):
                 self.lost |= {value.storage for value in (old, new) if isinstance(value, (Pointer, Described))}
 
     def _forget(self, names: Collection[str]) -> None:
@@ -178,13 +178,13 @@ class _Reads(Follow):
                 raise TooLong
             return known[0]
         before = self.steps
-        found = self._worked_out(node)
+        found = self._worked_out(node) if self.ranges else super().value(node)
         self.known[id(node)] = found, self.steps - before
         return found
 
     def _worked_out(self, node: object) -> Value:
         """What an expression stands for; an element of an input of whole numbers lies in the input's range."""
-        if self.ranges and isinstance(node, (ir.Index, ir.Unary, ir.Call)):
+        if isinstance(node, (ir.Index, ir.Unary, ir.Call)):
             there = self._loaded(node)
             if isinstance(there, Pointer) and there.storage in self.ranges:
                 low, high = self.ranges[there.storage]
