@@ -14,10 +14,12 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kbh_lint.base.errors import SetupError
+from kbh_lint.base.limits import fewer_collections
 from kbh_lint.marked import DataError
 from kbh_lint.service.one_file import Options, Outcome, gave_out, late, lint_file, load_rules_once
 
 if TYPE_CHECKING:
+    from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import Submission
 
 GRACE_S = 5.0  # a worker stops itself at the time limit; after so much more it is killed
@@ -40,7 +42,8 @@ def run(submissions: Sequence[Submission], options: Options, jobs: int) -> Itera
     """The outcome for each submission by its index, in the order they finish."""
     if jobs <= 1:
         rules = load_rules_once(options.rules_dir)  # once: looking whether 180 files changed takes .5 ms a submission
-        yield from ((index, lint_file(submission, options, rules)) for index, submission in enumerate(submissions))
+        with fewer_collections():
+            yield from ((index, lint_file(submission, options, rules)) for index, submission in enumerate(submissions))
         return
     todo: queue.SimpleQueue[int] = queue.SimpleQueue()
     # Long files first: one that starts last would leave the other workers idle.
@@ -157,14 +160,16 @@ def serve() -> None:
     """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
     from kbh_lint.base.limits import memory_limit
 
+    rules: tuple[Rule, ...] | None = None
     # Anything that prints must not get into the answers.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    with memory_limit():
+    with memory_limit(), fewer_collections():
         options = _receive(sys.stdin.buffer)
         while (submission := _receive(sys.stdin.buffer)) is not None:
             try:
-                outcome: Outcome | SetupError = lint_file(submission, options)
+                rules = load_rules_once(options.rules_dir) if rules is None else rules
+                outcome: Outcome | SetupError = lint_file(submission, options, rules)
             except (DataError, ImportError) as error:
                 outcome = SetupError(str(error))
             try:
