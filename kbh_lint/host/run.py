@@ -417,16 +417,17 @@ class Run:
     def arguments(self, node: ir.Call | ir.Launch, frame: Frame) -> tuple[list[Any], dict[str, Any]]:
         args: list[Any] = []
         spread = False
+        kinds = expressions.EXPRESSIONS
         for arg in node.args:
             if isinstance(arg, ir.Star):
                 several = self.eval(arg.value, frame)
                 spread = spread or not isinstance(several, (list, tuple))
                 args.extend(iteration.materialise(self, several, arg.loc))
             else:
-                args.append(self.eval(arg, frame))
+                args.append(kinds[type(arg)](self, arg, frame))
         kwargs: dict[str, Any] = {}
         for key, value in getattr(node, "keywords", ()):
-            got = self.eval(value, frame)
+            got = kinds[type(value)](self, value, frame)
             if key is not None:
                 kwargs[key] = got
             else:
@@ -440,6 +441,8 @@ class Run:
 
     def call(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """Call any value."""
+        if type(func) is Method or type(func) is Sym:
+            return self.call_library(func, args, kwargs, loc)
         if isinstance(func, Func):
             return calls.call_function(self, func, args, kwargs, loc)
         if isinstance(func, Bound):

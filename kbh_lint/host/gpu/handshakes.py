@@ -19,6 +19,8 @@ MAX_BACK = 64  # events of one call that are looked at
 
 def settle(interp: Run, setter: Event) -> None:
     """A launch has been recorded: launches before it that may run beside it and wait for what it writes read that."""
+    if not interp.session.waiting:
+        return
     written = {content.storage.ident for content in setter.writes}
     events = interp.trace.events
     if not written or len(events) < 2:

@@ -63,6 +63,7 @@ def _analysed(session: Any, kernel: Func, named: Any, binding: dict[str, Any]) -
         if agree(binding, other, decided):
             return cast(KernelFacts, facts)
     made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
+    session.waiting = session.waiting or bool(made.waits)
     if len(known) < MAX_KNOWN:
         known.append((binding, made.decided, made))
     return made

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, JitFunction
+from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -37,7 +37,7 @@ def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
     for name in _compiled(func.node.body or ()):
         if name in own:
             continue
-        found = _lookup(func.env, name)
+        found = func.env.get(name, _NOTHING)
         if found is _NOTHING and nowhere_bound(interp.session, name):
             return True
         inner = found.func if isinstance(found, JitFunction) else None
@@ -47,13 +47,6 @@ def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
 
 
 _NOTHING = object()
-
-
-def _lookup(env: Env, name: str) -> Any:
-    try:
-        return env.lookup(name)
-    except KeyError:
-        return _NOTHING
 
 
 @by_node

@@ -29,11 +29,15 @@ def e_const(interp: Run, node: ir.Const, frame: Frame) -> Any:
 
 
 def e_name(interp: Run, node: ir.Name, frame: Frame) -> Any:
-    return interp.load_name(node.id, frame, node.loc)
+    name, found = node.id, frame.env.vars
+    if name in found and not frame.outer:
+        return found[name]
+    return interp.load_name(name, frame, node.loc)
 
 
 def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Any:
-    return interp.get_attr(interp.eval(node.value, frame), node.name, node.loc)
+    owner = EXPRESSIONS[type(node.value)](interp, node.value, frame)
+    return interp.get_attr(owner, node.name, node.loc)
 
 
 def e_index(interp: Run, node: ir.Index, frame: Frame) -> Any:
@@ -50,7 +54,7 @@ def e_star(interp: Run, node: ir.Star, frame: Frame) -> Any:
 
 
 def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
-    func = interp.eval(node.func, frame)
+    func = EXPRESSIONS[type(node.func)](interp, node.func, frame)
     args, kwargs = interp.arguments(node, frame)
     if func is interp.builtins.get("super"):
         return interp.super_(args, frame)
@@ -65,8 +69,9 @@ def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
 
 
 def e_binary(interp: Run, node: ir.Binary, frame: Frame) -> Any:
-    left = interp.eval(node.left, frame)
-    return operators.binary(interp, node.op, left, interp.eval(node.right, frame), node.loc)
+    left = EXPRESSIONS[type(node.left)](interp, node.left, frame)
+    right = EXPRESSIONS[type(node.right)](interp, node.right, frame)
+    return operators.binary(interp, node.op, left, right, node.loc)
 
 
 def e_unary(interp: Run, node: ir.Unary, frame: Frame) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint.base.dtypes import BITS
@@ -256,19 +256,26 @@ def _sizes(rest: Sequence[Any], total: int | None) -> Shape:
     return tuple(out)
 
 
-def by_dimension(keys: Sequence[Any], rank: int) -> Iterator[tuple[Any, int | None]]:
+def by_dimension(keys: Sequence[Any], rank: int) -> list[tuple[Any, int | None]]:
     """Each key of `tensor[keys]` with the dimension that it is for; None is for none of `rank`, an Ellipsis comes once
     for each of those that no other key is for.
     """
-    used = sum(1 for key in keys if key is not None and key is not Ellipsis)
+    used, open_ended = 0, True
+    for key in keys:
+        if key is Ellipsis:
+            open_ended = False
+        elif key is not None:
+            used += 1
+    found: list[tuple[Any, int | None]] = []
     at = 0
-    for key in keys if any(key is Ellipsis for key in keys) else (*keys, Ellipsis):
+    for key in (*keys, Ellipsis) if open_ended else keys:
         if key is None:
-            yield key, None
+            found.append((key, None))
             continue
         for _ in range(rank - used if key is Ellipsis else 1):
-            yield key, at
+            found.append((key, at))
             at += 1
+    return found
 
 
 def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:

@@ -41,6 +41,7 @@ class Session:
         self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
         self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
+        self.waiting = False  # whether a kernel that was analysed waits for another launch
         self.evaluated: dict[Any, Any] = {}
         self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
         self.refused: dict[Any, str] = {}  # why texts do not compile, by their modules

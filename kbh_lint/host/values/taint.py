@@ -15,7 +15,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.cpp_objects import LibraryField, LibraryMethod
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Chance, LibObject, Method
-from kbh_lint.host.values.tensors import Sort, Taint, Unknown
+from kbh_lint.host.values.tensors import Sort, Taint, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 
 if TYPE_CHECKING:
@@ -113,6 +113,9 @@ def clock(interp: Run) -> Unknown:
     return tainted(Taint(clock=interp.trace.call_index))
 
 
+_UNTAINTED = frozenset((Tensor, int, float, bool, str, type(None)))  # most of what is looked at
+
+
 def source(*values: Value) -> Taint | None:
     """The taint of what was asked for among values, also inside lists and tuples; of two clock readings in different
     calls, that of the gap; else None."""
@@ -121,6 +124,8 @@ def source(*values: Value) -> Taint | None:
     while stack and seen < MAX_LOOKED_AT:
         value = stack.pop()
         seen += 1
+        if type(value) in _UNTAINTED:
+            continue
         if isinstance(value, (list, tuple)):
             stack.extend(value[:8])
         elif isinstance(value, Text):
