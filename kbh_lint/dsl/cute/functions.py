@@ -16,6 +16,8 @@ from kbh_lint.kernels.languages.python import arithmetic as numbers
 from kbh_lint.kernels.languages.python.assembly import inline
 from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
 from kbh_lint.kernels.languages.python.functions import whole_range
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 
 def inline_asm(call: Call) -> V:
@@ -66,63 +68,29 @@ def _named(names: str, handler: Any) -> dict[str, Any]:
     return dict.fromkeys(names.split(), handler)
 
 
-FUNCTIONS: dict[str, Builtin] = {
-    **_named(
-        "local_tile local_partition zipped_divide tiled_divide logical_divide flat_divide composition group_modes "
-        "select append prepend append_ones prepend_ones slice_ dice domain_offset coalesce flatten filter filter_zeros "
-        "logical_product zipped_product tiled_product flat_product raked_product blocked_product unflatten "
-        "transform_partitioned_tensor_layout get_s2t_smem_desc_tensor slice_and_offset "
-        "as_position_independent_swizzle_tensor",
-        memory.view,
-    ),
-    "make_tensor": memory.make_tensor, "recast_tensor": memory.recast, "recast_ptr": memory.recast,
-    "make_identity_tensor": memory.coordinates,
-    **_named("make_fragment make_rmem_tensor", memory.fragment),
-    **_named("make_fragment_like make_rmem_tensor_like", memory.fragment_like),
-    **_named("alloc_smem get_dyn_smem", memory.shared(0)), "retrieve_tmem_ptr": memory.tensor_memory(0),
-    **_named("copy copy_atom_call", memory.copied(1)), **_named("basic_copy autovec_copy", memory.copied(0)),
-    "basic_copy_if": memory.copied(1), **_named("gemm mma_atom_call", gemm), "inline_asm": inline_asm,
-    **_named("epilogue_tmem_copy_and_partition epilogue_smem_copy_and_partition", memory.epilogue),
-    **_named("epilogue_tma_store epilogue epilogue_store", memory.stored_epilogue),
-    "tma_partition": lambda c: V(x=(c.get(3, "smem_tensor") or UNKNOWN_V, c.get(4, "gmem_tensor") or UNKNOWN_V)),
-    **_named("full full_like", own.filled), **_named("zeros_like ones_like empty_like", own.emptied),
-    **_named(
-        "size cosize rank depth ceil_div round_up crd2idx size_in_bytes shape get product lane_idx warp_idx popc "
-        "canonical_warp_idx canonical_lane_idx warp_group_idx block_idx_in_cluster get_dyn_smem_size "
-        "canonical_warp_group_idx make_layout_image_mask max_common_vector idx2crd vote_ballot_sync "
-        "create_tma_multicast_mask get_smem_capacity_in_bytes clz",
-        own.size,
-    ),
-    **_named(
-        "thread_idx block_idx block_dim grid_dim cluster_idx cluster_dim block_in_cluster_idx block_in_cluster_dim",
-        own.three,
-    ),
-    **_named("elem_less any_ all_ and_ or_ not_ is_static is_major leading_dim vote_any_sync vote_all_sync", own.truth),
-    **_named("range range_constexpr range_dynamic for_generate", whole_range),
-    **_named("const_expr dynamic_expr as_numeric assume repeat_like make_warp_uniform rcp_approx make_ptr", first),
-    **_named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", first),
-    **_named("warp_reduction warp_reduction_sum warp_reduction_max", own.warp_reduction),
-    **_named("where select_", numbers.where), **_named("fmax fmin max min minimum maximum", numbers.bound),
-    "fma": numbers.fma, "fma_packed_f32x2": own.packed("fma"), "mul_packed_f32x2": own.packed("*"),
-    "add_packed_f32x2": own.packed("+"), "sub_packed_f32x2": own.packed("-"),
-    **_named("atomic_add atomic_max atomic_min atomic_exch atomic_cas atomic_or atomic_and red_add", own.atomic),
-    **_named(
-        "make_layout make_ordered_layout make_identity_layout make_composed_layout make_swizzle tile_to_shape "
-        "make_smem_layout_atom make_smem_layout make_smem_layout_a make_smem_layout_b make_smem_layout_epi "
-        "recast_layout right_inverse left_inverse complement max_common_layout get_nonswizzle_portion",
-        memory.layout,
-    ),
-    "make_layout_tv": memory.layout_of_threads,
-    **_named(
-        "make_copy_atom make_tiled_copy make_tiled_copy_tv make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C "
-        "make_tiled_copy_S make_tiled_copy_D make_tiled_copy_C_atom make_tmem_copy make_s2t_copy make_cotiled_copy "
-        "get_smem_store_op get_tmem_load_op sm90_get_smem_store_op get_tmem_copy_properties",
-        memory.copy_atom,
-    ),
-    **_named(
-        "printf print_tensor print from_tensor prefetch prefetch_descriptor static_assert pretty_str", memory.nothing
-    ),
-}  # fmt: skip
+FUNCTIONS: dict[str, Builtin] = spelled(
+    OPERATIONS,
+    "cute",
+    {
+        "view": memory.view, "make_tensor": memory.make_tensor, "recast": memory.recast,
+        "coordinates": memory.coordinates, "allocate_registers": memory.fragment,
+        "allocate_registers_like": memory.fragment_like, "allocate_shared": memory.shared(0),
+        "allocate_tensor_memory": memory.tensor_memory(0), "copy_by_atom": memory.copied(1),
+        "copy_masked": memory.copied(1), "copy": memory.copied(0), "gemm": gemm, "assembly": inline_asm,
+        "epilogue_parts": memory.epilogue, "epilogue": memory.stored_epilogue,
+        "tma_partition": lambda c: V(x=(c.get(3, "smem_tensor") or UNKNOWN_V, c.get(4, "gmem_tensor") or UNKNOWN_V)),
+        "full": own.filled, "zeros_like": own.emptied, "ones_like": own.emptied, "size": own.size,
+        "ceil_div": own.size, "lane_index": own.size, "warp_index": own.size, "block_in_cluster": own.size,
+        "popc": own.size, "clz": own.size, "thread_index": own.three, "block_indices": own.three,
+        "block_sizes": own.three, "grid_sizes": own.three, "cluster_sizes": own.three, "predicate": own.truth,
+        "truth": own.truth, "range": whole_range, "range_for_generated": whole_range, "same": first, "repeat": first,
+        "rcp": first, "shuffle": first, "warp_reduction": own.warp_reduction, "where": numbers.where,
+        "max": numbers.bound, "min": numbers.bound, "fma": numbers.fma, "packed_fma": own.packed("fma"),
+        "layout": memory.layout, "layout_of_threads": memory.layout_of_threads, "copy_atom": memory.copy_atom,
+        "check": memory.nothing, "annotation": memory.nothing,
+    },
+    {"arithmetic": lambda op: own.packed(op.symbol), "atomic": lambda op: own.atomic},
+)  # fmt: skip
 
 METHODS: dict[str, Method] = {
     "load": memory.load,

@@ -17,6 +17,8 @@ from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.params import parameter
 from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -261,37 +263,24 @@ def _true(m: Machine, c: Args) -> Any:
     return True
 
 
-FUNCTIONS: dict[str, Builtin] = {
-    **named(
-        "local_tile local_partition zipped_divide tiled_divide logical_divide flat_divide composition group_modes "
-        "select append prepend append_ones prepend_ones slice_ domain_offset coalesce flatten filter filter_zeros "
-        "make_tensor recast_tensor recast_ptr assume const_expr dynamic_expr make_warp_uniform as_numeric make_ptr",
-        mathematics.same,
-    ),
-    **named("make_fragment make_rmem_tensor", _registers),
-    **named("make_fragment_like make_rmem_tensor_like", _registers_like),
-    **named("alloc_smem get_dyn_smem retrieve_tmem_ptr", _shared),
-    **named("copy copy_atom_call", _copy(1)), **named("basic_copy autovec_copy", _copy(0)), "basic_copy_if": _copy(1),
-    **named("full full_like", _filled(1)), **named("zeros_like empty_like", _filled(0)),
-    "where": mathematics.select, "select_": mathematics.select, "range": _range, "range_constexpr": _range,
-    "range_dynamic": _range, "ceil_div": _ceil_div, "elem_less": _true,
-    **named("block_idx cluster_idx block_in_cluster_idx", _origin), "thread_idx": _thread_index,
-    "lane_idx": _in_warp("%"), **named("warp_idx canonical_warp_idx", _in_warp("/")),
-    "block_idx_in_cluster": lambda m, c: 0,
-    "block_dim": _threads, "grid_dim": _blocks,
-    **named("shuffle_sync shuffle_sync_up shuffle_sync_down shuffle_sync_bfly", mathematics.other_lane(0)),
-    **named("warp_reduction warp_reduction_sum warp_reduction_max", _warp_reduction),
-    "atomic_add": mathematics.atomic_add,
-    "add_packed_f32x2": _packed("add"), "mul_packed_f32x2": _packed("mul"), "fma_packed_f32x2": _packed("fma"),
-    "sub_packed_f32x2": _packed("sub"),
-    **named(
-        "size cosize rank depth round_up crd2idx size_in_bytes shape get product make_layout make_ordered_layout "
-        "make_identity_tensor make_identity_layout make_layout_tv make_copy_atom make_tiled_copy make_tiled_copy_tv",
-        mathematics.unknown,
-    ),
-    **named("printf print_tensor sync_threads sync_warp barrier cluster_arrive cluster_wait fence_proxy",
-            mathematics.nothing),
-}  # fmt: skip
+FUNCTIONS: dict[str, Builtin] = spelled(
+    OPERATIONS,
+    "cute",
+    {
+        "view": mathematics.same, "make_tensor": mathematics.same, "recast": mathematics.same, "same": mathematics.same,
+        "allocate_registers": _registers, "allocate_registers_like": _registers_like, "allocate_shared": _shared,
+        "allocate_tensor_memory": _shared, "copy_by_atom": _copy(1), "copy": _copy(0), "copy_masked": _copy(1),
+        "full": _filled(1), "zeros_like": _filled(0), "where": mathematics.select, "range": _range,
+        "ceil_div": _ceil_div, "predicate": _true, "block_indices": _origin, "thread_index": _thread_index,
+        "lane_index": _in_warp("%"), "warp_index": _in_warp("/"), "block_in_cluster": lambda m, c: 0,
+        "block_sizes": _threads, "grid_sizes": _blocks, "shuffle": mathematics.other_lane(0),
+        "warp_reduction": _warp_reduction, "atomic_add": mathematics.atomic_add, "packed_add": _packed("add"),
+        "packed_sub": _packed("sub"), "packed_mul": _packed("mul"), "packed_fma": _packed("fma"),
+        "size": mathematics.unknown, "layout": mathematics.unknown, "layout_of_threads": mathematics.unknown,
+        "coordinates": mathematics.unknown, "copy_atom": mathematics.unknown, "check": mathematics.nothing,
+        "barrier": mathematics.nothing,
+    },
+)  # fmt: skip
 
 METHODS: dict[str, Builtin] = {
     "load": _load, "store": _store, "fill": fill, "reduce": _reduce, "allocate": _allocate,

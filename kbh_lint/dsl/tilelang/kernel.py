@@ -13,13 +13,16 @@ from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python import arithmetic as numbers
 from kbh_lint.kernels.languages.python.call import Call, first
 from kbh_lint.kernels.languages.python.functions import whole_range
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 PACKAGE = "tilelang"
 REGIONS = frozenset(
-    "copy gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm fill clear reduce reduce_sum reduce_max reduce_min "
-    "reduce_absmax reduce_abssum cumsum atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min async_copy tma_copy "
-    "view reshape".split()
-)
+    word
+    for row in OPERATIONS
+    if row.effect or row.kind in ("product", "lanes") or row.name == "reshape"
+    for word in row.spellings.get("tilelang", ())
+) | {"reduce"}
 
 
 def dtype_of(value: V | None) -> str:
@@ -147,32 +150,26 @@ def _not_read(call: Call) -> V:
     return call.m.calls.not_read(f"a call of TileLang's {call.name}", call)
 
 
-def _named(names: str, handler: Callable[[Call], V]) -> dict[str, Callable[[Call], V]]:
-    return dict.fromkeys(names.split(), handler)
-
-
-FUNCTIONS: dict[str, Callable[[Call], V]] = {
-    **_named("alloc_shared alloc_tmem alloc_shared_dyn", _allocated("shared")),
-    **_named("alloc_fragment alloc_local alloc_buffer", _allocated("local")), "alloc_var": _variable,
-    **_named("copy async_copy tma_copy", _copy), **_named("fill clear", _fill),
-    **_named("gemm gemm_v1 gemm_v2 wgmma_gemm tcgen05_gemm", _gemm),
-    **_named("reduce_sum reduce_max reduce_min reduce_absmax reduce_abssum cumsum", _reduced),
-    **_named("atomic_add atomic_addx2 atomic_addx4 atomic_max atomic_min", _atomic),
-    **_named("Parallel grid serial Serial unroll Unroll Pipelined vectorized Vectorized Persistent", _loop),
-    **_named("Kernel ceildiv cdiv get_thread_binding get_block_binding get_lane_idx get_warp_idx floordiv floormod "
-             "truncdiv truncmod symbolic dynamic shift_right_index", _index),
-    **_named("if_then_else Select where", numbers.where), **_named("max min", numbers.bound),
-    **_named("Cast cast reinterpret", _cast), **_named("infinity max_value min_value", _limit),
-    **_named("view reshape", _view), "match_buffer": _matched, "fma": numbers.fma,
-    **_named("annotate_layout make_swizzled_layout make_wgmma_swizzled_layout make_tcgen05mma_swizzled_layout "
-             "make_linear_layout make_full_bank_swizzled_layout make_half_bank_swizzled_layout "
-             "make_quarter_bank_swizzled_layout warpgroup_fence_operand annotate_restrict_buffers reads writes "
-             "use_swizzle annotate_safe_value sync_threads sync_warp pdl_sync "
-             "pdl_trigger print import_source device_assert no_set_max_nreg set_max_nreg fence_proxy_async",
-             _nothing),
-    "annotate_l2_hit_ratio": _l2_window,
-    **_named("call_extern call_pure_extern call_intrin ptx_mma gemm_sp reduce", _not_read),
-}  # fmt: skip
+FUNCTIONS: dict[str, Callable[[Call], V]] = spelled(
+    OPERATIONS,
+    "tilelang",
+    {
+        "allocate_shared": _allocated("shared"), "allocate_tensor_memory": _allocated("shared"),
+        "allocate_registers": _allocated("local"), "allocate_variable": _variable, "copy": _copy, "fill": _fill,
+        "sum": _reduced, "sum_of_sizes": _reduced, "cumulative": _reduced, "reduce_max": _reduced,
+        "reduce_min": _reduced, "reduce_absmax": _reduced, "range": _loop, "range_for_generated": _loop,
+        "parallel": _loop, "kernel_indices": _index, "ceil_div": _index, "bound_index": _index, "lane_index": _index,
+        "warp_index": _index, "size": _index, "where": numbers.where, "cast": _cast, "reinterpret": _cast,
+        "infinity": _limit, "limit": _limit, "reshape": _view, "match_buffer": _matched, "fma": numbers.fma,
+        "sync": _nothing, "check": _nothing, "annotation": _nothing, "swizzled_layout": _nothing,
+        "l2_window": _l2_window, "unread": _not_read,
+    },
+    {
+        "product": lambda op: _gemm,
+        "atomic": lambda op: _atomic,
+        "extreme": lambda op: numbers.bound,
+    },
+)  # fmt: skip
 
 
 def _as_type(base: V, call: Call) -> V:

@@ -12,10 +12,12 @@ from kbh_lint.dsl.tilelang.kernel import PACKAGE, REGIONS
 from kbh_lint.dsl.triton.numeric import triton_builtin
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
-from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
+from kbh_lint.kernels.numeric.builtins import Args, Builtin
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -116,16 +118,19 @@ def _infinity(m: Machine, c: Args) -> Any:
 
 _SIGN = {"max": 1.0, "min": -1.0, "absmax": 1.0}
 FUNCTIONS: dict[str, Builtin] = {
-    **named("alloc_shared alloc_shared_dyn", _allocated("shared")),
-    **named("alloc_fragment alloc_local alloc_buffer", _allocated("local")), "alloc_var": _variable,
-    **named("copy async_copy tma_copy", _copy), **named("fill clear", fill), "gemm": _gemm,
-    "reduce_sum": _reduced("sum"), "reduce_max": _reduced("max"), "reduce_min": _reduced("min"),
-    "reduce_absmax": _reduced("absmax"), "atomic_add": mathematics.atomic_add,
-    **named("serial Serial unroll Unroll Pipelined vectorized Vectorized", _loop), **named("Parallel grid", _parallel),
-    "Kernel": _indices, **named("ceildiv cdiv", _ceil_div), **named("Cast cast", _cast), "infinity": _infinity,
-    **named("get_thread_binding get_lane_idx get_warp_idx get_block_binding", lambda m, c: 0),
-    **named("if_then_else Select", mathematics.select),
-    **named("annotate_layout use_swizzle sync_threads sync_warp print", mathematics.nothing),
+    **spelled(
+        OPERATIONS,
+        "tilelang",
+        {
+            "allocate_shared": _allocated("shared"), "allocate_registers": _allocated("local"),
+            "allocate_variable": _variable, "copy": _copy, "fill": fill, "gemm": _gemm, "sum": _reduced("sum"),
+            "reduce_max": _reduced("max"), "reduce_min": _reduced("min"), "reduce_absmax": _reduced("absmax"),
+            "atomic_add": mathematics.atomic_add, "range": _loop, "parallel": _parallel, "kernel_indices": _indices,
+            "ceil_div": _ceil_div, "cast": _cast, "infinity": _infinity, "bound_index": lambda m, c: 0,
+            "lane_index": lambda m, c: 0, "warp_index": lambda m, c: 0, "where": mathematics.select,
+            "sync": mathematics.nothing, "check": mathematics.nothing, "annotation": mathematics.nothing,
+        },
+    ),
 }  # fmt: skip
 
 

@@ -13,6 +13,8 @@ from kbh_lint.dsl.triton.arithmetic import rows
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 PREFIX = "triton.experimental.gluon."
 LANGUAGE = "triton.experimental.gluon.language"
@@ -109,18 +111,15 @@ def partitions(call: Call) -> V:
     return constant(None)
 
 
-BUILTINS: dict[str, Callable[[Call], V]] = {
-    "allocate_shared_memory": allocate, "allocate_tensor_memory": allocate, "convert_layout": first,
-    "set_auto_layout": first, "warpgroup_mma": matrix("wgmma.mma_async"), "mma_v2": matrix("mma.sync"),
-    "warpgroup_mma_init": first, "warpgroup_mma_wait": waited, "tcgen05_mma": tensor_memory_mma,
-    "async_copy_global_to_shared": copy_async, "async_copy_shared_to_global": copy_async,
-    "warp_specialize": partitions, "get_tmem_reg_layout": layout, "get_default_for": layout, "to_linear_layout": layout,
-    **dict.fromkeys(
-        "expect wait arrive init invalidate store_wait commit_group wait_group fence_async_shared thread_barrier "
-        "tcgen05_commit allocate_mbarrier mbarrier_arrive bank_conflicts arrive_remote".split(),
-        nothing,
-    ),
-}  # fmt: skip
+BUILTINS: dict[str, Callable[[Call], V]] = spelled(
+    OPERATIONS,
+    "gluon",
+    {
+        "allocate_shared": allocate, "same": first, "wgmma": matrix("wgmma.mma_async"), "mma": matrix("mma.sync"),
+        "waited": waited, "tcgen05": tensor_memory_mma, "copy": copy_async, "partitions": partitions,
+        "layout_of_registers": layout, "sync": nothing,
+    },
+)  # fmt: skip
 
 
 def view(base: V, call: Call) -> V:

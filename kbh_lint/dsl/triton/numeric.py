@@ -18,6 +18,8 @@ from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
 from kbh_lint.kernels.numeric.memory import fresh
 from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
 from kbh_lint.kernels.numeric.state import OTHER, Bits, Frame, Method, Ptr, Range
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -221,32 +223,35 @@ def _asm(m: Machine, c: Args) -> Any:
 
 
 FUNCTIONS: dict[str, Builtin] = {
-    "program_id": _zero, "num_programs": _programs, "arange": _lane, "zeros": _zeros, "full": _full,
-    "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store,
-    "atomic_add": mathematics.atomic_add, "atomic_max": mathematics.larger(1.0), "atomic_min": mathematics.larger(-1.0),
-    "atomic_xchg": mathematics.exchanged,
-    "where": mathematics.select, "sum": _sum, "reduce": _reduce, "associative_scan": _reduce,
-    "cumsum": _sum, "dot": _dot, "dot_scaled": _dot,
-    "max": mathematics.lane_extreme(1.0), "min": mathematics.lane_extreme(-1.0), "softmax": _softmax,
-    "cast": _to, "split": _split, "join": _join, "cat": _join, "interleave": _join,
-    "range": _range, "static_range": _range, "cdiv": _cdiv, "next_power_of_2": _power_of_2, "clamp": _clamp,
-    "make_block_ptr": _block_pointer, "make_tensor_descriptor": _block_pointer, "tensor_descriptor": _block_pointer,
-    "_experimental_make_tensor_descriptor": _block_pointer, "inline_asm_elementwise": _asm, "log2": _log2,
-    "sigmoid": mathematics.sigmoid, "constexpr": mathematics.same,
-    **named(
-        "advance broadcast_to expand_dims reshape view trans permute ravel flip sort multiple_of "
-        "max_contiguous max_constancy broadcast gather unsqueeze",
-        mathematics.same,
+    **spelled(
+        OPERATIONS,
+        "triton",
+        {
+            "program_id": _zero, "num_programs": _programs, "index_tile": _lane, "zeros": _zeros, "full": _full,
+            "zeros_like": _zeros_like, "full_like": _full_like, "load": _load, "store": _store,
+            "atomic_add": mathematics.atomic_add, "atomic": mathematics.unknown, "atomic_max": mathematics.larger(1.0),
+            "atomic_min": mathematics.larger(-1.0), "atomic_exchange": mathematics.exchanged,
+            "where": mathematics.select,
+            "sum": _sum, "cumulative": _sum, "reduce": _reduce, "dot": _dot, "dot_scaled": _dot,
+            "reduce_max": mathematics.lane_extreme(1.0), "reduce_min": mathematics.lane_extreme(-1.0),
+            "softmax": _softmax, "cast": _to, "split": _split, "join": _join, "range": _range, "ceil_div": _cdiv,
+            "next_power_of_2": _power_of_2, "block_pointer": _block_pointer, "descriptor": _block_pointer,
+            "assembly": _asm, "constexpr": mathematics.same, "advance": mathematics.same, "reshape": mathematics.same,
+            "transpose": mathematics.same, "expand_dims": mathematics.same, "broadcast": mathematics.same,
+            "ravel": mathematics.same, "sort": mathematics.same, "hint": mathematics.same,
+            "argmax": mathematics.unknown, "check": mathematics.nothing, "sync": mathematics.nothing,
+        },
     ),
-    **named(
-        "argmax argmin atomic_cas atomic_and atomic_or "
-        "atomic_xor histogram isinstance hasattr getattr type rand randint",
-        mathematics.unknown,
+    **spelled(
+        OPERATIONS,
+        "python",
+        {
+            "clamp": _clamp, "log2": _log2, "sigmoid": mathematics.sigmoid, "flip": mathematics.same,
+            "gather": mathematics.same, "random": mathematics.unknown,
+        },
     ),
-    **named(
-        "static_assert static_print device_print device_assert debug_barrier assume print",
-        mathematics.nothing,
-    ),
+    "tensor_descriptor": _block_pointer, "print": mathematics.nothing,
+    **named("isinstance hasattr getattr type", mathematics.unknown),
 }  # fmt: skip
 
 _PYTHON: dict[str, Builtin] = {

@@ -15,6 +15,7 @@ from kbh_lint.cpp import conversions
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, limited, lowest, scaled
+from kbh_lint.ops.catalogue import spellings
 
 Dims = tuple[Any, ...]
 MAX_STEPS = 20_000
@@ -22,7 +23,7 @@ MAX_PARTS = 24  # of a number, one in another
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
 SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
-_EXTREMES = {"min": "min", "max": "max", "minimum": "min", "maximum": "max"}
+_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=("triton",))}
 
 
 _OUTSIDE = values.Sym("")  # what a name stands for that the submission does not bind

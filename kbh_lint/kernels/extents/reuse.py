@@ -15,13 +15,18 @@ from typing import Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, JitFunction, Overloads
 from kbh_lint.frontends.walk import children, walk
+from kbh_lint.ops.catalogue import spellings
 
 MAX_ROUNDS = 12
 MAX_CALLS = 3  # functions in functions
 _READERS = (ir.Call, ir.Index, ir.Unary, ir.Asm)
 _PARTS = frozenset(("//", "/", "%", ">>", "&"))
-_PART_CALLS = frozenset("cdiv min max minimum maximum where clamp".split())
-_ACCESSES = frozenset("load store atomic_add __ldg __ldcs __ldcg __stcs make_block_ptr".split())
+_PART_CALLS = {"clamp"} | spellings(
+    "ceil_div", "min", "max", "where", "reduce_min", "reduce_max", languages=("triton",)
+)
+_ACCESSES = spellings("load", "store", languages=("triton", "cuda")) | spellings(
+    "atomic_add", "block_pointer", languages=("triton",)
+)
 _GRIDS = frozenset(("blockIdx", "threadIdx"))
 
 Atoms = frozenset[Any]

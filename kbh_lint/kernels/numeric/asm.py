@@ -12,32 +12,25 @@ from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.state import CType, Frame, Ptr
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 _MAX_INSTRUCTIONS = 256
-_OPERATIONS: dict[str, Builtin] = {
-    "mov": mathematics.same,
-    "cvta": mathematics.same,
-    "add": mathematics.operation("+"),
-    "sub": mathematics.operation("-"),
-    "mul": mathematics.operation("*"),
-    "div": mathematics.operation("/"),
-    "fma": mathematics.fused,
-    "mad": mathematics.fused,
-    "neg": mathematics.negative,
-    "abs": mathematics.absolute,
-    "max": mathematics.extreme(1.0),
-    "min": mathematics.extreme(-1.0),
-    "ex2": mathematics.exponential,
-    "lg2": mathematics.transcendental("log2"),
-    "rcp": mathematics.reciprocal,
-    "sqrt": mathematics.transcendental("sqrt"),
-    "rsqrt": mathematics.transcendental("rsqrt"),
-    "tanh": mathematics.transcendental("tanh"),
-    "shfl": mathematics.other_lane(0),
-}
+_OPERATIONS: dict[str, Builtin] = spelled(
+    OPERATIONS,
+    "ptx",
+    {
+        "register": mathematics.same, "address": mathematics.same, "fma": mathematics.fused,
+        "neg": mathematics.negative, "abs": mathematics.absolute,
+        "max": mathematics.extreme(1.0), "min": mathematics.extreme(-1.0),
+        "exp2": mathematics.exponential, "rcp": mathematics.reciprocal, "shuffle": mathematics.other_lane(0),
+        **{name: mathematics.transcendental(name) for name in ("log2", "sqrt", "rsqrt", "tanh")},
+    },
+    {"arithmetic": lambda op: mathematics.operation(op.symbol)},
+)  # fmt: skip
 
 
 def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:

@@ -15,6 +15,8 @@ from kbh_lint.kernels.numeric.ctypes import LANES, convert, resolve, scalar
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.own import construct
 from kbh_lint.kernels.numeric.state import CType, Obj, Ptr, Reference
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -103,50 +105,28 @@ def _pack(m: Machine, c: Args) -> Any:
 
 
 FUNCTIONS: dict[str, Builtin] = {
-    "atomicAdd": _atomic, "atomicAdd_block": _atomic, "atomicAdd_system": _atomic, "sizeof": _sizeof,
-    **named("atomicMax atomicMax_block atomicMax_system", mathematics.larger(1.0)),
-    **named("atomicMin atomicMin_block atomicMin_system", mathematics.larger(-1.0)),
-    "atomicExch": mathematics.exchanged,
-    **named("memcpy_async __pipeline_memcpy_async memcpy __builtin_memcpy", _copy),
-    "reduce": _group_reduce, "select": mathematics.select,
-    **named("__ldg __ldcs __ldcg __ldca __ldlu __ldcv ldg load", _read),
-    **named("__stcs __stcg __stwt __stwb store", _write),
-    **named("__shfl_sync __shfl_down_sync __shfl_up_sync __shfl_xor_sync", mathematics.other_lane(1)),
-    **named("__shfl __shfl_down __shfl_up __shfl_xor", mathematics.other_lane(0)),
-    **named(
-        "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system printf "
-        "assert __trap __builtin_assume __nanosleep __prefetch sync this_thread_block this_grid "
-        "this_cluster tiled_partition __pipeline_commit __pipeline_wait_prior __builtin_unreachable "
-        "cudaGridDependencySynchronize cudaTriggerProgrammaticLaunchCompletion static_assert",
-        mathematics.nothing,
+    **spelled(
+        OPERATIONS,
+        "cuda",
+        {
+            "atomic_add": _atomic, "size_of": _sizeof, "copy": _copy, "copy_async": _copy, "load": _read,
+            "store": _write, "shuffle_masked": mathematics.other_lane(1), "shuffle": mathematics.other_lane(0),
+            "sync": mathematics.nothing,
+            "barrier": mathematics.nothing, "check": mathematics.nothing, "prefetch_line": mathematics.nothing,
+            "atomic": mathematics.unknown, "atomic_max": mathematics.larger(1.0),
+            "atomic_min": mathematics.larger(-1.0), "atomic_exchange": mathematics.exchanged,
+            "vote": mathematics.unknown, "popc": mathematics.unknown,
+            "ffs": mathematics.unknown, "clz": mathematics.unknown, "reversed": mathematics.unknown,
+            "state": mathematics.unknown, "lane_reduce": mathematics.unknown, "lane_max": mathematics.unknown,
+            "shared_address": mathematics.unknown, "to_i32": mathematics.unknown, "lround": mathematics.unknown,
+            "lrint": mathematics.unknown, "forward": mathematics.same, "aligned": mathematics.same,
+            "same": mathematics.same, "to_bits": mathematics.to_bits, "from_bits_f32": mathematics.from_bits("f32"),
+            "from_bits_f64": mathematics.from_bits("f64"), "to_f32": _to("f32"), "to_f64": _to("f64"),
+            "to_f16": _to("f16"), "to_bf16": _to("bf16"), "pack_values": _pack, "tie": _pack, "swap": _swap,
+        },
     ),
-    **named(
-        "atomicCAS atomicOr atomicAnd atomicInc atomicDec atomicSub "
-        "__ballot_sync __activemask __popc __ffs __clz clock64 clock __any_sync __all_sync "
-        "__syncthreads_or __syncthreads_and __syncthreads_count __match_any_sync __reduce_max_sync "
-        "__reduce_min_sync __reduce_add_sync __cvta_generic_to_shared __float2int_rn __float2int_rz "
-        "__float2int_rd __float2int_ru __float2uint_rn lround lrintf __brev",
-        mathematics.unknown,
-    ),
-    **named(
-        "move forward __builtin_assume_aligned launder __builtin_expect as_const addressof",
-        mathematics.same,
-    ),
-    **named(
-        "__float_as_int __float_as_uint __double_as_longlong __half_as_ushort bit_cast",
-        mathematics.to_bits,
-    ),
-    **named("__int_as_float __uint_as_float", mathematics.from_bits("f32")),
-    "__longlong_as_double": mathematics.from_bits("f64"), "__hiloint2double": mathematics.from_bits("f64"),
-    **named(
-        "__int2float_rn __uint2float_rn __double2float_rn __half2float __bfloat162float __ll2float_rn",
-        _to("f32"),
-    ),
-    **named("__int2double_rn __uint2double_rn __ll2double_rn", _to("f64")),
-    **named("__float2half_rn __float2half", _to("f16")),
-    **named("__float2bfloat16_rn __float2bfloat16", _to("bf16")),
+    "reduce": _group_reduce, "select": mathematics.select, "load": _read, "store": _write,
     **{n: _limit(v) for n, v in LIMITS.items() if n not in ("max", "min")},
-    "make_pair": _pack, "make_tuple": _pack, "tie": _pack, "swap": _swap,
 }  # fmt: skip
 
 METHODS: dict[str, Builtin] = {

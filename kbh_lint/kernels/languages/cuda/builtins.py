@@ -23,6 +23,8 @@ from kbh_lint.kernels.languages.cuda.libraries import (
 from kbh_lint.kernels.languages.cuda.places import CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
@@ -287,133 +289,34 @@ def _fold_expression(call: CppCall) -> V:
     return mix(call.args[1:]) if len(call.args) > 1 else UNKNOWN_V
 
 
-_TABLE: dict[str, Builtin] = {}
-
-
-def _add(names: str, builtin_: Builtin) -> None:
-    for name in names.split():
-        _TABLE[name] = builtin_
-
-
-_add("__ldg __ldcs __ldcg __ldca __ldcv __ldlu __builtin_nontemporal_load ldg", _read)
-_add("__stcs __stcg __stwb __stwt __builtin_nontemporal_store", _write)
-_add("memcpy __builtin_memcpy __pipeline_memcpy_async memmove", _copy)
-_add("memcpy_async", _copy_async)
-_add("memset __builtin_memset", _nothing)
-_add("associate_access_property apply_access_property", _access_property)
-_add(
-    "atomicAdd atomicMax atomicMin atomicExch atomicCAS atomicOr atomicAnd atomicXor atomicSub atomicInc "
-    "atomicDec atomicAdd_system atomicAdd_block atomicMax_block unsafeAtomicAdd gpuAtomicAdd",
-    _atomic,
+_NAMED: dict[str, Builtin] = {
+    "load": _read, "store": _write, "copy": _copy, "copy_async": _copy_async, "set": _nothing,
+    "access_property": _access_property, "fma": _fma, "sincos": _sine_and_cosine,
+    "pow": lambda call: _elementwise("exp" if call.arg(0).known else "")(call), "lane_max": _bound,
+    "shuffle": _same(0), "shuffle_masked": _same(1), "lane_reduce": _same(1), "lane_or": _same(1), "vote": _vote,
+    "same": lambda call: call.arg(0), "lane_of_pair": _lane, "aligned": _lane, "to_address": _lane, "pack": _pack,
+    "pack_values": _pack, "byte_perm": _bits, "reversed": _bits, "funnel": _bits, "state": _index,
+    "dot_of_bytes": _dp4a, "address": _address, "shared_address": _address, "size_of": _size, "alignment": _size,
+    "forward": _std_move, "pointer_of": _std_move, "swap": _swap, "fragment_fill": fragment_fill,
+    "fragment_load": fragment_load, "fragment_store": fragment_store, "mma": fragment_product,
+    "fold_expression": _fold_expression, "infinity": lambda call: V("f32", "", const=float("inf")),
+    "limit": lambda call: V("f32", "f32"), "barrier": _barrier, "wait": _barrier,
+    "sync": _nothing, "check": _nothing, "handle": _nothing,
+}  # fmt: skip
+_TABLE = spelled(
+    OPERATIONS,
+    "cuda",
+    _NAMED,
+    {
+        "function": lambda op: _elementwise(op.flag),
+        "whole": lambda op: _elementwise(op.flag),
+        "test": lambda op: _elementwise(op.flag),
+        "arithmetic": lambda op: _binary(op.symbol),
+        "extreme": lambda op: _bound,
+        "bits": lambda op: _index,
+        "atomic": lambda op: _atomic,
+    },
 )
-_add(
-    "__fmul_rn __fmul_rz __fmul_rd __fmul_ru __hmul __hmul2 __hmul_rn __hmul2_rn __dmul_rn __mul24 __umul24 __hmul_sat",
-    _binary("*"),
-)
-_add(
-    "__fadd_rn __fadd_rz __fadd_rd __fadd_ru __hadd __hadd2 __hadd_rn __hadd2_rn __dadd_rn __vadd4 __hadd_sat",
-    _binary("+"),
-)
-_add("__fsub_rn __fsub_rz __hsub __hsub2 __hsub_rn __hsub2_rn __dsub_rn __vsub4 __vsubss4", _binary("-"))
-_add("__fdividef __fdiv_rn __hdiv __h2div __ddiv_rn fdividef", _binary("/"))
-_add(
-    "fmaf fma __fmaf_rn __fmaf_rz __fmaf_ieee_rn __hfma __hfma2 __fma_rn __hfma_relu __hfma2_relu __hfma_rn",
-    _fma,
-)
-_add(
-    "exp expf exp2 exp2f __expf exp10f __exp10f hexp hexp2 h2exp h2exp2 expm1f __nv_expf tanh tanhf __tanhf htanh "
-    "h2tanh ex2 fast_exp",
-    _elementwise("exp"),
-)
-_add("ldexp ldexpf scalbn scalbnf", _elementwise("exp"))
-# The functions of CUDA's math library, in double and in single precision.
-_MATH = (
-    "acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cospi erf erfc erfcinv erfcx erfinv fabs fdim floor "
-    "fmod hypot ilogb j0 j1 lgamma llrint llround log log10 log1p log2 logb lrint lround nearbyint nextafter norm3d "
-    "norm4d normcdf normcdfinv rcbrt remainder rhypot rint rnorm3d rnorm4d round rsqrt sin sinpi sqrt tan tgamma trunc "
-    "y0 y1"
-).split()
-_add(" ".join(f"{name} {name}f" for name in _MATH), _elementwise(""))
-_add(" ".join(f"{name} {name}f" for name in "cosh exp exp10 exp2 expm1 sinh tanh".split()), _elementwise("exp"))
-_add("sincos sincosf sincospi sincospif __sincosf", _sine_and_cosine)
-_add("pow powf __powf", lambda call: _elementwise("exp" if call.arg(0).known else "")(call))
-_add(
-    "log logf __logf log2 log2f __log2f log1pf log10f hlog hlog2 sqrt sqrtf rsqrt rsqrtf __frsqrt_rn __fsqrt_rn "
-    "hrsqrt h2rsqrt hsqrt hrcp h2rcp __frcp_rn __sinf __cosf "
-    "floorf floor ceilf ceil roundf round rintf rint truncf trunc nearbyintf fabsf fabs abs __habs __habs2 "
-    "labs llabs fmodf __hneg __hneg2 copysignf isnan isinf isfinite __hisnan __saturatef lrintf "
-    "__exp2f_approx signbit cbrtf hypotf norm3df normcdff __usad __vabsdiffu4 mul24 __mulhi __umulhi __umul64hi "
-    "__hisinf __builtin_fabsf __builtin_sqrtf __sad",
-    _elementwise(""),
-)
-_add(
-    "max min fmaxf fminf fmax fmin __hmax __hmin __hmax2 __hmin2 umax umin llmax llmin ullmax ullmin imax imin "
-    "__vmaxs4 __vmins4 __vmaxu4 __vminu4 clamp __hmax_nan __hmin_nan __vimax3_s32 __reduce_max_sync",
-    _bound,
-)
-_add(
-    "__shfl_sync __shfl_xor_sync __shfl_down_sync __shfl_up_sync __reduce_add_sync __reduce_min_sync "
-    "__reduce_or_sync __match_any_sync",
-    _same(1),
-)
-_add("__shfl __shfl_xor __shfl_down __shfl_up", _same(0))
-_add("__builtin_expect __builtin_expect_with_probability C10_LIKELY C10_UNLIKELY", lambda call: call.arg(0))
-_add(
-    "__low2bfloat16 __high2bfloat16 __low2half __high2half __lows2bfloat162 __highs2bfloat162 __lows2half2 "
-    "__highs2half2 __low2bfloat162 __high2bfloat162 __low2half2 __high2half2 __bfloat162bfloat162 __half2half2 "
-    "__lowhigh2highlow __builtin_assume_aligned launder to_address",
-    _lane,
-)
-_add(
-    "make_float2 make_float3 make_float4 make_int2 make_int4 make_uint2 make_uint3 make_uint4 make_half2 "
-    "make_bfloat162 make_double2 make_uchar4 make_char4 make_short2 make_ushort2 make_ushort4 make_longlong2 "
-    "make_ulonglong2 make_int3 __halves2half2 __halves2bfloat162 make_ulong2 make_char2 make_uchar2 make_pair "
-    "make_tuple",
-    _pack,
-)
-_add("__byte_perm __funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc __brev __brevll", _bits)
-_add(
-    "__popc __popcll __ffs __ffsll __clz __clzll __fns __activemask __builtin_popcount __float2int __isShared clock64 "
-    "clock __builtin_clz __builtin_ctz __nvvm_get_smem_pointer __match_all_sync",
-    _index,
-)
-_add("__any_sync __all_sync __ballot_sync __syncthreads_or __syncthreads_and __syncthreads_count", _vote)
-_add("__dp4a __dp2a_lo __dp2a_hi", _dp4a)
-_add(
-    "__nanosleep assert printf __builtin_unreachable __pipeline_commit cudaTriggerProgrammaticLaunchCompletion "
-    "__builtin_assume __assume static_assert __prefetch_global_l2 this_thread_block this_grid this_cluster "
-    "tiled_partition coalesced_threads cp_async_fence labeled_partition "
-    "binary_partition __trap __brkpt __prof_trigger delete free __builtin_trap "
-    "warpgroup_arrive warpgroup_wait warpgroup_commit_batch make_pipeline init plus minus "
-    "multiplies greater less maximum minimum bit_and bit_or bit_xor cudaGetParameterBuffer quiet_NaN "
-    "__assert_fail",
-    _nothing,
-)
-_add(
-    "__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __pipeline_wait_prior "
-    "__pipeline_arrive_on cudaGridDependencySynchronize grid_dependency_wait __barrier_sync cp_async_wait "
-    "__cluster_barrier_arrive __cluster_barrier_wait griddepcontrol_wait sync wait wait_prior barrier_arrive_tx",
-    _barrier,
-)
-_add(
-    "__cvta_generic_to_shared __cvta_generic_to_global __cvta_shared_to_generic __cvta_global_to_generic "
-    "cast_smem_ptr_to_uint __generic_to_shared",
-    _address,
-)
-_add("sizeof alignof sizeof...", _size)
-_add(
-    "move forward addressof as_const ref cref make_smem_ptr make_gmem_ptr make_rmem_ptr make_tensor partition_A "
-    "partition_B partition_C recast",
-    _std_move,
-)
-_add("swap", _swap)
-_add("fill_fragment", fragment_fill)
-_add("load_matrix_sync", fragment_load)
-_add("store_matrix_sync", fragment_store)
-_add("mma_sync", fragment_product)
-_add("...", _fold_expression)
-_add("infinity", lambda call: V("f32", "", const=float("inf")))
-_add("lowest epsilon denorm_min __int_as_float_const", lambda call: V("f32", "f32"))
 
 
 def is_builtin(name: str) -> bool:

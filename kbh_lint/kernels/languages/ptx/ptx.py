@@ -15,23 +15,13 @@ from kbh_lint.kernels.core.origins import data_origins, flagged, union
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32", "pred": "bool"}
-_SILENT = frozenset(
-    {
-        ".reg", "label", "bra", "nanosleep", "setmaxnreg", "exit", "ret", "prefetchu", "applypriority", "discard",
-        "trap", "brkpt", "pmevent", "elect", "activemask", "vote", "match", "setp", "isspacep", "getctarank",
-        ".pragma", ".loc", "clusterlaunchcontrol", "tensormap", "alloca", ".param", ".local", ".shared",
-    }
-)  # fmt: skip
-_ORDERS = frozenset({"bar", "barrier", "fence", "membar", "mbarrier", "griddepcontrol"})
-_COPIES = frozenset({"mov", "cvta", "shfl", "mapa", "movmatrix", "neg", "abs", "min", "max", "rcp", "sqrt", "rsqrt",
-                     "lg2", "sin", "cos", "selp", "slct", "redux", "copysign", "testp", "szext", "sad", "div", "rem",
-                     "clz", "popc", "brev", "bfind", "fns", "bmsk"})  # fmt: skip
-_BITS = frozenset({"and", "or", "xor", "not", "shl", "shr", "shf", "lop3", "prmt", "bfe", "bfi", "vadd", "dp2a"})
 
 
 def run_asm(machine: CudaRun, node: ir.Asm) -> None:
@@ -81,13 +71,7 @@ def execute(registers: Registers, text: str, template: ir.Const | None = None) -
         handler = _HANDLERS.get(instr.opcode)
         if handler is not None:
             handler(registers, instr)
-        elif instr.opcode in _COPIES:
-            _copy(registers, instr)
-        elif instr.opcode in _BITS:
-            _bit_operation(registers, instr)
-        elif instr.opcode in _ORDERS:
-            registers.m.memory.alone = False
-        elif instr.opcode not in _SILENT:
+        else:
             registers.m.facts.unread(f"the PTX instruction {instr.opcode}", registers.loc)
             _copy(registers, instr)
     registers.loc = whole
@@ -254,16 +238,35 @@ def multiply_add(m: Run, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
     return m.numbers.binary("+", product, c, loc)
 
 
+def _nothing(r: Registers, instr: ptx.Instr) -> None:
+    """Barriers and the like: no register gets another value."""
+
+
+def _barrier(r: Registers, instr: ptx.Instr) -> None:
+    r.m.memory.alone = False
+
+
 def _ex2(r: Registers, instr: ptx.Instr) -> None:
     value = mix(_inputs(r, instr))
     r.write(instr.operands[0], value.with_(origins=flagged(value.origins, "exp")))
 
 
 _PRODUCTS = frozenset({"mma", "wmma", "wgmma", "tcgen05"})
-_HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = {
-    "ld": _load, "ldu": _load, "ldmatrix": _load, "st": _store, "stmatrix": _store, "red": _store, "atom": _atomic,
-    "multimem": _store, "cp": _copy_async, "cvt": _convert, "add": _arithmetic, "sub": _arithmetic,
-    "mul": _arithmetic, "mad": _arithmetic, "fma": _arithmetic, "mul24": _arithmetic, "ex2": _ex2, "tanh": _ex2,
-    "createpolicy": cache_policy.create, "prefetch": cache_policy.prefetch,
-    "mma": mma, "wmma": mma, "wgmma": wgmma, "tcgen05": tcgen05, "dp4a": dp4a,
-}  # fmt: skip
+_HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = spelled(
+    OPERATIONS,
+    "ptx",
+    {
+        "load": _load, "store": _store, "reduce_in_place": _store, "atomic_in_place": _atomic, "copy": _copy_async,
+        "cvt": _convert, "add": _arithmetic, "sub": _arithmetic, "mul": _arithmetic, "fma": _arithmetic, "div": _copy,
+        "exp2": _ex2, "tanh": _ex2, "cache_policy": cache_policy.create, "prefetch": cache_policy.prefetch, "mma": mma,
+        "wgmma": wgmma, "tcgen05": tcgen05, "dot_of_bytes": dp4a, "address": _copy, "shuffle": _copy, "redux": _copy,
+        "register": _copy, "register_elsewhere": _copy, "byte_perm": _bit_operation, "funnel": _bit_operation,
+        "bitwise": _bit_operation, "barrier": _barrier,
+    },
+    {
+        "function": lambda op: _copy,
+        "extreme": lambda op: _copy,
+        "bits": lambda op: _copy,
+        "control": lambda op: _nothing,
+    },
+)  # fmt: skip

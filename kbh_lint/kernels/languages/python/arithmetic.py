@@ -11,6 +11,8 @@ from kbh_lint.kernels.core.numbers import broadcast
 from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, Mul, Unbound, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
+from kbh_lint.ops.catalogue import OPERATIONS
+from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.python.run import PythonRun
@@ -118,43 +120,27 @@ def fma(call: Call) -> V:
     return m.numbers.binary("+", product, c, call.loc)
 
 
-_ELEMENTWISE = {
-    "exp": "exp", "exp2": "exp", "log": "", "log2": "", "sqrt": "", "sqrt_rn": "", "rsqrt": "", "sin": "", "cos": "",
-    "tanh": "exp", "erf": "", "sigmoid": "exp", "abs": "", "fabs": "", "floor": "", "ceil": "", "fast_expf": "exp",
-    "expf": "exp", "exp2f": "exp", "div_rn": "", "fdiv": "", "umulhi": "", "log1p": "", "expm1": "exp", "pow": "",
-    "fast_dividef": "", "round": "", "rint": "", "trunc": "", "copysign": "", "clamp": "max", "fast_logf": "",
-    "isnan": "", "isinf": "", "finitef": "", "popc": "", "ffs": "", "clz": "", "brev": "", "mulhi": "",
-    "softplus": "exp", "mul_rn": "", "add_rn": "", "sub_rn": "", "fma_rn": "", "llrint": "", "nearbyint": "", "tan": "",
-    "atan2": "",
-    "fast_tanhf": "exp", "log10": "", "exp10": "exp", "hypot": "", "fmod": "", "rcp_rn": "", "byte_perm": "",
-    "sqrtf": "", "prefetch": "", "xor_sum": "reduce", "rand": "", "randint": "", "philox": "", "flip": "", "gather": "",
-    "dividef": "", "fdividef": "", "rsqrt_rn": "", "powf": "", "ldexp": "exp", "ldexpf": "exp", "scalbn": "exp",
-    "scalbnf": "exp",
-}  # fmt: skip
-_MOVES = {"flip", "gather", "prefetch", "byte_perm"}
-_SAME_SHAPE_INT = {"popc", "ffs", "clz", "brev"}
+_FUNCTIONS = spelled(OPERATIONS, "python", {row.name: row for row in OPERATIONS})
 
 
 def elementwise_name(call: Call, name: str) -> V:
     """A function of numbers by its name; UNKNOWN_V when it is none."""
     base = name.lstrip("_")
-    flag = _ELEMENTWISE.get(base)
-    if flag is None:
+    row = _FUNCTIONS.get(base)
+    if row is None:
         return UNKNOWN_V
-    m = call.m
-    if base not in _MOVES:
+    m, flag = call.m, row.flag
+    if row.kind != "move":
         m.facts.arithmetic = m.facts.arithmetic or any(
             v.dtype in dtypes.FLOATS and data_origins(v.origins) for v in call.args
         )
-    if base in ("pow", "powf") and call.args and isinstance(call.args[0].const, (int, float)):
+    if row.name == "pow" and call.args and isinstance(call.args[0].const, (int, float)):
         flag = "exp"  # a power of a constant
-    if base in ("div_rn", "fdiv", "fast_dividef", "dividef", "fdividef") and len(call.args) > 1:
-        return m.numbers.binary("/", call.args[0], call.args[1], call.loc)
-    if base in ("mul_rn", "add_rn", "sub_rn") and len(call.args) > 1:
-        return m.numbers.binary({"m": "*", "a": "+", "s": "-"}[base[0]], call.args[0], call.args[1], call.loc)
+    if row.kind == "arithmetic" and len(call.args) > 1:
+        return m.numbers.binary(row.symbol, call.args[0], call.args[1], call.loc)
     values_ = [v for v in call.args if data_origins(v.origins)] or call.args[:1]
     made = mix(values_)
-    if base == "gather":
+    if row.name == "gather":
         index = call.args[1].origins if len(call.args) > 1 else frozenset()
         return call.args[0].with_(
             origins=union(call.args[0].origins, flagged(index, "index")), x=None,
@@ -162,7 +148,7 @@ def elementwise_name(call: Call, name: str) -> V:
         )  # fmt: skip
     shape = call.args[0].shape if call.args else None
     origins = flagged(made.origins, flag) if flag else made.origins
-    dtype = "i32" if base in _SAME_SHAPE_INT and made.dtype in dtypes.INTS else made.dtype
+    dtype = row.result if row.result != "operand" and made.dtype in dtypes.INTS else made.dtype
     if made.dtype in dtypes.INTS or made.dtype == LITERAL:
         content = made.content
     else:

@@ -1,0 +1,37 @@
+"""The catalogue of operations: a name and a spelling mean one thing, and the tables of interpreters come from it."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kbh_lint.kernels.languages.cuda import builtins
+from kbh_lint.kernels.numeric import cuda
+from kbh_lint.ops.catalogue import OPERATIONS, spellings
+from kbh_lint.ops.operation import Language, op, spelled
+
+LANGUAGES: list[Language] = sorted({language for row in OPERATIONS for language in row.spellings})
+ROWS = 250
+
+
+def test_no_two_rows_have_one_name() -> None:
+    assert [name for name, count in Counter(row.name for row in OPERATIONS).items() if count > 1] == []
+    assert len(OPERATIONS) >= ROWS
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_spelling_is_of_one_operation(language: Language) -> None:
+    words = Counter(word for row in OPERATIONS for word in spellings(row.name, languages=(language,)))
+    assert [word for word, count in words.items() if count > 1] == []
+
+
+def test_what_an_interpreter_says_nothing_of_is_in_none_of_its_tables() -> None:
+    rows = (op("near", "function", cuda="near nearf"), op("far", "move", cuda="far"), op("other", "move", ptx="other"))
+    assert spelled(rows, "cuda", {"near": 1}) == {"near": 1, "nearf": 1}
+    assert spelled(rows, "cuda", {"near": 1}, {"move": lambda row: len(row.name)}) == {"near": 1, "nearf": 1, "far": 3}
+
+
+def test_both_interpreters_of_cuda_know_a_spelling_that_is_added_to_a_row() -> None:
+    assert set(spellings("load", "shuffle_masked", "atomic_add", languages=("cuda",))) <= set(builtins._TABLE)
+    assert set(spellings("load", "shuffle_masked", "atomic_add", languages=("cuda",))) <= set(cuda.FUNCTIONS)
