@@ -58,7 +58,8 @@ def pair_table(board: Board) -> str:
 
 def _split_line(split: Split) -> str:
     agent, clock = _deviation(split.agent), _deviation(split.clock)
-    return f"Scores of a cell vary by {agent} between sessions and by {clock} between gradings ({split.cells} cells)."
+    cells = f"{split.cells} cell{'' if split.cells == 1 else 's'}"
+    return f"Scores of a cell vary by {agent} between sessions and by {clock} between gradings ({cells})."
 
 
 def _deviation(known: Deviation | None) -> str:

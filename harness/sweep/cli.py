@@ -122,7 +122,7 @@ def _sweep(args: argparse.Namespace) -> int:
     )
     cells = cells_of(matrix, places, args.target)
     if not cells:
-        raise RunError(f"{args.matrix} has no cells that are meant")
+        raise RunError(f"{args.matrix} has no cells that are meant; its targets are {', '.join(matrix.targets)}")
     if args.dry_run:
         archive = Archive.open(kept) if kept.exists() else None
         ledger = look(cells, archive, places.out, matrix.attempts, mend=False, again=args.retry_errors)

@@ -95,7 +95,8 @@ def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
         ("target", matrix.targets),
     )
     sparse = ", where there is a file" if any(model.sparse for model in matrix.models) else ""
-    skipped = f", without what {len(matrix.skip)} rows skip" if matrix.skip else ""
+    rows = len(matrix.skip)
+    skipped = f", without what {rows} row{' skips' if rows == 1 else 's skip'}" if rows else ""
     product = " x ".join(
         f"{count} {name}{'s' if count != 1 else ''}"
         for name, count in (*((name, len(values)) for name, values in axes), ("trial", matrix.trials))
