@@ -171,3 +171,20 @@ def test_a_build_without_what_it_needs_raises_where_nobody_catches_it(tmp_path: 
     path.write_text(text, encoding="utf-8")
     (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
     assert report.verdict == "unproven" and "will-crash" in {finding.leak_class for finding in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("sets", "launched", "verdict"),
+    [
+        (11, "ranks<11, 256><<<", HONEST),
+        (12, "ranks<12, 256><<<", LEAK),
+        (12, "constexpr int SETS_NOW = 12;\n    ranks<SETS_NOW, 256><<<", OPEN),  # the name is the function's own
+    ],
+)
+def test_a_template_is_built_as_it_is_launched(tmp_path: Path, sets: int, launched: str, verdict: str) -> None:
+    text = PROGRAM.replace(SHARED, ROOM).replace("ranks<<<", launched)
+    text = text.replace("__global__ void ranks", "template <int SETS, int WIDTH>\n__global__ void ranks")
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    assert report.verdict == verdict or verdict == OPEN

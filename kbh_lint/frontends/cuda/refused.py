@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.cuda.env import fold
 from kbh_lint.frontends.cuda.macros import Token, tokenize
 from kbh_lint.frontends.cuda.unit import CudaUnit
@@ -44,10 +45,9 @@ def why(modules: Sequence[ir.Module], env: Env) -> str:
     if len(units) != len(modules) or any(module.unread for module in modules):
         return ""
     every = [node for module in modules for node in walk(module.body)]
-    for node in every:
-        if isinstance(node, ir.FuncDef) and node.kind == "global" and not node.template:
-            if _shared(node, env) > STATIC_SHARED:
-                return f"{node.name} has more shared memory than a block can have"
+    for node, bound in _compiled(every, env):
+        if _shared(node, bound) > STATIC_SHARED:
+            return f"{node.name} has more shared memory than a block can have"
     declared, types = _declared(every), {node.name for node in every if isinstance(node, ir.TypeRef)}
     variables = {n.name for n in every if isinstance(n, (ir.Decl, ir.Param))} - types - {""}
     if any(_broken(unit.prepared, variables) for unit in units):
@@ -60,6 +60,27 @@ def unknown_header(modules: Sequence[ir.Module]) -> str:
     """The first header that texts include and that belongs to no library which is known; or empty."""
     paths = [node.module for module in modules for node in module.body if isinstance(node, ir.Import)]
     return next((path for path in paths if not _HEADERS.match(path) and not _LIBRARIES.match(path)), "")
+
+
+def _compiled(every: Sequence[object], env: Env) -> Iterator[tuple[ir.FuncDef, Env]]:
+    """The kernels that are compiled for certain, each with the scope of its body: those that are no templates, and
+    those of which a function that is none launches an instance, as `kernel<64, 4><<<...>>>`, by plain numbers."""
+    kernels = [node for node in every if isinstance(node, ir.FuncDef) and node.kind == "global"]
+    yield from ((node, env) for node in kernels if not node.template)
+    plain = [node for node in every if isinstance(node, ir.FuncDef) and node.kind == "host" and not node.template]
+    for launch in (node for func in plain for node in walk(func.body or ()) if isinstance(node, ir.Launch)):
+        named = launch.func
+        if not isinstance(named, ir.TypeRef) or named.args is None or named.member:
+            continue
+        meant = [node for node in kernels if node.name == named.name.rpartition("::")[2]]
+        if len(meant) != 1 or not meant[0].template or meant[0].explicit:
+            continue
+        numbers = [fold(arg, env) if not isinstance(arg, ir.TypeRef) else None for arg in named.args]
+        params = meant[0].template
+        if len(numbers) != len(params) or any(param.pack for param in params):
+            continue
+        known = {p.name: n for p, n in zip(params, numbers, strict=True) if p.kind == "value" and isinstance(n, int)}
+        yield meant[0], replace(env, vars={**env.vars, **{p.name: known.get(p.name, UNKNOWN) for p in params}})
 
 
 def _shared(func: ir.FuncDef, env: Env) -> int:
