@@ -13,6 +13,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
@@ -21,7 +22,14 @@ from kbh_lint.host.effects import foreign
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.cpp_objects import CutlassOperator, Future, LibraryMethod, OwnMethod, Template
+from kbh_lint.host.values.cpp_objects import (
+    CutlassOperator,
+    Future,
+    LibraryMethod,
+    OwnMethod,
+    PythonObject,
+    Template,
+)
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -230,6 +238,8 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
         method: Method = target.attrs["method"]
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
         return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
+    if isinstance(target, PythonObject):
+        return cpp_python.called(run, target, args, node.loc)
     if isinstance(target, CutlassOperator):
         return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
@@ -257,12 +267,17 @@ def bound(
         return _list_method(owner, name, args)
     if isinstance(owner, dict):
         return cpp_std.map_method(run, owner, name, args)
+    if isinstance(owner, str) and name in ("c_str", "data", "str"):
+        return owner
     if name in ("has_value", "value", "value_or") and (owner is None or isinstance(owner, (int, float, str))):
         known = owner is not None
         return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
     if isinstance(owner, LibObject):
         if owner.path.startswith("struct:") and name in ("get", "release", "lock"):  # of a smart pointer
             return owner
+        python = cpp_python.method(run, owner, name, args, node.loc) if isinstance(owner, PythonObject) else owner
+        if python is not owner and python is not NotImplemented:
+            return python
         if isinstance(owner, Future) and name in ("get", "wait"):
             return owner.attrs["result"]
         if owner.path in lanes.THREADS:
@@ -330,6 +345,8 @@ def _tensor_method(
         return LibObject("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
     if name in ("defined", "is_contiguous", "has_value"):
         return True
+    if name == "cast":  # of a tensor that Python gave
+        return owner
     if name in ("get_device", "index"):
         return 0
     if name in ("value", "unsafeGetTensorImpl", "packed_accessor32", "packed_accessor64", "accessor"):

@@ -10,6 +10,7 @@ from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
@@ -51,6 +52,9 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     standard = cpp_std.call(run, name, args, loc)
     if standard is not NotImplemented:
         return standard
+    python = cpp_python.imported(run, name, args, loc)
+    if python is not NotImplemented:
+        return python
     if short.startswith(("cu", "cuda")) and images.call(interp, short, args, loc):
         return Sym("cudaSuccess")
     if short in _DEVICE_QUERIES:

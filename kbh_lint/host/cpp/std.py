@@ -99,6 +99,8 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     called = next((i for i, value in enumerate(plain) if isinstance(value, Func)), None)
     if short in ("getenv", "secure_getenv"):  # a clean environment: what is asked for is not set
         return run.interp.process.environ.get(str(plain[0])) if plain else None
+    if name in ("std::string", "std::string_view") and len(plain) == 1 and isinstance(plain[0], str):
+        return plain[0]
     if name in EXCHANGES and len(args) > 1 and isinstance(args[0], Slot):
         old = args[0].get()
         args[0].set(plain[1])

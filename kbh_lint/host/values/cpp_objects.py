@@ -20,6 +20,11 @@ class LibraryMethod(LibObject):
     """A method of a library value: `tensor.f`."""
 
 
+@of_paths("cpp:python")
+class PythonObject(LibObject):
+    """`py::object`: a module, function or other object of Python, its `value`."""
+
+
 @of_paths("cpp:field")
 class LibraryField(LibObject):
     """A field of a struct of a library; it comes to be when it is named."""

@@ -1,0 +1,54 @@
+"""Python from C++: `py::module_::import("torch").attr("sum")(x)` and what pybind11 makes of its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import modules
+from kbh_lint.host.values.cpp_objects import PythonObject
+from kbh_lint.host.values.objects import NamedTuple, Slot
+from kbh_lint.host.values.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+_SPACES = ("py", "pybind11", "pybind", "torch::py")
+_IMPORTS = frozenset(f"{space}::{kind}::import" for space in _SPACES for kind in ("module_", "module"))
+
+
+def imported(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
+    """`py::module_::import(NAME)`; NotImplemented for other functions."""
+    if name not in _IMPORTS or len(args) != 1 or not isinstance(args[0], str):
+        return NotImplemented
+    return PythonObject.by_path("cpp:python", {"value": modules.resolve(run.interp, args[0], loc)})
+
+
+def method(run: Cpp, owner: PythonObject, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
+    """A method of `py::object`; NotImplemented for those that are not known."""
+    value = owner.attrs["value"]
+    if name == "attr" and len(args) == 1 and isinstance(args[0], str):
+        return PythonObject.by_path("cpp:python", {"value": run.interp.get_attr(value, args[0], loc)})
+    if name in ("cast", "ptr", "release"):
+        return value
+    return called(run, owner, args, loc) if name in ("operator()", "call") else NotImplemented
+
+
+def called(run: Cpp, target: PythonObject, args: list[Any], loc: ir.Loc | None) -> Value:
+    """The result of a Python object that C++ calls, as C++ holds it."""
+    return held(run.interp.call(target.attrs["value"], [plain(arg) for arg in args], {}, loc))
+
+
+def plain(value: Value) -> Value:
+    """A value of C++ as Python is given it."""
+    value = value.get() if isinstance(value, Slot) else value
+    return value.attrs["value"] if isinstance(value, PythonObject) else value
+
+
+def held(value: Value) -> Value:
+    """A value of Python as `py::object`: tensors, texts, numbers and tuples of them stand for themselves."""
+    if isinstance(value, NamedTuple):
+        return tuple(value.attrs["items"])
+    bare = value is None or isinstance(value, (Tensor, bool, int, float, str, tuple, list, dict))
+    return value if bare else PythonObject.by_path("cpp:python", {"value": value})
