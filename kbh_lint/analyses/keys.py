@@ -1,4 +1,4 @@
-"""Numbers that are compared by a part of their bits: indices that depend on nothing else of an input."""
+"""Sort and selection keys that are cut: results that follow from a part of the bits of an input alone."""
 
 from __future__ import annotations
 

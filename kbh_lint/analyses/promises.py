@@ -28,7 +28,7 @@ def judge(
     problem: Problem, contract: Contract, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts,
     usual: bool = True,
 ) -> None:  # fmt: skip
-    """Fill in the promise states of `facts`; seeds that come with judging are added too.
+    """Fills in the promise states of `facts`, and adds the shape facts that judging finds.
 
     `usual`: no branch that the code alone does not decide was taken the other way, so that sizes are as they are.
     """

@@ -24,7 +24,7 @@ class ShapeFact:
     related: tuple[tuple[ir.Loc | None, str], ...] = ()
 
     def key(self) -> tuple[Any, ...]:
-        """What makes two seeds one fact on another path: kind and attributes."""
+        """Kind and attributes: shape facts with the same key on two paths are one fact."""
         return (kind_name(type(self.fact)), *sorted((k, _hashable(v)) for k, v in self.fact.attrs().items()))
 
     def place(self) -> tuple[Any, ...]:

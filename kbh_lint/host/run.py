@@ -56,7 +56,6 @@ from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
-    Chance,
     ClassV,
     Compiled,
     Configured,
@@ -67,6 +66,7 @@ from kbh_lint.host.values.objects import (
     Method,
     Once,
     Partial,
+    ProcessNumber,
     Specialized,
     find_method,
     meta_method,
@@ -202,7 +202,7 @@ class Run:
             if "holds" in value.attrs:
                 return self.assume(loc, bool(value.attrs["holds"]), (value.storage.content,))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.trace.round)
-        elif type(value) is Chance:
+        elif type(value) is ProcessNumber:
             value = unknowns.of_process(value)
         elif taint.of_library(value) and not equality.is_success(value):
             value = taint.presumed(True)
@@ -259,7 +259,7 @@ class Run:
         try:
             signal = handler(self, node, frame)
             if self.dying:
-                lifetimes.settle(self)
+                lifetimes.run_endings(self)
             return signal
         except (Raised, OutOfFuel, MemoryError):
             raise

@@ -70,7 +70,7 @@ def _faults(folder: Path) -> Iterator[str]:
 
 
 def _temporary(folder: Path) -> Iterator[str]:
-    """Whole or half, what lies in tmp/ is nothing; it may only be what a cut write leaves, and be missing in a copy."""
+    """Whether tmp/ holds only what an interrupted write leaves behind; a copy of a bundle may lack the folder."""
     if not os.path.lexists(folder / "tmp"):
         return
     try:

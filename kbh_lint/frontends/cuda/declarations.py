@@ -274,7 +274,7 @@ class Declarations(Classes):
         outer_classes, self.class_names = self.class_names, ()
         self.in_function += 1
         try:
-            return self.settled(self.block(node))
+            return self.structured(self.block(node))
         finally:
             self.in_function -= 1
             self.class_names = outer_classes

@@ -30,9 +30,9 @@ class Exprs(Types):
     in_function = 0
     gotos = False  # whether the text has labels or gotos
 
-    def settled(self, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
+    def structured(self, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
         """The body of a function without labels and gotos, as far as they can be written otherwise."""
-        return jumps.settled(body) if self.gotos else body
+        return jumps.structured(body) if self.gotos else body
 
     def expr(self, node: Node) -> ir.Expr:
         """The expression a node stands for; what is not understood becomes an Opaque."""
@@ -377,7 +377,7 @@ class Exprs(Types):
                 if child.type == "trailing_return_type" and child.named_children:
                     returns = self.type_of(child.named_children[0])
         self.in_function += 1
-        body = self.settled(self.block(node.child_by_field_name("body")))
+        body = self.structured(self.block(node.child_by_field_name("body")))
         self.in_function -= 1
         func = ir.FuncDef(
             "",

@@ -1,5 +1,5 @@
-"""Gotos as statements that every reader of the IR knows: forward ones do what stands behind their label and leave, one
-back to the start of a block makes a loop of it. Others stay as they are."""
+"""Gotos as structured statements: a forward goto becomes a copy of what follows its label, one back to the start of a
+block a loop around it. Others stay as they are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LOOPS = (ir.While, ir.CFor, ir.For)
 _Body = tuple[ir.Stmt, ...]
 
 
-def settled(body: _Body) -> _Body:
-    """The body of a function without its labels, and without the gotos that could be written otherwise."""
+def structured(body: _Body) -> _Body:
+    """The body of a function without labels, and without the gotos that loops and copies could take the place of."""
     run = _Run()
     return _each(run.block(body, "function"), lambda node: () if _is(node, "label") else (node,))
 
@@ -92,7 +92,7 @@ class _Run:
         return tuple(inner)
 
     def _label(self, body: list[ir.Stmt], at: int, kind: str) -> list[ir.Stmt]:
-        """One label: gotos behind it make a loop, those before it do what follows it."""
+        """Removes one label: a goto after it becomes a loop, a goto before it a copy of what follows the label."""
         name = getattr(body[at], "label", "")
         back = [j for j in range(at + 1, len(body)) if _goes(body[j], name)]
         if back:

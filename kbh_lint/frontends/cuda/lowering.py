@@ -104,11 +104,11 @@ class _Lowering(Declarations):
         try:
             children = self.parse(start, end)
             if len(children) == 1 and children[0].type == "compound_statement":
-                return self.settled(self.block(children[0]))
+                return self.structured(self.block(children[0]))
             found: list[ir.Stmt] = []
             inside = end - 1 if self.text[end - 1 : end] == "}" else end
             for piece in pieces(self.text, start + 1, inside):
                 found += self.statements(self.parse(piece.start, piece.end))
-            return self.settled(tuple(found))
+            return self.structured(tuple(found))
         finally:
             self.in_function -= 1

@@ -36,8 +36,8 @@ def values(interp: Run, kernel: Func) -> dict[str, Scalar]:
     return found
 
 
-def settle(interp: Run, kernel: Func, facts: KernelFacts) -> None:
-    """Flags hold what a launch has left in them. A number that is known carries no data from one call to the next."""
+def after_launch(interp: Run, kernel: Func, facts: KernelFacts) -> None:
+    """Puts into the flags what a launch stored to them. A number that is known carries no data from call to call."""
     decls = _named(interp, kernel) if facts.settings or facts.stores else {}
     written = {s.param for s in facts.stores}
     settings = dict(facts.settings)

@@ -97,9 +97,9 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
     taint.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
-    device_flags.settle(interp, func, facts)
-    tensor_flags.settle(interp, bound, [facts])
-    handshakes.settle(interp, event)
+    device_flags.after_launch(interp, func, facts)
+    tensor_flags.after_launch(interp, bound, [facts])
+    handshakes.after_launch(interp, event)
     return None
 
 

@@ -188,7 +188,7 @@ def choose(
 
 
 def in_order(target: Value, count: int, kwargs: dict[str, Any]) -> list[Any]:
-    """Keyword arguments after `count` others in the order of a function's parameters, where it has them all."""
+    """Keyword arguments in the order of the parameters that follow `count` positional ones, where all are known."""
     func = target.funcs[-1] if isinstance(target, Overloads) else target
     names = [p.name for p in func.node.params][count:] if kwargs and isinstance(func, Func) else []
     if set(names[: len(kwargs)]) == set(kwargs):

@@ -54,7 +54,7 @@ def between(interp: Run, left: Value, right: Value) -> Any:
 
 
 def against(left: Value, right: Value) -> bool:
-    """Whether a comparison is one of a time with a number of seconds, of which nothing is known."""
+    """Whether a time is compared with a fixed number of seconds: nobody knows the answer."""
     one, other = (left, right) if isinstance(left, Measured) else (right, left)
     known = isinstance(other, Measured) or not isinstance(other, (int, float)) or math.isinf(other)
     return isinstance(one, Measured) and not known

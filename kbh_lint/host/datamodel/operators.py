@@ -15,12 +15,12 @@ from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import bounds, equality, taint, unknowns
 from kbh_lint.host.values.named_objects import CArray
 from kbh_lint.host.values.objects import (
-    Chance,
     ClassV,
     FilePath,
     Instance,
     Keys,
     LibObject,
+    ProcessNumber,
     Tally,
     compared_as,
     find_method,
@@ -124,7 +124,7 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
         elif op == "*":
             bounds.product(left, right)
         made = _BINARY[op](left, right)
-        if type(left) is Chance or type(right) is Chance:
+        if type(left) is ProcessNumber or type(right) is ProcessNumber:
             return of_chance(made) if type(made) is int else unknowns.merged(interp, why="a number of this process")
         return made
     except Exception as error:
@@ -315,7 +315,7 @@ def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None)
         settled = unknowns.by_range(op, left, right)
         unknown = unknowns.merged(interp, left, right, why="a comparison")
         return unknown if settled is None else interp.assume(loc, settled, unknown.contents)
-    if type(left) is Chance or type(right) is Chance:
+    if type(left) is ProcessNumber or type(right) is ProcessNumber:
         if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
             return unknowns.merged(interp, why="a number of this process")
     if elapsed.against(left, right):

@@ -13,12 +13,12 @@ from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.objects import (
-    Chance,
     ClassV,
     Configured,
     Defaults,
     Instance,
     Once,
+    ProcessNumber,
     Tally,
     find_method,
     is_named_tuple,
@@ -78,12 +78,12 @@ def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
 def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
     """Whether the keys of a dict are all numbers and texts of the program: not what earlier calls left there."""
     bounds.steps(interp, len(owner))
-    return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not Chance for key in owner)
+    return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not ProcessNumber for key in owner)
 
 
 def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     """`owner[key]`."""
-    if type(key) is Chance and (
+    if type(key) is ProcessNumber and (
         isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
     ):
         unknown = unknowns.by_chance(key)

@@ -47,7 +47,7 @@ def _of_container(interp: Run, value: Any, loc: ir.Loc | None, depth: int) -> st
 
 
 def has_objects(value: Value) -> bool:
-    """Whether a container holds objects of the submission's classes; of its items, so many are looked at."""
+    """Whether a container holds objects of the submission's classes, among the first MAX_LOOKED_AT items."""
     stack, seen = [value], 0
     while stack and seen < MAX_LOOKED_AT:
         at = stack.pop()

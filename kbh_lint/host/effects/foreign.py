@@ -58,8 +58,8 @@ def _is_missing(interp: Run, path: str) -> bool:
 
 
 def _may_fill(interp: Run, inputs: Sequence[Tensor], event: Event) -> None:
-    """What cannot be read may fill, on each call, every buffer that holds nothing yet and every one that a call keeps
-    for the next; never inputs or weights, nor what was computed for it."""
+    """An unread call may write to each buffer without contents and to each that outlives the call. It is taken not to
+    write to inputs, weights, or what was computed for it."""
     for tensor in inputs:
         content = tensor.storage.content
         unread = content.event is not None and content.event.kind in ("unread", "library")

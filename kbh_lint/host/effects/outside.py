@@ -263,8 +263,8 @@ def _put_back(path: str, values: list[Any]) -> bool:
     return bool(getter) and made in (getter, path)
 
 
-def settle(interp: Run) -> None:
-    """At the end of a run: hooks that are still set."""
+def hooks_left(interp: Run) -> None:
+    """At the end of a run: notes the hooks of the interpreter and of signals that are still set."""
     for (path, number), entries in interp.process.hooks.items():
         if path == "signal.signal" and number.rpartition(".")[2] in _FREE_SIGNALS:
             continue  # signals that nobody else uses

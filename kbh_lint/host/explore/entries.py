@@ -88,7 +88,7 @@ def _run(session: Session, flips: dict[Any, bool], examine: Callable[[PathRun], 
             path.shapes.append(run)
             path.given, path.notes = set(interp.memory.given), interp.trace.notes
             look(path, run, entry)
-            world.settle(run)
+            world.grow_old(run)
     decided = interp.decisions
     path.sites = {key: value for key, value in decided.sites.items() if key not in decided.mixed}
     interp.refuel(0)
@@ -205,7 +205,7 @@ class _World:
             return None  # nothing about it is large
         run = self._attempt(entry, label)
         if run is not None and run.stopped and not run.calls and run.inputs:
-            self.settle(run)
+            self.grow_old(run)
             self.shaped = False
             run = self._attempt(entry, label)
             self.shaped = True
@@ -250,8 +250,8 @@ class _World:
         interp.process.tf32 = setting
         return run
 
-    def settle(self, run: ShapeRun) -> None:
-        """What a run left is from before the next one: its calls and inputs are none of that one's."""
+    def grow_old(self, run: ShapeRun) -> None:
+        """Dates all that a run left before the next one: none of it counts as made in, or given to, a call of that."""
         interp = self.interp
         for call in (*run.calls, *run.probes):
             self.handed |= {t.storage.ident for t in tensor_arguments.tensors_in(call.result)}

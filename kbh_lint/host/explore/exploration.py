@@ -65,7 +65,7 @@ def run_path(
             interp.trace.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape, further))
     path.sites = {key: value for key, value in interp.decisions.sites.items() if key not in interp.decisions.mixed}
-    outside.settle(interp)
+    outside.hooks_left(interp)
     interp.refuel(0)
     path.sniffing = {
         key: asked for key, value in interp.decisions.sites.items() if (asked := taint.question(value)) is not None
@@ -120,7 +120,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
     interp.training = contract.training
     noted = len(interp.trace.notes)
     try:
-        loading.shims(interp, binding)
+        loading.set_sizes(interp, binding)
         if contract.call is not None:
             model, holder = layouts.declared(interp, run, contract.call, binding)
             if model is None:

@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def shims(interp: Run, binding: Binding) -> None:
-    """The benchmark sets module-level sizes of the reference before it makes inputs; submissions may read theirs."""
+def set_sizes(interp: Run, binding: Binding) -> None:
+    """Sets sizes at the top level of the submission to those of the shape, as the benchmark does in the reference."""
     for name, value in binding.shape.symbols.items():
         if name in interp.scopes.main.vars and isinstance(interp.scopes.main.vars[name], (int, float)):
             interp.scopes.main.vars[name] = value
 
 
 def name_weights(run: ShapeRun, model: Instance, dtype: str = "") -> None:
-    """Weights that the constructor drew, and that stay as they are, in the `dtype` that they are converted to, if any;
-    what was derived from them came from them."""
+    """Labels the weights that the constructor drew and that no state replaces, converted to `dtype` where one is given.
+    What the constructor derived from them keeps them as its source."""
     run.loaded = False
     for name, tensor in trace_nn.state_of(model).items():
         if dtype and tensor.dtype in FLOATS:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
-    """What was captured happens again, on what the same memory holds now."""
+    """Emits the events of a captured graph again; they read what the same storages hold now."""
     for old in list(graph.events):
         event = Event(
             old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=old.attrs.copy()

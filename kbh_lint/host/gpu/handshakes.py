@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 MAX_BACK = 64  # events of one call that are looked at
 
 
-def settle(interp: Run, setter: Event) -> None:
-    """A launch has been recorded: launches before it that may run beside it and wait for what it writes read that."""
+def after_launch(interp: Run, setter: Event) -> None:
+    """Launches of this call that may run at the same time as the one just recorded, and wait for a flag that it writes,
+    read what it has written."""
     if not interp.session.waiting:
         return
     written = {content.storage.ident for content in setter.writes}

@@ -154,8 +154,8 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
-    tensor_flags.settle(interp, bound, facts)
-    handshakes.settle(interp, event)
+    tensor_flags.after_launch(interp, bound, facts)
+    handshakes.after_launch(interp, event)
     if len(jit.configs) > MAX_CONFIGS:
         event.attrs["cut"] = f"only {MAX_CONFIGS} of {len(jit.configs)} autotune configurations were read"
     return event

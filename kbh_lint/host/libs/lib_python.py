@@ -16,12 +16,12 @@ from kbh_lint.host.values.frames import Handler, builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.objects import (
     Bound,
-    Chance,
     ClassV,
     Defaults,
     LibObject,
     Memo,
     Partial,
+    ProcessNumber,
     Ring,
     Tally,
 )
@@ -189,7 +189,7 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getenv",):
         return environment(interp, "get", args, kwargs, loc)
     if name in ("getpid", "getcwd"):
-        return outside.HOME if name == "getcwd" else Chance(interp.process.id)
+        return outside.HOME if name == "getcwd" else ProcessNumber(interp.process.id)
     if name in ("fork", "forkpty"):
         return 0 if FORK in interp.decisions.flips else interp.process.id + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):

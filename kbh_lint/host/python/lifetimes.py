@@ -49,8 +49,8 @@ def made(interp: Run, value: Instance) -> None:
     _watch(interp, value, lambda: interp.call(Bound(Instance(cls, attrs, buffers, items), own), [], {}, None))
 
 
-def settle(interp: Run) -> None:
-    """What the ends of objects bring about. An exception in it ends nothing."""
+def run_endings(interp: Run) -> None:
+    """Runs `__del__`, finalizers and callbacks of objects that are gone; an exception in one is dropped."""
     while interp.dying:
         then = interp.dying.pop(0)
         try:

@@ -15,7 +15,7 @@ from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.objects import Chance, Instance, Once, compared_as
+from kbh_lint.host.values.objects import Instance, Once, ProcessNumber, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 
@@ -32,10 +32,10 @@ def _numbers(name: str) -> Callable[..., Any]:
         if name == "hash" and args:
             args = [compared_as(args[0]), *args[1:]]
         if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
-            return Chance(interp.memory.identity(args[0]))
+            return ProcessNumber(interp.memory.identity(args[0]))
         if name == "hash" and args and isinstance(args[0], (str, bytes, tuple)) and _is_plain(args[0]):
             bounds.text(interp, args[0])
-            return Chance(zlib.crc32(repr(args[0]).encode()) << 16)
+            return ProcessNumber(zlib.crc32(repr(args[0]).encode()) << 16)
         if args and isinstance(args[0], Tensor):
             if name in ("int", "float", "bool"):
                 got = tensor_attributes.scalar(interp, "item", [args[0]], {}, loc)
@@ -50,7 +50,7 @@ def _numbers(name: str) -> Callable[..., Any]:
             return taint.presumed(True)
         if name == "int" and len(args) == 1 and equality.is_success(args[0]):
             return 0
-        if name == "int" and len(args) == 1 and type(args[0]) is Chance:
+        if name == "int" and len(args) == 1 and type(args[0]) is ProcessNumber:
             return args[0]
         args = [unknowns.of_process(a) for a in args]
         if any(isinstance(a, Unknown) for a in args):
@@ -111,7 +111,7 @@ def _repr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
 
 @builtin
 def _id(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return Chance(interp.memory.identity(args[0]))
+    return ProcessNumber(interp.memory.identity(args[0]))
 
 
 @builtin

@@ -62,8 +62,8 @@ def values(interp: Run, bound: dict[str, Any]) -> dict[str, Scalar]:
     return {PREFIX + name: Scalar(number) for name, number in found.items() if number is not None}
 
 
-def settle(interp: Run, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
-    """Flags hold what a launch has left in them, where all its configurations leave the same."""
+def after_launch(interp: Run, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
+    """Puts into the flags what a launch stored to them, where all its configurations store the same."""
     if not any(f.settings for f in facts):
         return
     for name, left in facts[0].settings:

@@ -73,13 +73,13 @@ def format_spec(spec: str) -> str:
 
 
 def product(left: Value, right: Value) -> None:
-    """Refuses a product of integers that would be long."""
+    """Raises TooLarge where the product of two integers may have more than MAX_BITS bits."""
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() + right.bit_length() > MAX_BITS:
         raise TooLarge("a number grew past the bound")
 
 
 def power(left: Value, right: Value) -> None:
-    """Refuses a power or a shift of integers that would be long."""
+    """Raises TooLarge where a power or a shift of integers may have more than MAX_BITS bits."""
     if isinstance(left, int) and isinstance(right, int) and left.bit_length() * max(abs(right), 1) > MAX_BITS:
         raise TooLarge("a number grew past the bound")
 

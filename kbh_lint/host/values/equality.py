@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.named_objects import Device
-from kbh_lint.host.values.objects import Bound, Chance, Instance, Keys, LibObject, compared_as, find_method
+from kbh_lint.host.values.objects import Bound, Instance, Keys, LibObject, ProcessNumber, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
 
@@ -28,7 +28,7 @@ def same(interp: Run, left: Any, right: Any) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
-    if (type(left) is Chance) is not (type(right) is Chance) and isinstance(left, (int, float)):
+    if (type(left) is ProcessNumber) is not (type(right) is ProcessNumber) and isinstance(left, (int, float)):
         unknown = unknowns.by_chance(left, right) if isinstance(right, (int, float)) else None
         if unknown is not None:
             return unknown

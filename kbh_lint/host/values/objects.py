@@ -194,16 +194,16 @@ def ordered_as(value: Value) -> Any:
     return value
 
 
-class Chance(int):
-    """A number that each process has another of: what id() gives, hash() of a text, the number of the process. One that
-    was computed from such a number may be any; one that was not is equal to no number that a program writes."""
+class ProcessNumber(int):
+    """An integer that differs from process to process: what `id()` gives, the hash of a text, the process id. One that
+    was computed from such a number may be any; one that was not equals no number that a program writes."""
 
     computed: bool = False
 
 
-def of_chance(value: int) -> Chance:
+def of_chance(value: int) -> ProcessNumber:
     """A number computed from one that each process has another of."""
-    made = Chance(value)
+    made = ProcessNumber(value)
     made.computed = True
     return made
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.host.values.library_objects import Storage
-from kbh_lint.host.values.objects import Bound, Chance, LibObject, Method
+from kbh_lint.host.values.objects import Bound, LibObject, Method, ProcessNumber
 from kbh_lint.host.values.tensors import Unknown
 
 MAX_DEPTH = 4
@@ -48,7 +48,7 @@ def alike(left: object, right: object, depth: int = 0) -> bool:
         return left.name == right.name and alike(left.self, right.self, depth + 1)
     if isinstance(left, Bound) and isinstance(right, Bound):
         return left.func is right.func and left.self is right.self
-    return isinstance(left, (str, int, float, bool)) and not isinstance(left, Chance) and bool(left == right)
+    return isinstance(left, (str, int, float, bool)) and not isinstance(left, ProcessNumber) and bool(left == right)
 
 
 def _plain(attrs: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -14,7 +14,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.cpp_objects import LibraryField, LibraryMethod
 from kbh_lint.host.values.decisions import Asked
-from kbh_lint.host.values.objects import Chance, LibObject, Method
+from kbh_lint.host.values.objects import LibObject, Method, ProcessNumber
 from kbh_lint.host.values.tensors import Sort, Taint, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 
@@ -200,7 +200,7 @@ def handed(interp: Run, values: Iterable[Any], loc: ir.Loc | None) -> None:
     symbol, what = taint.symbol if taint is not None else "", ""
     if taint is not None and not symbol:
         symbol, what = "time", CLOCK_TIME
-    elif taint is None and any(type(value) is Chance for value in values):
+    elif taint is None and any(type(value) is ProcessNumber for value in values):
         symbol, what = "os.getpid", PROCESS_ID
     if what:
         interp.note("sniff", {"symbol": symbol, "what": what}, loc)

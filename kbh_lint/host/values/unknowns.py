@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import checksums, taint
-from kbh_lint.host.values.objects import Chance
+from kbh_lint.host.values.objects import ProcessNumber
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def same_unknown(interp: Run, left: Value, right: Value) -> Any:
 
 def by_chance(*values: Value) -> Unknown | None:
     """What stands for numbers of which one is another in each process; None where none is."""
-    if any(type(value) is Chance and value.computed for value in values):
+    if any(type(value) is ProcessNumber and value.computed for value in values):
         return Unknown((), "a number of this process")
     return None
 
