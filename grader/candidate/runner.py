@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from grader.candidate.clock import Clock
 from grader.candidate.clock.outside import Steps, outside
+from grader.candidate.copies import Copies
 from grader.wire.channel import Kind, Slot, slots_from_json
 from grader.wire.driver import bound
 from grader.wire.memory import SharedViews, make_views
@@ -82,6 +83,7 @@ class Runner:
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
+        self.copies = Copies()
         self.newest = 0  # what no version of a tensor that was ours was above
 
     def start(self, file: Path) -> Steps[Answer]:
@@ -97,7 +99,9 @@ class Runner:
         return Kind.READY, ()
 
     def load(self, plan: Mapping[str, Any], descriptors: Sequence[int]) -> Steps[Answer]:
-        """Fresh models at one shape, each with weights of its own from the judge, and the slots of single calls."""
+        """Fresh models at one shape, each with weights of its own from the judge, and the slots of single calls; the
+        number is how many of them are copies.
+        """
         yield from self._drop()
         self.slots = {name: slots_from_json(plan[name]) for name in REGIONS}
         self.strides = plan["strides"]
@@ -109,10 +113,12 @@ class Runner:
             nothing = tuple(torch.zeros_like(tensor) for tensor in self.calls[0].outputs)
             self.models = [_Null(nothing, self.device)]
             return Kind.READY, (self.clock.canary(),)
+        before = self.copies.used
         for index in range(plan["instances"]):
             places = [_at(slot, index * self.strides["state"]) for slot in self.slots["state"]]
-            yield from self._make(plan["init"], {slot.name: self.views["state"].tensor(slot) for slot in places})
-        return Kind.READY, ()
+            weights = {slot.name: self.views["state"].tensor(slot) for slot in places}
+            yield from self._make(plan["init"], weights, plan["copies"])
+        return Kind.READY, (float(self.copies.used - before),)
 
     def call(self, index: int, *, gated: bool = True, written: bool = True, keep: bool = False) -> Steps[Answer]:
         """Calls the model on a slot; the numbers are its seconds by this process's clock, and whether it waited.
@@ -181,8 +187,8 @@ class Runner:
         self.views["batch inputs"].replace(fd)
         self.views["batch inputs"].warm()
 
-    def _make(self, init: Sequence[Any], weights: Mapping[str, Tensor]) -> Steps[None]:
-        model: nn.Module = yield from outside(self.module.Model, *init)
+    def _make(self, init: Sequence[Any], weights: Mapping[str, Tensor], copies: bool) -> Steps[None]:
+        model: nn.Module = yield from self.copies.model(self.module.Model, init, tuple(weights), copies)
         model = yield from outside(methodcaller("to", self.device), model)
         yield from outside(methodcaller("load_state_dict", dict(weights), strict=True), model)
         yield from outside(methodcaller("eval"), model)

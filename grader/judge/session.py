@@ -138,9 +138,11 @@ class Session:
         return self._child.ask(Kind.IMPORT, "import the submission", purse=self._build)
 
     def load(
-        self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False
-    ) -> Frame:
+        self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False,
+        copies: bool = False,
+    ) -> Frame:  # fmt: skip
         """Has one model made for each state at a shape, and `rounds` slots for single calls; slot i is for model i.
+        With `copies` those that are slow to make may be copies of one; the answer's number is how many are.
 
         Making them, and the first call of each, which compiles and tunes, may take what is left for building.
         """
@@ -163,7 +165,7 @@ class Session:
         self._settle()
         plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
         plan |= {"strides": strides, "rounds": rounds, "instances": len(states), "init": list(binding.init.values())}
-        plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null}
+        plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null, "copies": copies}
         doing = f"make its model at {binding.shape.label}"
         descriptors = [memory.fd for memory in self._memory.values()]
         purse, limit = (None, SETUP_LIMIT) if null else (self._build, None)

@@ -76,6 +76,7 @@ class Trial:
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
         self.making: dict[str, float] = {}  # seconds that making one model took, by shape
+        self.copied: set[str] = set()  # shapes whose models may be copies of one that is slow to make
         self._since = time.monotonic()
         self._lost: ChildGone | None = None  # a process that was to be up
         self.last = not (options.later and options.timing)  # whether no process comes after this one
