@@ -168,9 +168,10 @@ class Runner:
         self._wait()
         return Kind.READY, ()
 
-    def go(self, fd: int) -> Steps[Answer]:
-        """Takes the batch's inputs, which lie in another memory, and runs it."""
-        self._take(fd)
+    def go(self, fd: int | None) -> Steps[Answer]:
+        """Takes the batch's inputs, which lie in another memory, or in the one that it has, and runs it."""
+        if fd is not None:
+            self._take(fd)
         with torch.no_grad():
             yield from self.clock.run()
         return Kind.DONE, (float(self.clock.captured == ""),)

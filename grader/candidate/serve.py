@@ -102,7 +102,7 @@ def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descr
     if question.kind == Kind.REHEARSE:
         return runner.rehearse(descriptors[0])
     if question.kind == Kind.GO:
-        return (yield from runner.go(descriptors[0]))
+        return (yield from runner.go(descriptors[0] if descriptors else None))
     assert question.kind == Kind.FINISH
     return runner.finish()
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["State", "lone_calls", "sealed_batches"]
 
 State = Mapping[str, Tensor]
-MOST_ALONE = 9  # sealed calls alone, until one leaves the time that would be scored possible
+MOST_ALONE = 15  # sealed calls alone, until one leaves the time that would be scored possible
 FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all batches
 
 
@@ -53,7 +53,7 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
 
 
 def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
-    """Has single calls made as batches are: on values that nobody had before the clock was read.
+    """Has calls made alone as those of a batch are: on values that nobody had before the clock was read.
 
     The calls of a batch may share work, or be done at the same time; one alone has nobody to share with. What disturbs
     it only makes it longer, so one that leaves the claim and the batches possible is enough.
@@ -64,9 +64,11 @@ def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State])
     claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
     scored = max(claimed, min(batch.per_call for batch in state.sealed))
     for number in range(MOST_ALONE):
-        found = runs.repeated(1, 1, prepared=number > 0)
-        state.alone += found
-        if not found or not denies(trial.session.device.type, found[0], scored):
+        found = runs.one(1, next(runs.numbers), prepared=number > 0, alone=True)
+        if found is None:
+            return
+        state.alone.append(found)
+        if not denies(trial.session.device.type, found, scored):
             return
 
 
@@ -109,8 +111,10 @@ class _Runs:
             found.append(sealed)
         return found
 
-    def one(self, rounds: int, number: int, *, prepared: bool) -> SealedBatch | None:
-        """One batch, compared by lot, and where that is cheap the rest as well; None when it broke down."""
+    def one(self, rounds: int, number: int, *, prepared: bool, alone: bool = False) -> SealedBatch | None:
+        """One batch, or one call `alone`, compared by lot, and where that is cheap the rest as well; None when it broke
+        down.
+        """
         trial, session, state, label = self.trial, self.trial.session, self.state, self.shape.label
         trial.say(f"{label}: {rounds} {'calls' if rounds > 1 else 'call'} on the judge's clock")
         doing, when = f"run a batch at {label}", f"in a batch at {label}"
@@ -122,7 +126,7 @@ class _Runs:
         cases = (trial.case(self.shape, spec, self._model(i)) for i, spec in enumerate(specs))
         drawn = random.Random(derive(trial.master, "lot", label, number))
         lot = drawn.sample(range(rounds), min(rounds, planning.LOT))
-        called = session.batch(cases, rounds, lot, doing)
+        called = session.alone(next(cases).inputs, doing) if alone else session.batch(cases, rounds, lot, doing)
         if not trial.usable(called.answer, when, state):
             return None
         state.calls += rounds

@@ -24,6 +24,7 @@ NULL_CALLS = 9
 NULL_BATCHES = 5
 LEAST_BATCHES = 4  # of which the quickest counts
 ERROR_BATCHES, QUICKEST = 9, 3  # empty batches, and how many of them say by how much one varies
+ALONE_CALLS = 15
 BEFORE = "before the import"
 IN_A_ROW = 0.07  # of calls and copies on a GPU: on an H200 they take 2 to 7 % longer in a row than alone
 VALID_S = 600.0  # as long as one process may take by default
@@ -57,11 +58,18 @@ def measure_empty(session: Session, binding: Binding) -> Null:
     slot_bytes = session.in_bytes + session.out_bytes
     many = planning.null_rounds(session.device.type, slot_bytes, ring_room(session.device))
     found = (_of_gpu if session.device.type == "cuda" else _of_cpu)(session, few, many)
-    alone = sorted(_batches(session, 1, times=ERROR_BATCHES))
+    expect(session.prepare(1, None, "do nothing"), BEFORE)
+    alone = sorted(_alone(session) for _ in range(ALONE_CALLS))
     return replace(
         found, seconds=median(claims), wall=median(walls), canary=loaded.numbers[0], alone=alone[0],
         alone_error=alone[QUICKEST - 1] - alone[0],
     )  # fmt: skip
+
+
+def _alone(session: Session) -> float:
+    called = session.alone(None, "do nothing")
+    expect(called.answer, BEFORE)
+    return called.wall
 
 
 def _of_cpu(session: Session, few: int, many: int) -> Null:

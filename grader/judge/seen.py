@@ -23,7 +23,7 @@ class Null:
     measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
     for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
     they write back what the one before left in the cache, and a GPU that rests between calls runs faster. `alone` is
-    all that a batch of one call costs, and `alone_error` by how much that varies.
+    all that a sealed call alone costs, and `alone_error` by how much that varies.
     """
 
     seconds: float

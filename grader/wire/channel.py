@@ -55,7 +55,7 @@ class Kind(IntEnum):
     PREPARE = 18  # get ready for batches; brings the memory of their inputs and outputs
     STOP = 19
     IMPORT = 20  # import the submission
-    GO = 21  # run the batch; brings the memory of its inputs
+    GO = 21  # run the batch; brings the memory of its inputs, where that is another one
     FINISH = 22  # this shape is over
     REHEARSE = 23  # take the memory of a batch's inputs as GO does; brings what it has already
     BEGIN = 24  # start using the device, which a process that was started ahead leaves alone until then

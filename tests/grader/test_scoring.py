@@ -165,10 +165,10 @@ def test_calls_that_take_longer_alone_than_is_scored_leave_the_clock_weak(
 @pytest.mark.parametrize(
     ("problem", "chosen", "seconds", "alone", "overhead", "counts"),
     [
-        (GEMM, H200, 100e-6, 610e-6, 1e-3, False),
-        (GEMM, H200, 100e-6, 620e-6, 1e-3, True),
-        (GEMM, H200, 100e-6, 1110e-6, 2e-3, False),
-        (GEMM, H200, 100e-6, 1120e-6, 2e-3, True),
+        (GEMM, H200, 100e-6, 260e-6, 5e-4, False),
+        (GEMM, H200, 100e-6, 270e-6, 5e-4, True),
+        (GEMM, H200, 100e-6, 610e-6, 2e-3, False),
+        (GEMM, H200, 100e-6, 620e-6, 2e-3, True),
         (GEMM, CPU, 10e-3, 12.1e-3, 2e-4, False),
         (GEMM, CPU, 10e-3, 12.2e-3, 2e-4, True),
     ],
