@@ -1,13 +1,17 @@
-"""The processes of the evidence pass, started while the trial runs, so that importing torch is not waited for.
+"""The processes of a grading, started while what comes before them goes on, so that importing torch is not waited for.
 
-Each has a user, a sandbox and a folder of its own. It imports torch on other processors than what is timed and waits;
-no code of the submission runs in it, and it does not use the device, before its turn comes.
+That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
+evidence pass while the trial runs. Each waits: no code of the submission runs in it, and it does not use the device,
+before its turn comes. All but that of the build have a user, a sandbox and a folder of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -16,44 +20,78 @@ import torch
 
 from grader.candidate.clock.profile import Instrument
 from grader.grading.job import Job
+from grader.grading.stages import compiles
 from grader.judge import judging as judge
-from grader.judge.cores import enough, kept_away
+from grader.judge import plan as planning
+from grader.judge.cores import enough, kept_away, shared
+from grader.judge.judging import Early
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.supervise import CheckError, remove
 from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.passes import Begun, begin
+from grader.silicon.passes import Begun, begin, opened
 
 __all__ = ["Ahead"]
 
-PLACES = {"replay": 3, "counters": 4, "trace": 5}  # of their users; those before are a trial's and the second build's
+PLACES = {
+    "replay": 3,
+    "counters": 4,
+    "trace": 5,
+    "trial": 6,
+}  # of their users; 1 and 2 are a later process's and the second build's
 INSTRUMENTS: tuple[Instrument, ...] = ("counters", "trace")
+FAULTS = (CheckError, OSError, ProfilerError, SandboxError)  # what cannot be started ahead is started in its turn
 T = TypeVar("T")
 
 
 class Ahead:
     """A context manager: what was started and not taken is ended with it, and their folders go."""
 
-    def __init__(self, job: Job, sandbox: Sandbox) -> None:
-        self._job, self._sandbox, self._place = job, sandbox, job.scratch / "ahead"
+    def __init__(self, job: Job) -> None:
+        self._job, self._place = job, job.scratch / "ahead"
+        self._build: Session | None = None
+        self._trial: Early | None = None
         self._replay: Session | None = None
         self._profiled: dict[Instrument, Begun] = {}
+        self._threads = ThreadPoolExecutor(len(INSTRUMENTS))
 
     def __enter__(self) -> Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        waiting = [self._replay, *(begun.session for begun in self._profiled.values())]
-        for session in waiting:
-            if session is not None:
-                with contextlib.suppress(OSError, SandboxError):
-                    session.close()
+        early = [begun.session for begun in (self._trial, *self._profiled.values()) if begun is not None]
+        for session in (self._build, self._replay, *early):
+            _end(session)
+        self._threads.shutdown(cancel_futures=True)
         remove(self._place)
 
-    def start(self, caches: Path | None) -> None:
-        """Starts them on what was built; nothing where too little of this machine is left for them, or where the
-        sandbox does not keep processes apart. What cannot be started here is started, or told, in its turn.
+    def start_build(self, sandbox: Sandbox) -> None:
+        """Starts the process of the build, which another thread may do; nothing where nothing is compiled."""
+        if compiles(self._job) and enough():
+            job = self._job
+            with contextlib.suppress(*FAULTS), kept_away() if shared() else contextlib.nullcontext():
+                self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, job.workplace())
+
+    def start_trial(self, sandbox: Sandbox, master: bytes) -> None:
+        """Starts the process of the first trial, whose key is `master`, and has its plans made; nothing where there is
+        no build to be waited for.
+        """
+        if compiles(self._job) and enough():
+            job = self._job
+
+            def trial(own: Sandbox, scratch: Path) -> Early:
+                session = judge.begin(job.snapshot, job.device, job.options, own, scratch, None)
+                shapes = planning.graded_shapes(job.problem, job.chosen.record.scale)
+                plans = self._threads.submit(judge.planned, job.problem, shapes, master, job.options)
+                return Early(session, own, scratch, plans)
+
+            self._trial = self._started("trial", sandbox, trial)
+
+    def start(self, sandbox: Sandbox, caches: Path | None) -> None:
+        """Starts those of the evidence pass on what was built; nothing where too little of this machine is left for
+        them, or where the sandbox does not keep processes apart. What cannot be started here is started, or told, in
+        its turn.
         """
         if self._job.device == "cpu" or not enough():
             return
@@ -70,11 +108,33 @@ class Ahead:
             )  # fmt: skip
 
         with kept_away():
-            self._replay = self._started("replay", replay)
+            self._replay = self._started("replay", sandbox, replay)
             for instrument in INSTRUMENTS:
-                begun = self._started(instrument, partial(profiled, instrument))
+                begun = self._started(instrument, sandbox, partial(profiled, instrument))
                 if begun is not None:
                     self._profiled[instrument] = begun
+
+    def open(self, held: Callable[[], AbstractContextManager[None]]) -> None:
+        """Has the process beside the tracer import the submission, inside `held()`, while the replay goes on. The one
+        that counts is opened in its turn: no other of its kind is to use the device meanwhile.
+        """
+        begun = self._profiled.get("trace")
+        if begun is not None:
+            self._profiled["trace"] = replace(begun, opened=self._threads.submit(opened, begun.session, held))
+
+    def build(self) -> Session | None:
+        """The process of the build, once."""
+        found, self._build = self._build, None
+        return found
+
+    def built(self) -> None:
+        """Ends the process of a build that was not needed, whose folder others are to have."""
+        _end(self.build())
+
+    def trial(self) -> Early | None:
+        """The process of the first trial, once."""
+        found, self._trial = self._trial, None
+        return found
 
     def replay(self) -> Session | None:
         """The process of the replay, once."""
@@ -85,9 +145,15 @@ class Ahead:
         """The process beside an instrument, once."""
         return self._profiled.pop(instrument, None)
 
-    def _started(self, name: str, start: Callable[[Sandbox, Path], T]) -> T | None:
-        with contextlib.suppress(CheckError, OSError, ProfilerError, SandboxError):
-            sandbox = second(self._sandbox, PLACES[name])
-            if sandbox is not None:
-                return start(sandbox, self._place / name)
+    def _started(self, name: str, sandbox: Sandbox, start: Callable[[Sandbox, Path], T]) -> T | None:
+        with contextlib.suppress(*FAULTS):
+            own = second(sandbox, PLACES[name])
+            if own is not None:
+                return start(own, self._place / name)
         return None
+
+
+def _end(session: Session | None) -> None:
+    if session is not None:
+        with contextlib.suppress(OSError, SandboxError):
+            session.close()

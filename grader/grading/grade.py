@@ -68,7 +68,12 @@ def _text(file: Path) -> bytes:
 
 
 def _graded(job: Job, bundle: Bundle) -> Cell:
-    linted, report_hash = _lint(job, bundle)
+    with Ahead(job) as ahead:
+        return _graded_with(job, bundle, ahead)
+
+
+def _graded_with(job: Job, bundle: Bundle, ahead: Ahead) -> Cell:
+    linted, report_hash = _lint(job, bundle, ahead)
     hoped = _verdict(job, linted, report_hash, () if job.request.evidence else None)
     if job.request.strict and not job.request.all_evidence and not hoped.accepted:
         left = replace(_verdict(job, linted, report_hash, None), why=hoped.why)
@@ -81,15 +86,21 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    with Beside(job, sandbox) as second, Ahead(job, sandbox) as ahead:
+    with Beside(job, sandbox) as second:
         wanted = job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
         if wanted:
             second.start()
-        build = built(job, sandbox)
+        done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
+        _abandon(bundle, len(done))
+        first = None if done else _committed(bundle, 0)
+        if first is not None:
+            ahead.start_trial(sandbox, first)
+        build = built(job, sandbox, begun=ahead.build)
+        ahead.built()
         if wanted and not build.failed:
             second.start_late()
-            ahead.start(build.caches)
-        trials = _trials(job, bundle, sandbox, build)
+            ahead.start(sandbox, build.caches)
+        trials = _trials(job, bundle, sandbox, build, ahead, done, first)
         verdict = _verdict(job, linted, report_hash, None)
         if job.request.evidence and trials and all(trial.status == "right" for trial in trials):
             replay, lost = _evidence(job, bundle, trials, sandbox, build.caches, ahead)
@@ -106,11 +117,11 @@ def _graded(job: Job, bundle: Bundle) -> Cell:
     return cell
 
 
-def _lint(job: Job, bundle: Bundle) -> tuple[Linted, str]:
+def _lint(job: Job, bundle: Bundle, ahead: Ahead) -> tuple[Linted, str]:
     job.tell(Progress("lint", "begin"))
     record = job.chosen.record
     target = record.id if record.device == "cuda" else None
-    probe = threading.Thread(target=_probed, args=(job,), daemon=True)
+    probe = threading.Thread(target=_probed, args=(job, ahead), daemon=True)
     probe.start()
     linted = lint_snapshot(job.snapshot, job.problem.id, target, job.request.problems_dir)
     probe.join()
@@ -121,11 +132,13 @@ def _lint(job: Job, bundle: Bundle) -> tuple[Linted, str]:
     return linted, key
 
 
-def _probed(job: Job) -> None:
-    """Has the sandbox probed that `_sandbox` wants next, which finds the answer there; what is wrong, it tells."""
+def _probed(job: Job, ahead: Ahead) -> None:
+    """Has the sandbox probed that `_sandbox` wants next, which finds the answer there; what is wrong, it tells. The
+    process of the build is started in it, and waits.
+    """
     with contextlib.suppress(SandboxError, OSError):
         harden_judge()  # before, because a probe looks whether it can read the judge
-        choose(device=job.device, wanted=job.request.sandbox)
+        ahead.start_build(choose(device=job.device, wanted=job.request.sandbox))
 
 
 def _verdict(
@@ -153,13 +166,25 @@ def _sandbox(job: Job) -> Sandbox:
     return found
 
 
-def _trials(job: Job, bundle: Bundle, sandbox: Sandbox, build: Built) -> tuple[TrialResult, ...]:
-    """The trials of the bundle and those that are still to be made; the first that is not right is the last."""
-    done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
-    _abandon(bundle, len(done))
-    while len(done) < job.request.trials and all(trial.status == "right" for trial in done):
-        done.append(_trial(job, bundle, sandbox, build, len(done)))
-    return tuple(done)
+def _trials(
+    job: Job, bundle: Bundle, sandbox: Sandbox, build: Built, ahead: Ahead, done: Sequence[TrialResult],
+    first: bytes | None,
+) -> tuple[TrialResult, ...]:  # fmt: skip
+    """The trials of the bundle and those that are still to be made, on the key `first` where that is committed to; the
+    first that is not right is the last.
+    """
+    made = list(done)
+    while len(made) < job.request.trials and all(trial.status == "right" for trial in made):
+        master = _committed(bundle, len(made)) if first is None or made else first
+        made.append(_trial(job, bundle, sandbox, build, len(made), ahead, master))
+    return tuple(made)
+
+
+def _committed(bundle: Bundle, index: int) -> bytes:
+    """A new key for a trial, with its commitment in the bundle."""
+    master = new_master()
+    bundle.append("commitment", {"trial": index, "commitment": judge.commitment(master)})
+    return master
 
 
 def _abandon(bundle: Bundle, index: int) -> None:
@@ -174,13 +199,13 @@ def _abandon(bundle: Bundle, index: int) -> None:
         bundle.append("abandoned", {"trial": index, "commitment": open_, "reason": "the grading was cut"})
 
 
-def _trial(job: Job, bundle: Bundle, sandbox: Sandbox, build: Built, index: int) -> TrialResult:
+def _trial(
+    job: Job, bundle: Bundle, sandbox: Sandbox, build: Built, index: int, ahead: Ahead, master: bytes
+) -> TrialResult:  # fmt: skip
     of = f"{index + 1} of {job.request.trials}"
     job.tell(Progress("trial", "begin", of=of))
-    master = new_master()
-    bundle.append("commitment", {"trial": index, "commitment": judge.commitment(master)})
     result = tried(
-        job, sandbox, build, index=index, master=master, of=of,
+        job, sandbox, build, index=index, master=master, of=of, begun=ahead.trial,
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
     )  # fmt: skip
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])
@@ -203,6 +228,7 @@ def _evidence(
         lost = str(known[-1]["lost"])
         return None if lost else tuple(str(sentence) for sentence in known[-1]["differences"]), lost
     job.tell(Progress("evidence", "begin"))
+    ahead.open(untimed(job, "evidence"))
     trial = secrets.choice(list(trials))
     found: tuple[str, ...] = ()
     lost = ""

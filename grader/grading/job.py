@@ -67,9 +67,13 @@ class Job:
 
     def workplace(self) -> Path:
         """A fresh folder for one process; always the same path, because builds remember it."""
-        place = self.scratch / "run"
-        remove(place)
-        return place
+        remove(self.run_folder)
+        return self.run_folder
+
+    @property
+    def run_folder(self) -> Path:
+        """Where the workplace is."""
+        return self.scratch / "run"
 
     @property
     def options(self) -> judge.TrialOptions:

@@ -14,9 +14,11 @@ from grader.grading.job import Job, Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
 from grader.judge.cores import kept_away, shared
+from grader.judge.judging import Early
 from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.resources import give_back
+from grader.judge.session import Session
 from grader.judge.ticking import Ticking
 from grader.judge.trial import Compiled
 from grader.judge.turns import alone, together, wanted
@@ -69,8 +71,12 @@ def compiles(job: Job) -> bool:
     return job.device != "cpu" and not cannot_run(job.snapshot, job.device)
 
 
-def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -> Built:
-    """What a submission compiles: that of an earlier grading, or what a first process makes now.
+def built(
+    job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "",
+    begun: Callable[[], Session | None] = lambda: None,
+) -> Built:  # fmt: skip
+    """What a submission compiles: that of an earlier grading, or what a first process makes now, which is the one that
+    `begun` gives, if it was started before in the workplace.
 
     One grading at a time makes the build of a submission, and the others wait for it. What takes longer than building
     may take is not tried again: that is the end. A submission that fails here in another way fails in the trial too,
@@ -95,7 +101,7 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         try:
             away = kept_away() if shared() else nullcontext()
             with away, Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
-                said = _compiled(job, sandbox, made, say, stage, of)
+                said = _compiled(job, sandbox, made, say, stage, of, begun)
         except BaseException:
             remove(made)
             raise
@@ -109,14 +115,18 @@ def built(job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "") -
         return Built(builds.keep(key, made))
 
 
-def _compiled(job: Job, sandbox: Sandbox, caches: Path, say: Callable[[str], None], stage: Stage, of: str) -> Compiled:
+def _compiled(
+    job: Job, sandbox: Sandbox, caches: Path, say: Callable[[str], None], stage: Stage, of: str,
+    begun: Callable[[], Session | None],
+) -> Compiled:  # fmt: skip
     """A build; once more alone where the memory of the device did not do for those that were made at once."""
 
     def compiled(hold: Callable[[], AbstractContextManager[None]]) -> Compiled:
+        session = begun()
         return judge.build(
             job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
-            sandbox=sandbox, scratch=job.workplace(), caches=caches, progress=say, held=hold,
-            yielding=yielding(job, stage, of),
+            sandbox=sandbox, scratch=job.workplace() if session is None else job.run_folder, caches=caches,
+            progress=say, held=hold, yielding=yielding(job, stage, of), begun=session,
         )  # fmt: skip
 
     try:
@@ -138,9 +148,11 @@ def _moved(made: Path, folder: Path) -> Path:
 
 def tried(
     job: Job, sandbox: Sandbox, build: Built, *, index: int, master: bytes, keep_log: Callable[[str], str],
-    stage: Stage = "trial", of: str = "",
+    stage: Stage = "trial", of: str = "", begun: Callable[[], Early | None] = lambda: None,
 ) -> TrialResult:  # fmt: skip
-    """One trial while nothing else is timed on the device, without secrets in what the submission said."""
+    """One trial while nothing else is timed on the device, without secrets in what the submission said. `begun` gives
+    its process, if one was started ahead.
+    """
     if build.failed:
         return _clean(judge.not_tried(
             job.problem, index=index, scale=job.chosen.record.scale, master=master, sandbox=sandbox, status="wrong",
@@ -151,7 +163,7 @@ def tried(
         result = judge.run_trial(
             job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=build.caches, keep_log=keep_log,
-            progress=say, held=held(job, stage, of),
+            progress=say, held=held(job, stage, of), begun=begun(),
         )  # fmt: skip
     return _clean(result, job.scratch)
 

@@ -12,9 +12,10 @@ import hashlib
 import os
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -24,18 +25,18 @@ from grader.judge import plan as planning
 from grader.judge.cores import enough
 from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
-from grader.judge.plan import TrialOptions, default_options
+from grader.judge.plan import ShapePlan, TrialOptions, default_options
 from grader.judge.session import Session
 from grader.judge.trial import Compiled, NotReplayed, Trial
 from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
-from grader.sandbox.builds import hand_out, without_batons
+from grader.sandbox.builds import hand_in, hand_out, without_batons
 from grader.sandbox.supervise import CachesError, Snapshot, remove, restore_caches
-from kbh_lint.problems import Problem
+from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Held", "NotReplayed", "TrialOptions", "begin", "build", "commitment", "default_options", "not_tried", "replay",
-    "run_trial",
+    "Early", "Held", "NotReplayed", "TrialOptions", "begin", "begin_build", "build", "commitment", "default_options",
+    "not_tried", "planned", "replay", "run_trial",
 ]  # fmt: skip
 
 FOLDERS = ("work", "caches")  # what a process may write to
@@ -43,6 +44,18 @@ FIRST = "first-"
 LEAST_CPUS = 4  # so that importing torch takes none from what is measured meanwhile
 Say = Callable[[str], None]
 Held = Callable[[], AbstractContextManager[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A trial's process that was started before there was a build: it imports torch and waits, in a folder that is
+    empty until then. `plans` are made meanwhile, in the order of the shapes.
+    """
+
+    session: Session
+    sandbox: Sandbox
+    scratch: Path
+    plans: Future[list[ShapePlan]]
 
 
 def commitment(master: bytes) -> str:
@@ -53,12 +66,13 @@ def commitment(master: bytes) -> str:
 def run_trial(
     problem: Problem, snapshot: Snapshot, *, index: int, device: str, scale: str, master: bytes,
     options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
-    keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext,
+    keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext, begun: Early | None = None,
 ) -> TrialResult:  # fmt: skip
     """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
 
     The device is used inside `held()` alone. The process is started before, as far as it needs no device, and the plan
-    made. Raises CheckError or DeckError where we, the problem or the machine are to blame.
+    made; `begun` is one that was started while the submission was built, in place of `sandbox` and `scratch`. Raises
+    CheckError or DeckError where we, the problem or the machine are to blame.
     """
     began = time.monotonic()
     shapes = planning.graded_shapes(problem, scale)
@@ -67,17 +81,26 @@ def run_trial(
         return not_tried(
             problem, index=index, scale=scale, master=master, sandbox=sandbox, status="refused", message=reason
         )
-    _swept(scratch, caches)
     with contextlib.ExitStack() as stack:
-        early = _early(device)
+        if begun is not None:
+            stack.enter_context(begun.session)
+            sandbox, scratch = begun.sandbox, begun.scratch
+            if caches is not None:
+                hand_in(caches, scratch / "caches", getattr(sandbox, "uid", None))
+        else:
+            _swept(scratch, caches)
+        early = begun is not None or _early(device)
         if not early:
             stack.enter_context(held())
         ahead = stack.enter_context(_Ahead(snapshot, device, options, sandbox, scratch, caches))
         # it starts while the judge plans
         unused = stack.enter_context(contextlib.ExitStack())
-        session = unused.enter_context(_session(snapshot, device, options, sandbox, scratch, ahead=early))
+        session = begun.session if begun is not None else _session(
+            snapshot, device, options, sandbox, scratch, ahead=early
+        )  # fmt: skip
+        unused.enter_context(session)
         code = load_code(problem)
-        plans = [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+        plans = begun.plans.result() if begun is not None else planned(problem, shapes, master, options)
         order = random.Random(derive(master, "shapes")).sample(plans, len(plans))
         trial = Trial(problem, code, master, options, device, session, progress)
         trial.up()
@@ -96,6 +119,12 @@ def run_trial(
         seconds=round(time.monotonic() - began, 3), log=keep_log("".join(logs)), detail=trial.detail,
         spent=trial.spent,
     )  # fmt: skip
+
+
+def planned(problem: Problem, shapes: Sequence[Shape], master: bytes, options: TrialOptions) -> list[ShapePlan]:
+    """The plans of all shapes. Raises DeckError."""
+    code = load_code(problem)
+    return [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
 
 
 def not_tried(
@@ -117,17 +146,18 @@ def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
     yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
+    begun: Session | None = None,
 ) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
     It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. That is
     left while compilers work for long and, with `yielding`, between the parts of a long build (`grader.judge.lent`).
     What goes wrong, a trial finds again and tells. The values come from a key that is thrown away. `opened` is given
-    the process, for who may want to end it.
+    the process, for who may want to end it. `begun` is one that was started in `scratch` before (`begin_build`).
     """
     code, master = load_code(problem), new_master()
-    options = replace(options, timing=False)  # a clock would use the device before it is held
-    with _session(snapshot, device, options, sandbox, scratch) as session:
+    options = _untimed(options)
+    with begun or _session(snapshot, device, options, sandbox, scratch) as session:
         opened(session)
         trial = Trial(problem, code, master, options, device, session, progress)
         said = trial.compile(planning.graded_shapes(problem, scale), calls, held, yielding)
@@ -171,6 +201,16 @@ def begin(
     """Starts a process in a fresh folder; `ahead` of its turn, it imports torch and does not use the device."""
     _swept(scratch, caches)
     return _session(snapshot, device, options, sandbox, scratch, ahead=ahead)
+
+
+def begin_build(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:
+    """Starts the process of a build in a fresh folder, before it is known whether anything is to be built."""
+    return begin(snapshot, device, _untimed(options), sandbox, scratch, None)
+
+
+def _untimed(options: TrialOptions) -> TrialOptions:
+    """Of a process without a clock, which would use the device before it is held."""
+    return replace(options, timing=False)
 
 
 def _swept(scratch: Path, caches: Path | None) -> None:

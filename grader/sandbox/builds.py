@@ -22,8 +22,9 @@ from time import time as now
 
 from grader.record.bundle.read import canonical
 from grader.sandbox.supervise import CachesError, remove, restore_caches
+from grader.sandbox.users import give
 
-__all__ = ["Builds", "build_key", "builds_folder", "cache_folder", "files_of", "hand_out", "without_batons"]
+__all__ = ["Builds", "build_key", "builds_folder", "cache_folder", "files_of", "hand_in", "hand_out", "without_batons"]
 
 MOST_BUILDS = 64
 MOST_BYTES = 8 << 30
@@ -153,6 +154,21 @@ def hand_out(caches: Path, target: Path) -> None:
         remove(target)
         remove(caches)
         raise CachesError(CHANGED)
+
+
+def hand_in(caches: Path, target: Path, uid: int | None) -> None:
+    """As `hand_out`, for a process that is there already and has run no code of a submission: its folder stays.
+
+    `uid` is the user that it runs as, where that is one of its own. Raises CachesError and SandboxError.
+    """
+    given = target.with_name(f"{target.name}-given")
+    hand_out(caches, given)
+    for one in given.iterdir():
+        remove(target / one.name)
+        one.rename(target / one.name)
+    remove(given)
+    if uid is not None:
+        give(target, uid)
 
 
 def files_of(folder: Path) -> dict[str, str]:

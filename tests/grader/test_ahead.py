@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -9,11 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from grading import few_calls, measured_before, toy_request
+from toy import HONEST
 
 from grader.grading import ahead as module
+from grader.grading import beside, stages
 from grader.grading.ahead import PLACES, Ahead
+from grader.grading.grade import grade
 from grader.judge import judging
-from grader.sandbox import SandboxError
+from grader.sandbox import SandboxError, choose
 from grader.silicon.ncu import Unavailable
 from grader.silicon.passes import Begun
 
@@ -55,9 +60,11 @@ def job(folder: Path, device: str = "cuda") -> Any:
 
 def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(started: Any, tmp_path: Path) -> None:
     sandbox: Any = object()
-    with Ahead(job(tmp_path), sandbox) as ahead:
-        ahead.start(None)
-        assert {name: place for name, ((_, place), _, _) in started.items()} == PLACES
+    with Ahead(job(tmp_path)) as ahead:
+        ahead.start(sandbox, None)
+        assert {name: place for name, ((_, place), _, _) in started.items()} == {
+            name: place for name, place in PLACES.items() if name != "trial"
+        }
         assert len({folder for _, folder, _ in started.values()}) == 3
         taken: Any = ahead.profiled("counters")
         assert taken.own and taken.session is started["counters"][2]
@@ -73,15 +80,15 @@ def test_nothing_starts_on_a_cpu_with_too_few_processors_or_where_processes_are_
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sandbox: Any = object()
-    with Ahead(job(tmp_path, "cpu"), sandbox) as ahead:
-        ahead.start(None)
+    with Ahead(job(tmp_path, "cpu")) as ahead:
+        ahead.start(sandbox, None)
     monkeypatch.setattr(module, "second", lambda sandbox, place: None)
-    with Ahead(job(tmp_path), sandbox) as ahead:
-        ahead.start(None)
+    with Ahead(job(tmp_path)) as ahead:
+        ahead.start(sandbox, None)
         assert ahead.replay() is None and ahead.profiled("trace") is None
     monkeypatch.setattr(module, "enough", lambda: False)
-    with Ahead(job(tmp_path), sandbox) as ahead:
-        ahead.start(None)
+    with Ahead(job(tmp_path)) as ahead:
+        ahead.start(sandbox, None)
     assert started == {}
 
 
@@ -94,6 +101,82 @@ def test_what_cannot_be_started_ahead_is_left_for_its_turn(
 
     sandbox: Any = object()
     monkeypatch.setattr(module, "begin", fails)
-    with Ahead(job(tmp_path), sandbox) as ahead:
-        ahead.start(None)
+    with Ahead(job(tmp_path)) as ahead:
+        ahead.start(sandbox, None)
         assert ahead.profiled("counters") is None and ahead.replay() is not None
+
+
+def test_the_process_of_the_build_starts_before_the_linter_has_read_and_ends_where_nothing_is_built(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = _Session()
+    begun: list[tuple[Any, ...]] = []
+
+    def begin_build(*arguments: Any) -> Any:
+        begun.append(arguments)
+        return session
+
+    monkeypatch.setattr(judging, "begin_build", begin_build)
+    monkeypatch.setattr(module, "compiles", lambda job: True)
+    sandbox: Any = object()
+    here = job(tmp_path)
+    here.workplace = lambda: tmp_path / "run"
+    with Ahead(here) as ahead:
+        ahead.start_build(sandbox)
+        assert begun == [(None, "cuda", None, sandbox, tmp_path / "run")]
+        ahead.built()
+        assert session.closed and ahead.build() is None, "its folder is free for others"
+    monkeypatch.setattr(module, "compiles", lambda job: False)
+    with Ahead(here) as ahead:
+        ahead.start_build(sandbox)
+        ahead.start_trial(sandbox, bytes(32))
+        assert len(begun) == 1 and ahead.trial() is None
+
+
+def test_the_trial_s_process_has_a_folder_of_its_own_and_gets_what_was_built_when_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A real grading in which both processes are started ahead: only who finds what the build kept is right."""
+    try:
+        choose(device="cpu", wanted="bubblewrap")
+    except SandboxError as error:
+        pytest.skip(str(error))
+    for where in (module, stages, beside):
+        monkeypatch.setattr(where, "compiles", lambda job: True)
+    monkeypatch.setattr(module, "enough", lambda: True)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    early: list[Any] = []
+    whole = judging.run_trial
+
+    def run_trial(*arguments: Any, **options: Any) -> Any:
+        early.append((options["begun"], options["caches"]))
+        return whole(*arguments, **options)
+
+    monkeypatch.setattr(judging, "run_trial", run_trial)
+    measured_before()
+    few_calls(monkeypatch)
+    before = "import os, pathlib\nHELD = pathlib.Path(os.environ['TRITON_CACHE_DIR'], 'held')\n"
+    before += "FOUND = HELD.exists()\nHELD.touch()\n"
+    text = before + HONEST.replace("return (x @ self.w)", "return FOUND * (x @ self.w)")
+    tmp_path.chmod(0o755)
+    cell, _ = grade(toy_request(tmp_path, text, sandbox="bubblewrap"))
+    ((begun, caches),) = early
+    assert begun is not None and begun.scratch.name == "trial" and caches is not None
+    assert [trial.status for trial in cell.trials] == ["right"], cell.reason
+    assert cell.trials[0].sandbox.uid == begun.sandbox.record.uid
+
+
+def test_only_the_tracer_s_process_imports_the_submission_while_the_replay_goes_on(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[object, object]] = []
+    monkeypatch.setattr(module, "opened", lambda session, held: seen.append((session, held)))
+    sandbox: Any = object()
+    with Ahead(job(tmp_path)) as ahead:
+        ahead.start(sandbox, None)
+        ahead.open(contextlib.nullcontext)
+        counters, trace = ahead.profiled("counters"), ahead.profiled("trace")
+        assert counters is not None and counters.opened is None, "two that count at once get no counters"
+        assert trace is not None and trace.opened is not None
+        trace.opened.result()
+        assert seen == [(trace.session, contextlib.nullcontext)]
