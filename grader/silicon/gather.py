@@ -87,6 +87,8 @@ def gather(
                 reading.result()
         traced = _timed(spent, "trace", lambda: trace(bench))
         counted = reading.result() if reading is not None else counting
+        if isinstance(counted, Counted):
+            counted = replace(counted, report=keep(counted.text))
         code: MachineCode | ProfilerError | None = ProfilerError("no machine code was found that could be")
         if isinstance(counted, Counted) and isinstance(counted.code, MachineCode) and counted.code.kernels:
             code = _timed(spent, "second build", other.result)

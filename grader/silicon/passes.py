@@ -6,6 +6,7 @@ import os
 import random
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,11 +45,11 @@ from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "MARKED_CALLS", "TRACED_CALLS", "Begun", "Bench", "Counted", "Counting", "Traces", "arch_of", "begin", "count",
-    "same_results", "trace",
+    "opened", "same_results", "trace",
 ]  # fmt: skip
 
-MARKED_CALLS = 2  # the counters repeat, and every one costs a run of each kernel for each group of metrics
-TRACED_CALLS = 3  # of which the quickest counts; each holds the device for 0.2 s
+MARKED_CALLS = 1  # the counters repeat, and every call costs a run of each kernel for each group of metrics
+TRACED_CALLS = 2  # of which the quickest counts; each holds the device for 0.2 s
 REPORT = Path("work", "ncu.csv")
 TRACES = Path("work", "tmp")  # TMPDIR of the process
 MOST_REPORT = 32 << 20  # bytes
@@ -62,13 +63,15 @@ class Begun:
     """A process with an instrument beside it that has imported torch, or is about to, and has not used the device.
 
     Its folder is its own until all of the evidence is read where it was started ahead of its turn, and else the next
-    process gets it. `counts` is Nsight Compute, with the table that it writes.
+    process gets it. `counts` is Nsight Compute, with the table that it writes. `opened` is waited for where another
+    thread has the submission imported (`opened`).
     """
 
     session: Session
     scratch: Path
     counts: Profiled | None = None
     own: bool = False
+    opened: Future[None] | None = None
 
 
 def _none_ahead(instrument: Instrument) -> Begun | None:
@@ -109,18 +112,20 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The launches of each marked call of each shape, what differed from the trial, and the key of the raw report.
+    """The launches of each marked call of each shape, and what differed from the trial.
 
-    `differences` are shapes with other results than the trial's, and whether those were right at least. `code` is the
+    `differences` are shapes with other results than the trial's, and whether those were right at least. `text` is the
+    raw report, `report` its key where it is kept. `code` is the
     machine code in the caches of that process, and `loaded` what the driver had loaded for each launch, by its number;
     or why they cannot be read here.
     """
 
     calls: dict[str, tuple[tuple[Launch, ...], ...]]
     differences: Mapping[str, bool]
-    report: str
+    text: str
     code: MachineCode | ToolError
     loaded: Mapping[int, Census] | ToolError
+    report: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,26 +168,33 @@ def _counting(sandbox: Sandbox, log: Path, metrics: Sequence[str]) -> Profiled:
     return Profiled(sandbox, "counters", ncu, tuple(metrics), log)
 
 
+def opened(session: Session, held: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
+    """Has the submission imported, inside `held()`; the process is up then. Raises ProfilerError."""
+    try:
+        _expect(session.up(), "when it was started")
+        with held():
+            _expect(session.start(), "when it was started")
+            _expect(session.submission(), "when it was imported")
+    except ChildGone as gone:
+        raise ProfilerError(f"beside a profiler {gone}") from gone
+
+
 def count(bench: Bench, metrics: Sequence[str]) -> Counting:
     """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
     begun = _begun(bench, "counters", metrics)
     models, differences = _asked(bench, begun, MARKED_CALLS)
-    assert begun.counts is not None and begun.counts.log is not None
-    text = _text(begun.counts.log, MOST_REPORT)
-    return Counting(bench, begun, tuple(metrics), models, differences, text, bench.keep(text))
+    return Counting(bench, begun, tuple(metrics), models, differences)
 
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """A process that was counted and has ended, with its table; what it compiled and loaded is still to be read."""
+    """A process that was counted and has ended; what it wrote, compiled and loaded is still to be read."""
 
     bench: Bench
     begun: Begun
     metrics: tuple[str, ...]
     models: Mapping[int, str]
     differences: Mapping[str, bool]
-    text: str
-    report: str
 
     @property
     def keeps(self) -> bool:
@@ -193,15 +205,17 @@ class Counting:
         """All of it. It stores nothing, so another thread may do it. Raises ProfilerError."""
         bench, profiled = self.bench, self.begun.counts
         assert profiled is not None and profiled.log is not None and profiled.ncu is not None
-        launches = parse(self.text, self.metrics)
+        text = _text(profiled.log, MOST_REPORT)
+        launches = parse(text, self.metrics)
         numbers = range(UNSEEN_CALLS + 1, UNSEEN_CALLS + MARKED_CALLS + 1)
         found = {
             label: tuple(tuple(one for one in launches if (one.model, one.call) == (model, call)) for call in numbers)
             for model, label in self.models.items()
         }
-        code = _code(bench, self.begun.scratch / "caches", launches)
-        loaded = _loaded(bench, report_beside(profiled.log), profiled.ncu, launches)
-        return Counted(found, self.differences, self.report, code, loaded)
+        with ThreadPoolExecutor(1) as other:
+            loaded = other.submit(_loaded, bench, report_beside(profiled.log), profiled.ncu, launches)
+            code = _code(bench, self.begun.scratch / "caches", launches)
+            return Counted(found, self.differences, text, code, loaded.result())
 
 
 def _code(bench: Bench, caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
@@ -262,15 +276,20 @@ def _begun(bench: Bench, instrument: Instrument, metrics: Sequence[str]) -> Begu
 
 
 def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dict[str, bool]]:
-    """Asks for results of each shape, `marked` of them for a profiler. Returns labels by model, and differences."""
+    """Asks for results of each shape, `marked` of them for a profiler, and waits for the process's end, while it has
+    the device: Nsight Compute gives no counters to two at once. Returns labels by model, and differences.
+    """
     code, found = load_code(bench.problem), dict[str, bool]()
     models: dict[int, str] = {}
     with begun.session as session:
         try:
-            _expect(session.up(), "when it was started")
+            if begun.opened is not None:
+                begun.opened.result()  # before the device is held, which it may wait for itself
+            else:
+                _expect(session.up(), "when it was started")
             with bench.held():
-                _expect(session.start(), "when it was started")
-                _expect(session.submission(), "when it was imported")
+                if begun.opened is None:
+                    opened(session)
                 for model, shape in enumerate(bench.shapes, 1):
                     bench.say(f"profiling {shape.label}")
                     other = _again(bench, code, session, shape, marked)
