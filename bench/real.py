@@ -19,9 +19,11 @@ Exit codes: 0 done, 1 a goal is missed (--goals) or the page differs (--check), 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -60,7 +62,10 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What was measured of one submission. Times of shapes are seconds a call, fractions are of the peak."""
+    """What was measured of one submission. Times of shapes are seconds a call, fractions are of the peak.
+
+    `alone` is what a sealed call alone took at least.
+    """
 
     run: str
     problem: str
@@ -75,6 +80,7 @@ class Row:
     naive_outcome: str
     naive_seconds: float
     naive_message: str = ""
+    alone: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def ratio(self) -> float:
@@ -129,7 +135,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--most", type=int, default=1000, metavar="N", help="no more than so many")
         one.add_argument("--target", default="auto", help="as kbh grade")
         one.add_argument("--published", type=Path, help="the file that `published` wrote; kept beside the rows")
-        one.add_argument("--seconds", type=float, default=float("inf"), help="start nothing after so many seconds")
+        one.add_argument("--seconds", type=float, default=float("inf"), help="no longer than about so many seconds")
         one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
         one.add_argument("--jobs", type=int, default=4, metavar="N")
         one.set_defaults(do=do)
@@ -251,6 +257,7 @@ def _row(label: Label, cell: Mapping[str, Any], seconds: float, naive: Mapping[s
         scores.get("peak_fraction"), {name: one["t_scored"] for name, one in shapes.items()},
         {name: one["peak_fraction"] for name, one in shapes.items()}, round(seconds, 2), spent,
         str(naive["outcome"]), round(float(naive["seconds"]), 2), " ".join(str(naive["message"]).split())[:300],
+        {name: one["t_alone"] for name, one in shapes.items() if one.get("t_alone") is not None},
     )  # fmt: skip
 
 
@@ -273,7 +280,12 @@ def _naive(label: Label, file: Path, caches: Path, asked: argparse.Namespace) ->
 
 
 def _graded(
-    files: Sequence[tuple[Label, Path]], place: Path, asked: argparse.Namespace, *, jobs: int
+    files: Sequence[tuple[Label, Path]],
+    place: Path,
+    asked: argparse.Namespace,
+    *,
+    jobs: int,
+    limit: float = float("inf"),
 ) -> Iterator[tuple[float, dict[str, Any]]]:
     """(wall-clock seconds of the command, cell) of each submission, in one command with caches of its own."""
     named = []
@@ -288,23 +300,41 @@ def _graded(
         *([] if asked.samples is None else ["--samples", str(asked.samples)]),
     ]  # fmt: skip
     began = time.perf_counter()
+    most = min(TIMEOUT_S * len(files), limit)
+    done = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(place / "cache")
+    )
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=TIMEOUT_S * len(files), env=_environment(place / "cache")
-        )
+        printed, said = done.communicate(timeout=most)
     except subprocess.TimeoutExpired:
-        raise RealError(f"kbh grade took more than {TIMEOUT_S * len(files):.0f} s") from None
+        done.send_signal(signal.SIGINT)
+        printed, said = done.communicate()
     seconds = time.perf_counter() - began
     try:
-        cells = [dict(one["cell"]) for one in json.loads(done.stdout)["cells"]]
+        cells = [dict(one["cell"]) for one in json.loads(printed)["cells"]]
     except (ValueError, KeyError, TypeError):
         cells = []
+    if len(cells) != len(files) and seconds >= most:
+        cells = _ended(files, place / "out", f"it had not ended after {most:.0f} s")
     if len(cells) != len(files):
-        last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+        last = (said.strip().splitlines() or ["it said nothing"])[-1]
         if len(files) > 1:
             raise RealError(f"kbh grade gave {len(cells)} cells of {len(files)}: {last}")
         cells = [{"outcome": "none", "reason": last}]
     yield from ((seconds, cell) for cell in cells)
+
+
+def _ended(files: Sequence[tuple[Label, Path]], out: Path, why: str) -> list[dict[str, Any]]:
+    """The cells of a command that was cut, by what its bundles hold; `why` stands for those that have none."""
+    from grader.record.bundle import Bundle, BundleError
+
+    cells: dict[str, dict[str, Any]] = {}
+    for folder in out.iterdir() if out.is_dir() else ():
+        with contextlib.suppress(BundleError):
+            for entry in Bundle.open(folder).entries():
+                if entry.kind == "cell":
+                    cells[Path(str(entry.data["file"])).name] = dict(entry.data)
+    return [cells.get(file.name, {"outcome": "none", "reason": why}) for _, file in files]
 
 
 def _environment(cache: Path) -> dict[str, str]:
@@ -321,13 +351,17 @@ def _jobs(asked: argparse.Namespace) -> int:
     kept = _begun(asked)
     wanted = _wanted(asked)
     with tempfile.TemporaryDirectory(prefix="kbh-real-") as folder:
-        found = list(_graded(wanted, Path(folder), asked, jobs=asked.jobs))
+        found = list(_graded(wanted, Path(folder), asked, jobs=asked.jobs, limit=asked.seconds))
     seconds = found[0][0]
     kept.jobs.append({
         "jobs": asked.jobs, "seconds": round(seconds, 1),
         "cells": {label.run: cell["outcome"] for (label, _), (_, cell) in zip(wanted, found, strict=True)},
         "times": {
             label.run: {one["shape"]: one["t_scored"] for one in cell.get("shapes", ())}
+            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+        },
+        "clocks": {
+            label.run: sorted({one["clock"] for one in cell.get("shapes", ())})
             for (label, _), (_, cell) in zip(wanted, found, strict=True)
         },
         "reasons": {
@@ -392,9 +426,12 @@ def _begun(asked: argparse.Namespace) -> Kept:
 
 
 def _name(target: str) -> str:
-    import torch
+    """What a cell of this machine calls it, so that measurements of both kinds can be kept in one file."""
+    from grader.score.targets import running_target
+    from kbh_lint.base.paths import problems_dir
+    from kbh_lint.problems import load_targets
 
-    return "CPU" if target == "cpu" else str(torch.cuda.get_device_name())
+    return "CPU" if target == "cpu" else running_target(load_targets(problems_dir(None) / "hardware.yaml")).product
 
 
 def _read(file: Path) -> Kept:
