@@ -42,9 +42,9 @@ class Language:
 
     @property
     def dialect(self) -> Any:
-        """Its `kernels.numeric.dialect.Dialect`; Triton's where it has none."""
+        """Its `kernels.numeric.dialect.Dialect`; None where it has none."""
         found = _part(self.folder, "numeric")
-        return _UNMARKED.dialect if found is None else found.DIALECT
+        return None if found is None else found.DIALECT
 
     @property
     def stored_elements(self) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kbh_lint import registry
 from kbh_lint.base import ir, values
 from kbh_lint.frontends import python
 from kbh_lint.kernels.analyze import analyze
@@ -42,6 +43,13 @@ def test_an_operation_of_another_language_is_not_read(language: str, path: str) 
     facts = called(language, path)
     assert [reason for reason, _ in facts.unread] == [f"a call of {path}"]
     assert facts.stores == []
+
+
+@pytest.mark.parametrize("language", OWN)
+def test_what_an_operation_does_to_numbers_is_known_of_the_language_alone(language: str) -> None:
+    dialect = registry.of_kernel(MARKS[language]).dialect
+    assert {path for path in OWN.values() if dialect.builtin(path) is not None} == {OWN[language]}
+    assert dialect.builtin("math.exp") is not None
 
 
 def test_a_tilelang_value_has_no_methods_of_cutes() -> None:

@@ -89,9 +89,7 @@ def test_what_is_asked_of_an_event_is_among_what_events_may_hold() -> None:
 def test_no_line_of_inheritance_in_kernels_has_more_than_three_classes() -> None:
     """What a kernel's run does is put together of parts; a language derives from what all share, never from another."""
     found = code_measures.inheritance("kbh_lint/kernels", "kbh_lint/dsl")
-    assert {name: depth for name, depth in found.items() if depth > 3} == {
-        "kbh_lint.dsl.tilelang.numeric.TileDialect": 4,
-    }
+    assert {name: depth for name, depth in found.items() if depth > 3} == {}
 
 
 def test_no_help_text_breaks_off_at_a_per_cent_sign() -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import dtypes, values
+from kbh_lint.base import dtypes
 from kbh_lint.base.values import UNKNOWN, DType, Made, Sym
 from kbh_lint.dsl.tensors import kinds
-from kbh_lint.dsl.triton.numeric import TritonDialect, triton_builtin
+from kbh_lint.dsl.tensors.numeric import TensorDialect, fill, held
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
-from kbh_lint.kernels.numeric.builtins import Args, Builtin, invoke, named
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
-from kbh_lint.kernels.numeric.params import parameter
-from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Memory, Method, Obj, Ptr, Range
+from kbh_lint.kernels.numeric.python import to_type
+from kbh_lint.kernels.numeric.state import Frame, Memory, Obj, Ptr, Range
 from kbh_lint.ops.catalogue import OPERATIONS
 from kbh_lint.ops.operation import spelled
 
@@ -26,58 +25,7 @@ if TYPE_CHECKING:
 _COPIED = 8  # elements of a fragment that a copy takes along
 
 
-def _attribute(m: Machine, value: Any, name: str, frame: Frame) -> Any:
-    """`value.name` of what is special to CuTe; None for anything else."""
-    if isinstance(value, Sym) and value.path.partition(".")[0] == "cutlass":
-        dtype = dtypes.from_cutlass(name)
-        return DType(dtype) if dtype is not None else 32 if name == "WARP_SIZE" else None
-    if isinstance(value, Ptr) and name in ("element_type", "iterator", "layout", "shape", "stride"):
-        return DType(value.type.dt) if name == "element_type" else value if name == "iterator" else UNKNOWN
-    if isinstance(value, DType) and name == "width":
-        return dtypes.BITS.get(value.name, UNKNOWN)
-    if isinstance(value, Made) and any(key == name for key, _ in value.fields):
-        return parameter(m, f"self.{name}", None, value.get(name), frame)
-    if isinstance(value, Made) and value.methods is not None:  # what a class of the submission says of its objects
-        found = value.methods.vars.get(name)
-        return found if isinstance(found, (bool, int, float, str, DType)) else None
-    return None
-
-
 # --- memory -------------------------------------------------------------------------------------------------------
-
-
-def opens(index: Any) -> bool:
-    """Whether a coordinate leaves a mode open, which makes a view."""
-    return index is None or isinstance(index, tuple) and any(opens(part) for part in index)
-
-
-def at(ptr: Ptr, index: Any, site: int) -> Ptr:
-    """The place of a coordinate."""
-    places = _flat(index)
-    if not all(isinstance(place, int) for place in places) or len(places) > len(MODES):
-        return ops.moved(ptr, UNKNOWN, site)
-    return ops.moved(ptr, sum(place * step for place, step in zip(places, MODES, strict=False)), site)
-
-
-def _flat(index: Any) -> list[Any]:
-    return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
-
-
-def _read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
-    """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
-    if isinstance(ptr, Made):
-        found = ptr.get(index, UNKNOWN) if ptr.path == kinds.TABLE else UNKNOWN
-        return (
-            UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
-        )
-    return _slice(ptr, index, site) if opens(index) else m.read(at(ptr, index, site), site)
-
-
-def _slice(ptr: Ptr, index: Any, site: int) -> Ptr:
-    """A view that leaves modes open. Of a tensor that other launches use it is known which part of it that is."""
-    fixed = tuple(0 if place is None else place for place in _flat(index))
-    known = isinstance(ptr.mem, Chained) and all(isinstance(place, int) for place in fixed)
-    return at(ptr, fixed, site) if known else ptr
 
 
 def _memory(kind: str, dtype: Any) -> Ptr:
@@ -113,26 +61,12 @@ def _load(m: Machine, c: Args) -> Any:
 
 
 def _store(m: Machine, c: Args) -> Any:
-    target, value = c.get(0), _value(m, c.get(1, "data"), c.site)
+    target, value = c.get(0), held(m, c.get(1, "data"), c.site)
     if isinstance(target, Ptr):
         m.write(target, value)
     elif ops.sources(value):
         m.note("a store through something unknown", c.node)
     return None
-
-
-def fill(m: Machine, c: Args) -> Any:
-    """tensor.fill(value): every element holds it, and nothing of before is left."""
-    target, value = c.get(0), c.get(1, "value", 0)
-    if isinstance(target, Ptr):
-        target.mem.cells.clear()
-        m.write(target, value)
-        target.mem.default = m.read(target, c.site)
-    return None
-
-
-def _value(m: Machine, value: Any, site: int) -> Any:
-    return m.read(value, site) if isinstance(value, Ptr) else value
 
 
 def _copy(first: int) -> Builtin:
@@ -188,7 +122,7 @@ def _combined(m: Machine, value: Any, how: Any, c: Args) -> Any:
 def _reduce(m: Machine, c: Args) -> Any:
     """values.reduce(operation, initial value, profile)."""
     how, initial = c.get(1, "op"), c.get(2, "init_val")
-    made = _combined(m, _value(m, c.get(0), c.site), how, c)
+    made = _combined(m, held(m, c.get(0), c.site), how, c)
     if not isinstance(initial, Num) or not isinstance(made, Num) or not initial.src:
         return made
     if _operation(how) == "add":
@@ -283,6 +217,7 @@ FUNCTIONS: dict[str, Builtin] = spelled(
 )  # fmt: skip
 
 METHODS: dict[str, Builtin] = {
+    "to": to_type,
     "load": _load, "store": _store, "fill": fill, "reduce": _reduce, "allocate": _allocate,
     **named("allocate_tensor allocate_array", _shared),
     **named("partition_S partition_D partition_A partition_B partition_C retile retile_S retile_D", _argument),
@@ -290,56 +225,21 @@ METHODS: dict[str, Builtin] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
-def _builtin(path: str) -> Builtin | None:
-    """The function behind a symbol path, or a Python built-in by its bare name."""
-    if path.partition(".")[0] == "cutlass":
-        name = path.rpartition(".")[2]
-        return FUNCTIONS.get(name) or mathematics.math_builtin(name)
-    return triton_builtin(path) if path.partition(".")[0] in ("math", "operator", path) else None
+class CuteDialect(TensorDialect):
+    """CuTe DSL's functions and methods."""
 
+    packages = ("cutlass",)
+    functions = FUNCTIONS
+    methods = METHODS
 
-def _method(m: Machine, callee: Method, packed: Args) -> Any:
-    """A method that is CuTe's own, or of an object of the submission; NotImplemented for any other."""
-    value = callee.value
-    found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
-    if isinstance(found, values.Func):
-        return invoke(m, found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
-    if isinstance(found, Made) and found.path == kinds.STATIC:
-        return invoke(m, found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
-    handler = METHODS.get(callee.name)
-    if handler is None:
-        return NotImplemented
-    packed.items.insert(0, value)
-    return handler(m, packed)
-
-
-class CuteDialect(TritonDialect):
-    """CuTe's differences."""
-
-    elements = True
+    def element_type(self, path: str, name: str) -> str | None:
+        """`cutlass.Float32`."""
+        return dtypes.from_cutlass(name) if path.partition(".")[0] == "cutlass" else None
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """Element types, what a tensor is made of, fields and methods of objects of the host."""
-        special = _attribute(m, value, name, frame)
-        return super().attribute(m, value, name, frame) if special is None else special
-
-    def method(self, m: Machine, callee: Method, packed: Args) -> Any:
-        """A method of a tensor, or of an object of the submission."""
-        made = _method(m, callee, packed)
-        return super().method(m, callee, packed) if made is NotImplemented else made
-
-    def place(self, value: Ptr, index: object, site: int) -> Ptr:
-        """The place of a coordinate."""
-        return at(value, index, site)
-
-    def read(self, m: Machine, value: Ptr | Made, index: object, site: int) -> Any:
-        """An element, or a view; or what a dict of the host holds."""
-        return _read(m, value, index, site)
-
-    def builtin(self, path: str) -> Builtin | None:
-        """The function behind a symbol."""
-        return _builtin(path)
+        """`cute.arch.WARP_SIZE`, and all others."""
+        own = isinstance(value, Sym) and value.path.partition(".")[0] == "cutlass"
+        return 32 if own and name == "WARP_SIZE" else super().attribute(m, value, name, frame)
 
 
 DIALECT = CuteDialect()

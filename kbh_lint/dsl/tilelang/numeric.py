@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, DType, Sym
-from kbh_lint.dsl.cute.numeric import CuteDialect, at, fill, opens
+from kbh_lint.dsl.tensors.numeric import TensorDialect, at, fill, held, opens
 from kbh_lint.dsl.tilelang.kernel import PACKAGE, REGIONS
-from kbh_lint.dsl.triton.numeric import triton_builtin
 from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
@@ -43,13 +41,9 @@ def _variable(m: Machine, c: Args) -> Any:
     return convert(m, c.get(1, "init", 0), scalar(_dtype(c.get(0, "dtype")) or "f32"), c.site)
 
 
-def _value(m: Machine, value: Any, site: int) -> Any:
-    return m.read(value, site) if isinstance(value, Ptr) else value
-
-
 def _copy(m: Machine, c: Args) -> Any:
     target = c.get(1, "dst")
-    value = _value(m, c.get(0, "src"), c.site)
+    value = held(m, c.get(0, "src"), c.site)
     if isinstance(target, Ptr):
         m.write(target, value)
     else:
@@ -61,7 +55,7 @@ def _reduced(how: str) -> Builtin:
     """reduce_sum(buffer, result, dim, clear)."""
 
     def run(m: Machine, c: Args) -> Any:
-        value, target = _value(m, c.get(0), c.site), c.get(1, "out")
+        value, target = held(m, c.get(0), c.site), c.get(1, "out")
         if not isinstance(value, Num) or not isinstance(target, Ptr):
             return None
         made = m.numbers.reduced(value, c.site) if how == "sum" else m.numbers.beyond(value, c.site, _SIGN[how])
@@ -79,7 +73,7 @@ def _reduced(how: str) -> Builtin:
 
 
 def _gemm(m: Machine, c: Args) -> Any:
-    a, b, target = _value(m, c.get(0, "A"), c.site), _value(m, c.get(1, "B"), c.site), c.get(2, "C")
+    a, b, target = held(m, c.get(0, "A"), c.site), held(m, c.get(1, "B"), c.site), c.get(2, "C")
     if isinstance(a, Num) and isinstance(b, Num) and isinstance(target, Ptr):
         product = m.numbers.perturbed(m.numbers.cast(m.numbers.mul(a, b), target.type.dt), c.site)
         m.write(target, ops.arithmetic("+", m.read(target, c.site + 1), product, m.numbers, c.site + 2, False))
@@ -109,7 +103,7 @@ def _cast(m: Machine, c: Args) -> Any:
     """Cast(type, value) and cast(value, type)."""
     swapped = _dtype(c.get(0)) is not None
     value, wanted = (c.get(1), _dtype(c.get(0))) if swapped else (c.get(0), _dtype(c.get(1)))
-    return convert(m, _value(m, value, c.site), scalar(wanted), c.site) if wanted else value
+    return convert(m, held(m, value, c.site), scalar(wanted), c.site) if wanted else value
 
 
 def _infinity(m: Machine, c: Args) -> Any:
@@ -134,27 +128,15 @@ FUNCTIONS: dict[str, Builtin] = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
-def _builtin(path: str) -> Builtin | None:
-    """The function behind a symbol path, or a Python built-in by its bare name."""
-    if path.partition(".")[0] == PACKAGE:
-        name = path.rpartition(".")[2]
-        return FUNCTIONS.get(name) or mathematics.math_builtin(name)
-    return triton_builtin(path) if path.partition(".")[0] in ("math", path) else None
+class TileDialect(TensorDialect):
+    """TileLang's functions."""
 
+    packages = (PACKAGE,)
+    functions = FUNCTIONS
 
-class TileDialect(CuteDialect):
-    """TileLang's differences."""
-
-    def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """`T.float32` is an element type."""
-        special = super().attribute(m, value, name, frame)
-        if special is not None:
-            return special
-        if isinstance(value, Sym) and value.path.partition(".")[0] == PACKAGE:
-            found = dtypes.from_tilelang(name)
-            return DType(found) if found is not None else None
-        return None
+    def element_type(self, path: str, name: str) -> str | None:
+        """`T.float32`."""
+        return dtypes.from_tilelang(name) if path.partition(".")[0] == PACKAGE else None
 
     def argument(self, m: Machine, node: ir.Expr, callee: object, frame: Frame) -> Any:
         """The place where an argument of a tile operation starts."""
@@ -167,10 +149,6 @@ class TileDialect(CuteDialect):
             return None
         index = expr.evaluate(m, node.index, frame)
         return base if opens(index) else at(base, index, m.site(frame, node))
-
-    def builtin(self, path: str) -> Builtin | None:
-        """The function behind a symbol."""
-        return _builtin(path)
 
 
 DIALECT = TileDialect()

@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import UNKNOWN, DType, Sym
+from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.numeric import math as mathematics
-from kbh_lint.kernels.numeric import ops
+from kbh_lint.kernels.numeric import ops, python
 from kbh_lint.kernels.numeric.asm import inline_asm
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
 from kbh_lint.kernels.numeric.ctypes import convert, scalar
 from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
 from kbh_lint.kernels.numeric.memory import fresh
-from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
-from kbh_lint.kernels.numeric.state import OTHER, Bits, Frame, Method, Ptr, Range
+from kbh_lint.kernels.numeric.numbers import Num, literal
+from kbh_lint.kernels.numeric.python import counted, named_type, to_type
+from kbh_lint.kernels.numeric.state import OTHER, Ptr
 from kbh_lint.ops.catalogue import OPERATIONS
 from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
-
-
-def _dtype(value: Any) -> str | None:
-    if isinstance(value, DType):
-        return value.name
-    return dtypes.from_triton(value.path.rsplit(".", 1)[-1]) if isinstance(value, Sym) else None
 
 
 def _load(m: Machine, c: Args) -> Any:
@@ -63,11 +56,11 @@ def _descriptor_store(m: Machine, c: Args) -> Any:
 
 
 def _zeros(m: Machine, c: Args) -> Any:
-    return _filled(m, 0, _dtype(c.get(1, "dtype")), c)
+    return _filled(m, 0, named_type(c.get(1, "dtype")), c)
 
 
 def _full(m: Machine, c: Args) -> Any:
-    return _filled(m, c.get(1, "value"), _dtype(c.get(2, "dtype")), c)
+    return _filled(m, c.get(1, "value"), named_type(c.get(2, "dtype")), c)
 
 
 def _zeros_like(m: Machine, c: Args) -> Any:
@@ -86,29 +79,8 @@ def _filled(m: Machine, value: Any, dt: str | None, c: Args) -> Any:
     return convert(m, value, scalar(dt), c.site)
 
 
-def _to(m: Machine, c: Args) -> Any:
-    """`x.to(dtype)`, `tl.cast(x, dtype)`."""
-    value, dt = c.get(0, "input"), _dtype(c.get(1, "dtype"))
-    bitcast = c.get(3, "bitcast", False)
-    if isinstance(value, Ptr) or dt is None:
-        return value
-    if bitcast is True:
-        return _bits(m, value, dt, c)
-    if isinstance(value, Bits):
-        return ops.lowest(value, dtypes.BITS.get(dt, 32))
-    return convert(m, value, scalar(dt), c.site)
-
-
-def _bits(m: Machine, value: Any, dt: str, c: Args) -> Any:
-    if dt not in dtypes.FLOATS:
-        return Bits(value) if isinstance(value, Num) else value
-    if isinstance(value, Num) or isinstance(value, Bits) and value.value is not None:
-        return value.value if isinstance(value, Bits) else value
-    return m.numbers.data(c.site, dt, EXP)
-
-
 def _sum(m: Machine, c: Args) -> Any:
-    dt = _dtype(c.get(3, "dtype", None))
+    dt = named_type(c.get(3, "dtype", None))
     if dt is not None and isinstance(c.items[0], Num):
         c.items[0] = m.numbers.cast(c.items[0], dt)
     return mathematics.lane_sum(m, c)
@@ -148,13 +120,6 @@ def _join(m: Machine, c: Args) -> Any:
     return b if ops.sources(b) and not ops.sources(a) else a
 
 
-def _range(m: Machine, c: Args) -> Any:
-    items = c.items
-    if len(items) < 2:
-        return Range(0, c.get(0), 1)
-    return Range(items[0], items[1], items[2] if len(items) > 2 else c.keywords.get("step", 1))
-
-
 def _lane(m: Machine, c: Args) -> Any:
     first, end = c.get(0, "start", 0), c.get(1, "end")
     return lanes(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
@@ -184,40 +149,6 @@ def _block_pointer(m: Machine, c: Args) -> Any:
     return Ptr(base.mem, base.off, base.type) if isinstance(base, Ptr) else base
 
 
-def _clamp(m: Machine, c: Args) -> Any:
-    low = Args([c.get(0), c.get(1, "min")], {}, c.site, c.node, c.frame)
-    high = Args([mathematics.extreme(1.0)(m, low), c.get(2, "max")], {}, c.site, c.node, c.frame)
-    return mathematics.extreme(-1.0)(m, high)
-
-
-def _number(m: Machine, c: Args) -> Any:
-    """Python's `float(...)`, also of text."""
-    value = c.get(0)
-    if isinstance(value, str):
-        try:
-            return literal(float(value))
-        except ValueError:
-            return UNKNOWN
-    return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
-
-
-def _integer(m: Machine, c: Args) -> Any:
-    value = convert(m, c.get(0), scalar("i64"))
-    return int(value) if isinstance(value, int) else value
-
-
-def _length(m: Machine, c: Args) -> Any:
-    value = c.get(0)
-    return len(value) if isinstance(value, tuple | str) else UNKNOWN
-
-
-def _log2(m: Machine, c: Args) -> Any:
-    value = c.get(0)
-    if isinstance(value, int):
-        return literal(math.log2(value)) if value > 0 else UNKNOWN
-    return mathematics.transcendental("log2")(m, c)
-
-
 def _asm(m: Machine, c: Args) -> Any:
     return inline_asm(m, c)
 
@@ -234,7 +165,7 @@ FUNCTIONS: dict[str, Builtin] = {
             "where": mathematics.select,
             "sum": _sum, "cumulative": _sum, "reduce": _reduce, "dot": _dot, "dot_scaled": _dot,
             "reduce_max": mathematics.lane_extreme(1.0), "reduce_min": mathematics.lane_extreme(-1.0),
-            "softmax": _softmax, "cast": _to, "split": _split, "join": _join, "range": _range, "ceil_div": _cdiv,
+            "softmax": _softmax, "cast": to_type, "split": _split, "join": _join, "range": counted, "ceil_div": _cdiv,
             "next_power_of_2": _power_of_2, "block_pointer": _block_pointer, "descriptor": _block_pointer,
             "assembly": _asm, "constexpr": mathematics.same, "advance": mathematics.same, "reshape": mathematics.same,
             "transpose": mathematics.same, "expand_dims": mathematics.same, "broadcast": mathematics.same,
@@ -242,63 +173,30 @@ FUNCTIONS: dict[str, Builtin] = {
             "argmax": mathematics.unknown, "check": mathematics.nothing, "sync": mathematics.nothing,
         },
     ),
-    **spelled(
-        OPERATIONS,
-        "python",
-        {
-            "clamp": _clamp, "log2": _log2, "sigmoid": mathematics.sigmoid, "flip": mathematics.same,
-            "gather": mathematics.same, "random": mathematics.unknown,
-        },
-    ),
+    **python.FUNCTIONS,
     "tensor_descriptor": _block_pointer, "print": mathematics.nothing,
     **named("isinstance hasattr getattr type", mathematics.unknown),
 }  # fmt: skip
 
-_PYTHON: dict[str, Builtin] = {
-    "range": _range, "float": _number, "int": _integer, "bool": mathematics.same, "len": _length,
-    "min": mathematics.extreme(-1.0), "max": mathematics.extreme(1.0), "abs": mathematics.absolute,
-    "isinstance": mathematics.unknown, "hasattr": mathematics.unknown, "getattr": mathematics.unknown,
-    "type": mathematics.unknown, "print": mathematics.nothing, "tuple": mathematics.same, "list": mathematics.same,
-}  # fmt: skip
 
 METHODS: dict[str, Builtin] = {
     **{n: f for n, f in FUNCTIONS.items() if n not in ("load", "store", "reduce", "arange", "range")},
-    "to": _to, "load": _load, "store": _descriptor_store, "reduce": _reduce, "T": mathematics.same,
+    "to": to_type, "load": _load, "store": _descriptor_store, "reduce": _reduce, "T": mathematics.same,
     "abs": mathematics.absolute, "exp": mathematics.exponential, "log": mathematics.transcendental("log"),
     "item": mathematics.same,
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1024)
-def triton_builtin(path: str) -> Builtin | None:
-    """The function behind a symbol path, or a Python built-in by its bare name."""
-    name = path.rsplit(".", 1)[-1]
-    if "." not in path:
-        return _PYTHON.get(name)
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    return mathematics.math_builtin(name)
-
-
 class TritonDialect(Dialect):
     """Triton's functions and methods."""
 
-    def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """`tl.float32` is an element type."""
-        found = dtypes.from_triton(name) if isinstance(value, Sym) and value.path == "triton.language" else None
-        return DType(found) if found is not None else None
+    packages = ("triton",)
+    functions = FUNCTIONS
+    methods = METHODS
 
-    def method(self, m: Machine, callee: Method, packed: Args) -> Any:
-        """A method of a tile, or of a descriptor."""
-        handler = METHODS.get(callee.name)
-        if handler is None:
-            return NotImplemented
-        packed.items.insert(0, callee.value)
-        return handler(m, packed)
-
-    def builtin(self, path: str) -> Builtin | None:
-        """The function behind a symbol, or a Python built-in by its bare name."""
-        return triton_builtin(path)
+    def element_type(self, path: str, name: str) -> str | None:
+        """`tl.float32`."""
+        return dtypes.from_triton(name) if path == "triton.language" else None
 
 
 DIALECT = TritonDialect()

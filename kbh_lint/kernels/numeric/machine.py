@@ -99,7 +99,7 @@ class Machine:
         """Begins a launch. `outer` turns values of the host that a kernel sees through its scope into those it knows,
         `starts` are the bytes at which its tensors begin."""
         self.block, self.grid = block, grid
-        self.dialect: Dialect = registry.of_kernel(language).dialect
+        self.dialect: Dialect = registry.of_kernel(language).dialect or Dialect()
         self.outer, self.starts = outer, starts
         self.unsure = self.depth = self.calls = 0
         for tensor in self.tensors.values():
