@@ -54,6 +54,8 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
         for run in path.shapes:
             found = reach(last_call(run))
             whole = whole and bool(found.events) and not found.opaque and not fills_unseen(run)
+            if found.unfilled and any(event.kind == "launch" for event in run.calls[-1].events if run.calls):
+                whole = False  # what a launch was given was not followed to memory, and some of it nobody else fills
             for event in found.events:
                 if event.kind == "launch":
                     kernel = event.attrs["kernel"]

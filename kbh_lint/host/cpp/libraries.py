@@ -430,7 +430,7 @@ def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
         event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
         for pointer in found:
-            if pointer.tensor.storage.content.label == "empty":
+            if pointer.tensor.storage.content.label in ("empty", "constant"):  # it waits for what will fill it
                 recording.write(run.interp, pointer.tensor, event)
     return Unknown((), name)
 
