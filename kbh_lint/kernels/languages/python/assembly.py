@@ -10,6 +10,8 @@ from kbh_lint.kernels.languages.ptx.ptx import execute
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers
 from kbh_lint.kernels.languages.python.call import Call
 
+_OPERAND = re.compile(r"\$(?:\{(\d+)(?::\w+)?\}|(\d+))")  # `$0` or `${0:h}`; the brace after `{$0, $1}` is the text's
+
 
 def inline(call: Call) -> V:
     """tl.inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)."""
@@ -29,7 +31,7 @@ def inline(call: Call) -> V:
     count = len(parts) - len(outputs)
     spread = _spread(values_, count)
     registers = Registers(m, [UNKNOWN_V] * len(outputs) + spread, call.loc)
-    execute(registers, re.sub(r"\$\{?(\d+)(?::\w+)?\}?", r"%\1", text.const.replace("$$", "")))
+    execute(registers, _OPERAND.sub(lambda found: f"%{found[1] or found[2]}", text.const.replace("$$", "")))
     made = mix(registers.operands[: len(outputs)]) if outputs else UNKNOWN_V
     shape = values_[0].shape if values_ else None
     per = max(1, len(outputs) // max(1, len(names)))
