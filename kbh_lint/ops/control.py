@@ -50,6 +50,7 @@ CONTROL: tuple[Operation, ...] = (
     op("reinterpret", "cast", tilelang="reinterpret"),
     op("reinterpret_descriptor", "cast", triton="_experimental_reinterpret_tensor_descriptor"),
     op("pointer_type", "cast", triton="pointer_type"),
+    op("int_type", "cast", triton="get_int_dtype"),
     op("to_tensor", "cast", triton="to_tensor"),
     op("hint", "cast", triton="multiple_of max_contiguous max_constancy"),
     op("constexpr", "cast", triton="constexpr"),

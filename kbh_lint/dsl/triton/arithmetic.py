@@ -23,6 +23,15 @@ def cast(call: Call) -> V:
     return to(first(call), Call(call.m, call.args[1:], call.kwargs, call.node))
 
 
+def int_type(call: Call) -> V:
+    """core.get_int_dtype(bitwidth, signed)."""
+    bits, signed = call.get(0, "bitwidth"), call.get(1, "signed")
+    if bits is None or signed is None or bits.const not in (1, 8, 16, 32, 64) or not signed.known:
+        return UNKNOWN_V
+    name = "bool" if bits.const == 1 else f"{'i' if signed.const else 'u'}{bits.const}"
+    return constant(values.DType(name))
+
+
 def pointer_type(call: Call) -> V:
     dtype = call.dtype(0, "element_ty")
     return V(const=values.DType(dtype), ct=CType(dtype, pointers=1)) if dtype != "?" else UNKNOWN_V

@@ -48,7 +48,7 @@ BUILTINS: dict[str, Callable[[Call], V]] = spelled(
         "max": shared.bound, "min": shared.bound, "ceil_div": numbers.cdiv, "next_power_of_2": numbers.next_power,
         "fma": shared.fma, "assembly": _inline_asm, "assembly_alone": _inline_asm, "hint": tiles.same,
         "to_tensor": tiles.same, "check": nothing, "sync": nothing, "constexpr": first, "tuple": first,
-        "range": whole_range, "pointer_type": numbers.pointer_type,
+        "range": whole_range, "pointer_type": numbers.pointer_type, "int_type": numbers.int_type,
         "swizzle": lambda c: V(x=(V("i32", "i32", shape=()), V("i32", "i32", shape=()))),
     },
     {

@@ -13,7 +13,11 @@ from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import Config, HostDescriptor
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
-_SAME = ("triton.experimental.gluon.constexpr_function",)  # change nothing of what a function computes
+_SAME = (
+    "triton.constexpr_function",
+    "triton.runtime.jit.constexpr_function",
+    "triton.experimental.gluon.constexpr_function",
+)  # change nothing of what a function computes
 _HOOK = 4  # Config(kwargs, num_warps, num_stages, num_ctas, maxnreg, pre_hook)
 _JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
@@ -108,6 +112,9 @@ class Triton(Library):
         """The tools make descriptors; anything else is an object of the package."""
         if site.path.startswith("triton.tools."):
             return self.descriptor(site, *site.args, **site.kwargs)
+        if site.path in _SAME and len(site.args) == 1:
+            return site.args[0]
+        foreign.addressed(site.run, site.path, [*site.args, *site.kwargs.values()], site.loc)
         return super().other(site)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:

@@ -6,7 +6,7 @@ from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.numbers import broadcast as broadcasted
 from kbh_lint.kernels.core.origins import flagged, union
-from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, V, constant, leaves
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, Splat, V, constant, leaves
 from kbh_lint.kernels.languages.python.call import Call, first
 
 # --- memory ---
@@ -150,6 +150,8 @@ def filled(call: Call) -> V:
     if value is not None and value.origins:
         converted = call.m.numbers.convert(value, dtype, call.loc)
         made = converted.with_(shape=shape, const=NOTHING)
+    elif value is not None and type(value.const) is int:
+        made = made.with_(x=Splat(value.const), deps=value.deps)
     return made
 
 

@@ -17,6 +17,7 @@ from kbh_lint.kernels.core.value import (
     CachePolicy,
     Offset,
     Shape,
+    Splat,
     Struct,
     V,
     leaves,
@@ -45,6 +46,8 @@ def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
 
 def _join_x(a: V, b: V) -> Any:
     x, y = a.x, b.x
+    if isinstance(x, Splat) or isinstance(y, Splat):
+        return x if x == y else None
     if x is y or y is None:
         return x
     if x is None:

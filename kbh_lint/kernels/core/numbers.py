@@ -30,6 +30,7 @@ from kbh_lint.kernels.core.value import (
     Unbound,
     V,
     constant,
+    everywhere,
 )
 
 if TYPE_CHECKING:
@@ -318,11 +319,12 @@ class Numbers:
         if b.deps and b.known:
             self.run.facts.decide(b)
         if op == "&":
-            if isinstance(b.const, int) and is_nibble_mask(b.const) and self._nibbles(a, narrow_only=False):
+            mask = everywhere(b)
+            if isinstance(mask, int) and is_nibble_mask(mask) and self._nibbles(a, narrow_only=False):
                 a = self.run.facts.add_unpack(a, loc)
             elif isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
                 b = self.run.facts.add_unpack(b, loc)
-        elif op == ">>" and b.const == 4 and self._nibbles(a, narrow_only=True):
+        elif op == ">>" and everywhere(b) == 4 and self._nibbles(a, narrow_only=True):
             a = self.run.facts.add_unpack(a, loc)
         dtype = a.dtype if op in ("<<", ">>") and a.dtype != LITERAL else self.promote(op, a, b)
         if dtype in dtypes.FLOATS or dtype == LITERAL:

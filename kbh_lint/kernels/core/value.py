@@ -116,6 +116,13 @@ class Unbound:
 
 
 @dataclass(frozen=True, slots=True)
+class Splat:
+    """What every element of a tile is, where that is one number: `tl.full((1,), 4, tl.int8)`."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
 class Offset:
     """The constant part of an address inside a shared array, in bytes; None when paths disagree."""
 
@@ -217,6 +224,11 @@ class V:
 
 UNKNOWN_V = V()
 _LITERALS: dict[Any, V] = {}
+
+
+def everywhere(value: V) -> object:
+    """The number that a value is, or that every element of it is; NOTHING where that is not known."""
+    return value.x.value if isinstance(value.x, Splat) else value.const
 
 
 def constant(value: Any, deps: frozenset[str] = NO_NAMES) -> V:

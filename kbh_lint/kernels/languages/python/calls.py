@@ -23,6 +23,7 @@ from kbh_lint.kernels.core.value import (
 )
 from kbh_lint.kernels.languages.python.arithmetic import elementwise_name
 from kbh_lint.kernels.languages.python.call import Call
+from kbh_lint.kernels.languages.python.expressions import asked_of_type
 from kbh_lint.kernels.languages.python.functions import PYTHON
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ class PythonCalls(Calls):
             return PYTHON[path[9:]](call)
         if path.startswith("math."):
             return elementwise_name(call, path[5:])
+        if path.startswith("dtype.") and (told := asked_of_type(*path.split(".")[1:])) is not None:
+            return constant(told)
         return self.run.language.symbol(path, call)
 
     def builtin(self, name: str, path: str, call: Call) -> V:

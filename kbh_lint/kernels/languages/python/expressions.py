@@ -121,3 +121,20 @@ def dtype_attribute(dtype: str, name: str, deps: frozenset[str]) -> V:
             return UNKNOWN_V
         return constant(bits if name == "primitive_bitwidth" else bits // 8, deps)
     return constant(values.Sym(f"dtype.{dtype}.{name}"), deps)
+
+
+_KINDS = {
+    "is_fp8": dtypes.FP8, "is_floating": dtypes.FLOATS, "is_int": dtypes.INTS - {"bool"}, "is_fp16": {"f16"},
+    "is_bf16": {"bf16"}, "is_fp32": {"f32"}, "is_fp64": {"f64"}, "is_int1": {"bool"}, "is_bool": {"bool"},
+    "is_int_signed": {"i8", "i16", "i32", "i64"}, "is_int_unsigned": {"bool", "u8", "u16", "u32", "u64"},
+    "is_standard_floating": {"f16", "bf16", "f32", "f64"}, "is_fp8e4nv": {"e4m3"}, "is_fp8e5": {"e5m2"},
+    "is_ptr": set(), "is_block": set(), "is_void": set(),
+    **{f"is_int{bits}": {f"i{bits}"} for bits in (8, 16, 32, 64)},
+    **{f"is_uint{bits}": {f"u{bits}"} for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+def asked_of_type(dtype: str, name: str = "") -> bool | None:
+    """`dtype.is_fp8()` and the like; None of other methods, and of a type that is not known."""
+    kinds = _KINDS.get(name)
+    return None if kinds is None or dtype not in dtypes.BITS else dtype in kinds
