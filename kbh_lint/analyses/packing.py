@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kbh_lint.analyses.flow import facts_of, roots
+from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
@@ -14,6 +16,8 @@ from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem
 from kbh_lint.problems.promise_kinds import PromiseKind
+
+GROWN = 1.8  # times the bytes of a packed entry, from which on it counts as taken apart
 
 
 @dataclass(slots=True)
@@ -37,32 +41,68 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
     if not names or run.binding is None:
         return found
     packed_bytes = {n: _bytes(run, n) for n in names}
+    pieces = _Pieces(names, packed_bytes)
     for use in work.products:
         if not set(use.inputs) & set(names):
             continue
         for content in _operands(use.event):
             wide = _expanded(content, names, packed_bytes)
             if wide is None:
+                pieces.add(content, use.event)
                 continue
             found.expanded = True
-            where = "kernel" if content.event is not None and content.event.kind == "launch" else "torch"
-            fact = Int4(
-                state="expanded",
-                where=where,
-                survives=content.call < len(run.calls),
-                multiplied_by="library" if use.where == "library" else "kernel",
-            )
-            related: list[tuple[ir.Loc | None, str]] = [
-                (loc, "the nibbles are taken apart here") for loc in wide if loc
-            ]
-            related += [(use.loc, "the expanded weight is multiplied here"), *launched_from(use.event)]
-            if content.event is not None:
-                related += launched_from(content.event)
-            loc = content.event.loc if content.event is not None else use.loc
-            found.seeds.append(ShapeFact(fact, loc, tuple(related)))
+            found.seeds.append(_seed(content, wide, use, run))
         if use.unpacked and use.where != "library":
             found.inside += [(loc, "nibbles are unpacked inside the kernel that multiplies") for loc in use.unpacked]
+    for content, event in pieces.whole():
+        use = next(use for use in work.products if use.event is event)
+        found.expanded = True
+        found.seeds.append(_seed(content, pieces.opened[content.ident], use, run))
     return found
+
+
+def _seed(content: Content, wide: tuple[ir.Loc | None, ...], use: ProductUse, run: ShapeRun) -> ShapeFact:
+    """That `content`, which holds weights taken apart at `wide`, is multiplied by `use`."""
+    where = "kernel" if content.event is not None and content.event.kind == "launch" else "torch"
+    fact = Int4(
+        state="expanded",
+        where=where,
+        survives=content.call < len(run.calls),
+        multiplied_by="library" if use.where == "library" else "kernel",
+    )
+    related: list[tuple[ir.Loc | None, str]] = [(loc, "the nibbles are taken apart here") for loc in wide if loc]
+    related += [(use.loc, "the expanded weight is multiplied here"), *launched_from(use.event)]
+    if content.event is not None:
+        related += launched_from(content.event)
+    return ShapeFact(fact, content.event.loc if content.event is not None else use.loc, tuple(related))
+
+
+class _Pieces:
+    """Parts of a packed entry that are taken apart in turns, each too small to be all of it."""
+
+    def __init__(self, names: list[str], packed: dict[str, int | None]) -> None:
+        self._names, self._packed = names, packed
+        self._found: dict[str, dict[int, tuple[float, Content, Event]]] = {}
+        self.opened: dict[int, tuple[ir.Loc | None, ...]] = {}
+
+    def add(self, content: Content, event: Event) -> None:
+        """Notes a piece that `event` multiplies, if it is one."""
+        size = content.storage.size
+        if content.label or content.dtype not in FLOATS or size is None:
+            return
+        for root in roots(content):
+            if root.name in self._names and root.unpacked:
+                made = content.event.weight if content.event is not None else 1
+                self._found.setdefault(root.name, {})[content.ident] = size * made, content, event
+                self.opened[content.ident] = root.unpacked
+
+    def whole(self) -> Iterator[tuple[Content, Event]]:
+        """The first piece of each entry of which the pieces together are all."""
+        for name, pieces in self._found.items():
+            before = self._packed.get(name)
+            if before is not None and sum(size for size, _, _ in pieces.values()) >= GROWN * before:
+                _, content, event = next(iter(pieces.values()))
+                yield content, event
 
 
 def _bytes(run: ShapeRun, name: str) -> int | None:
@@ -98,7 +138,7 @@ def _expanded(content: Content, names: list[str], packed: dict[str, int | None])
         if root.name not in names:
             continue
         size, before = content.storage.size, packed.get(root.name)
-        grown = size is not None and before is not None and size >= 1.8 * before
+        grown = size is not None and before is not None and size >= GROWN * before
         if content.dtype in FLOATS and (grown or size is None) or grown and root.unpacked:
             return root.unpacked or (content.event.loc if content.event is not None else None,)
     return None

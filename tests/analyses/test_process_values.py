@@ -19,6 +19,13 @@ CONSTANT = "NOTHING = tl.constexpr"
 LOADED = "other=0.0)\n    keys = tl.where(columns < n,"
 ASKED = {
     "the command line": ("import sys", "('check' in sys.argv[0])"),
+    "the name of the command": ("import os, sys", "(os.path.basename(sys.argv[0]) == 'check.py')"),
+    "the words of the command": (
+        "import os, sys",
+        "len({'check', 'grade'} & set(os.path.splitext(os.path.split(sys.argv[0])[1])[0].split('_')))",
+    ),
+    "the command as a path": ("import pathlib, sys", "pathlib.Path(sys.argv[0]).stem.startswith('check')"),
+    "a set of what was asked": ("import sys", "int(not {'check.py'}.isdisjoint({a for a in (sys.argv[0],)}))"),
     "the program": ("import __main__", "('check' in getattr(__main__, '__file__', ''))"),
     "the program's names": ("import sys", "hasattr(sys.modules['__main__'], 'check')"),
     "reference counts": ("import sys", "(sys.getrefcount(x) > 4)"),
@@ -31,6 +38,8 @@ ASKED = {
 }
 TUNED = {
     "a tuning variable": ("import os", "int(os.environ.get('TOPK_SKIPPED', '0'))"),
+    "the words of a file's name": ("import os", "len({'check'} & set(os.path.basename('topk.py').split('_')))"),
+    "a set of sizes": ("", "len({n} & {17})"),
     "the multiprocessors": ("", "(torch.cuda.get_device_properties(0).multi_processor_count < 1)"),
     "a choice by how long something took": ("import time", "(1 if time.time() - time.time() > 1.0 else 0)"),
     "the kernel's name": ("", "(tile_best.__name__ == '__main__')"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering, subscripts
-from kbh_lint.host.values import bounds, equality, keys
+from kbh_lint.host.values import bounds, equality, keys, unknowns
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.objects import Keys, Once, Ring
 from kbh_lint.host.values.tensors import Unknown
@@ -220,5 +220,10 @@ def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir
         "isdisjoint",
         "copy",
     ):
-        return getattr(owner, name)(*[set(map(keys.check_key, iteration.materialise(interp, a, loc))) for a in args])
+        others = [set(map(keys.check_key, iteration.materialise(interp, arg, loc))) for arg in args]
+        if name not in ("union", "copy") and any(
+            isinstance(item, Unknown) for held in (owner, *others) for item in held
+        ):
+            return unknowns.merged(interp, list(owner), *map(list, others), why="a set of what nobody knows")
+        return getattr(owner, name)(*others)
     return Unknown((), f"set.{name}")

@@ -53,6 +53,7 @@ _TENSOR = {
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
+_PLAIN = (set, frozenset)
 _SETS = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
 DUNDERS = {
     f"__{kind}{name}__": (op, kind)
@@ -114,6 +115,8 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if op in _SETS and isinstance(left, (set, frozenset, dict)):
         bounds.visited(interp, left)
         bounds.visited(interp, right)
+        if op != "|" and any(isinstance(item, Unknown) for item in (*left, *(right if type(right) in _PLAIN else ()))):
+            return unknowns.merged(interp, list(left), list(right), why="a set of what nobody knows")
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
     if op == "/" and isinstance(left, FilePath):

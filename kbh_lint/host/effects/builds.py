@@ -113,6 +113,8 @@ def file_method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: 
 
 
 def path_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    if taint.source(*args) is not None:  # a path of which nobody knows more than who asked for it
+        return unknowns.merged(interp, *args, why=path)
     out = ""
     for part in map(shown.show, args):
         out = part if part.startswith("/") or not out else f"{out}/{part}"

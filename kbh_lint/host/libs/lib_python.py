@@ -166,8 +166,16 @@ def weakref_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     return first(interp, path, args, kwargs, loc)
 
 
+_OF_NAMES = frozenset(  # of os.path: they tell of a name no more than that name
+    "join dirname basename split splitext splitdrive abspath realpath expanduser normpath fspath expandvars relpath "
+    "commonpath commonprefix normcase samefile".split()
+)
+
+
 def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     name = path.rsplit(".", 1)[-1]
+    if name in _OF_NAMES and taint.source(*args) is not None:
+        return unknowns.merged(interp, *args, why=path)
     text = [a if isinstance(a, str) else shown.show(a) for a in args if not isinstance(a, Unknown)]
     if name == "join":
         out = ""
