@@ -130,12 +130,13 @@ bench-board: $(VENV)/.dev
 verify-deck: $(VENV)/.dev
 	$(BIN)/kbh problems verify
 
-# What was graded on a GPU: the page is written from the bundles in results/, and held against their samples.
+# What was graded on a GPU: the page is written from the bundles in results/, and held against their samples. After a new
+# grading: `python tools/results.py FOLDER/h200 -o docs/results-h200.md --pack results/h200.tar.xz`.
 results: $(VENV)/.grade
-	$(PY) tools/results.py results/h200 -o docs/results-h200.md
+	$(PY) tools/results.py results/h200.tar.xz -o docs/results-h200.md
 
 verify-results: $(VENV)/.grade
-	$(PY) tools/results.py results/h200 -o docs/results-h200.md --check
+	$(PY) tools/results.py results/h200.tar.xz -o docs/results-h200.md --check
 	$(PY) bench/real.py page results/real/h100.json results/real/h200.json -o docs/results-real.md --check
 
 # The linter's answers do not depend on its libraries' versions: the lowest and the newest that pyproject.toml allows.

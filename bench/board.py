@@ -21,6 +21,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from grader.record.bundle import Bundle
+from grader.record.bundle.packed import unpacked
 from grader.record.cell import Cell, ShapeTiming
 from grader.report.view import load_view, submission_files
 from harness.archive.facts import Facts
@@ -33,7 +34,7 @@ from harness.view.solution import read_report
 from kbh_lint.base import paths
 from kbh_lint.problems import load_deck, load_targets
 
-RESULTS = Path(__file__).resolve().parents[1] / "results" / "h200"
+RESULTS = Path(__file__).resolve().parents[1] / "results" / "h200.tar.xz"
 SHAPES = {100: (5, 5, 4), 1_000: (20, 10, 5), 10_000: (40, 25, 10)}  # models, problems, trials
 MOST_BYTES, MOST_SECONDS = 60_000_000, 2.0
 STARTED = 1_790_000_000.0
@@ -77,8 +78,13 @@ def _disturbed(cell: Cell, chance: random.Random) -> Cell:
 
 def real_details(most: int = 24) -> list[Detail]:
     """Gradings of the deck's kernels, with their source and findings."""
+    with unpacked(RESULTS) as place:
+        return _details(sorted(place.iterdir())[:most])
+
+
+def _details(folders: Sequence[Path]) -> list[Detail]:
     made = []
-    for folder in sorted(RESULTS.iterdir())[:most]:
+    for folder in folders:
         bundle, view = Bundle.open(folder), load_view(folder)
         report = read_report(bundle.get(view.cell.verdict.report)) if view.cell.verdict.report else None
         source = submission_files(bundle)["solution.py"].decode().split("\n")
@@ -90,7 +96,8 @@ def real_details(most: int = 24) -> list[Detail]:
 def drawn_facts(models: int, problems: int, trials: int, seed: int = 1) -> list[Facts]:
     """Entries of an archive that was never there."""
     chance = random.Random(seed)
-    known = sorted({folder.name.split("-")[0] for folder in RESULTS.iterdir()})
+    with unpacked(RESULTS) as place:
+        known = sorted({folder.name.split("-")[0] for folder in place.iterdir()})
     names = [*known, *(f"p{number:02d}_made_up_problem" for number in range(len(known), problems))][:problems]
     found: list[Facts] = []
     for model in range(models):

@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from grader.record.bundle import Bundle, cell_from_json, cell_to_json, to_json, trial_to_json
+from grader.record.bundle.packed import unpacked
 from grader.record.bundle.read import Entry, entry_bytes, entry_name, object_parts
 from grader.record.cell import Cell, ShapeTiming, TrialResult
 from grader.score import scoring
@@ -52,7 +53,7 @@ from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "results" / "h200"
+RESULTS = ROOT / "results" / "h200.tar.xz"
 SIZES = (100, 1_000, 10_000)
 HONEST = (
     "01_fp8_gemm", "05_topk_bitonic", "06_sonic_moe_swiglu", "07_w4a16_gemm", "09_fmha_preattn_mrope",
@@ -76,7 +77,11 @@ class Template:
 
 def template(name: str) -> Template:
     """The bundle of a submission, with a few of its samples."""
-    folder = next(iter(sorted(RESULTS.glob(f"{name}-*"))))
+    with unpacked(RESULTS) as place:
+        return _template(next(iter(sorted(place.glob(f"{name}-*")))))
+
+
+def _template(folder: Path) -> Template:
     bundle = Bundle.open(folder)
     cell = cell_from_json(next(entry.data for entry in bundle.entries() if entry.kind == "cell"))
     trials = tuple(

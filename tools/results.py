@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 
 from grader.record.bundle import Bundle, BundleError, CodecError, verify
+from grader.record.bundle.packed import SUFFIX, pack, unpacked
 from grader.record.cell import Cell, PromiseRecord, ShapeScore, ShapeTiming
 from grader.record.words import fraction, in_order, seconds, spread
 from grader.report.view import Unfinished, View, load_view
@@ -38,13 +39,31 @@ _TEXT = re.compile(r"[|\n\r`]")
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns 0, 1 where the page is out of date, or 2 for bundles that do not hold."""
     parser = argparse.ArgumentParser(description="Write a page of results from the bundles in a folder.")
-    parser.add_argument("bundles", type=Path, help="a folder with one bundle a graded submission")
+    parser.add_argument(
+        "bundles", type=Path, help=f"a folder with one bundle a graded submission, or one packed *{SUFFIX}"
+    )
     parser.add_argument("-o", "--output", type=Path, required=True, help="the page")
     parser.add_argument("--check", action="store_true", help="only compare the page with what the bundles give")
+    parser.add_argument(
+        "--pack", type=Path, metavar="ARCHIVE", help="then put the bundles of the folder into an archive"
+    )
     args = parser.parse_args(argv)
-    folders = sorted(path.parent.parent for path in args.bundles.glob("*/entries/000001.json"))
+    try:
+        with unpacked(args.bundles) as place:
+            code = _page_of(place, args.output, args.check)
+            if args.pack is not None and not code:
+                pack(place, args.pack)
+    except BundleError as error:
+        print(error, file=sys.stderr)
+        return 2
+    return code
+
+
+def _page_of(place: Path, output: Path, check: bool) -> int:
+    """Writes the page of the bundles in a folder, or compares it with the one that is there."""
+    folders = sorted(path.parent.parent for path in place.glob("*/entries/000001.json"))
     if not folders:
-        print(f"{args.bundles} holds no bundle", file=sys.stderr)
+        print(f"{place} holds no bundle", file=sys.stderr)
         return 2
     deck = load_deck(paths.problems_dir())
     faults = [f"{folder.name}: {fault}" for folder in folders for fault in faults_of(folder, deck)]
@@ -52,13 +71,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("\n".join(faults), file=sys.stderr)
         return 2
     text = page([load_view(folder) for folder in folders], deck)
-    if not args.check:
-        args.output.write_text(text, encoding="utf-8")
+    if not check:
+        output.write_text(text, encoding="utf-8")
         return 0
-    if not args.output.is_file() or args.output.read_text(encoding="utf-8") != text:
-        print(f"{args.output} is not what the bundles give; run `{COMMAND}`", file=sys.stderr)
+    if not output.is_file() or output.read_text(encoding="utf-8") != text:
+        print(f"{output} is not what the bundles give; run `{COMMAND}`", file=sys.stderr)
         return 1
-    print(f"{len(folders)} bundles hold, and {args.output} is what they give")
+    print(f"{len(folders)} bundles hold, and {output} is what they give")
     return 0
 
 

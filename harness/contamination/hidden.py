@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
+from grader.record.bundle.packed import SUFFIX, unpacked
 from kbh_lint.base.paths import problems_dir
 
 __all__ = [
@@ -149,15 +150,21 @@ def hidden_texts(root: Path | None) -> Iterator[tuple[Source, str]]:
             yield from _one(file, label, label)
     for name in _BESIDE if root is not None else ():
         assert root is not None
-        for file in _files(root / name):
-            label = file.relative_to(root).as_posix()
-            if label.startswith(_OPEN):
-                continue
-            # A result, a variant and a solution of the deck are of one problem.
-            group = next(
-                (part[:2] + part[2:].partition("-")[0] for part in Path(label).parts if part[:2].isdigit()), label
-            )
-            yield from _one(file, label, group)
+        yield from _beside(root / name, root)
+        for archive in sorted((root / name).glob(f"*{SUFFIX}")):  # of bundles, as if they lay there as folders
+            with unpacked(archive) as place:
+                yield from _beside(place, place.parent, f"{name}/")
+
+
+def _beside(place: Path, root: Path, before: str = "") -> Iterator[tuple[Source, str]]:
+    """The files of a folder that lies beside the deck, labelled from `root` on."""
+    for file in _files(place):
+        label = before + file.relative_to(root).as_posix()
+        if label.startswith(_OPEN):
+            continue
+        # A result, a variant and a solution of the deck are of one problem.
+        group = next((part[:2] + part[2:].partition("-")[0] for part in Path(label).parts if part[:2].isdigit()), label)
+        yield from _one(file, label, group)
 
 
 def _files(place: Path) -> Sequence[Path]:
