@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from kbh_lint.base import ir
@@ -34,8 +35,8 @@ def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
 def children(node: object) -> list[Any]:
     """The IR nodes directly below an IR node, in order."""
     found: list[Any] = []
-    for name in _SLOTS[type(node)]:
-        value = getattr(node, name)
+    held = _HELD[type(node)]
+    for value in () if held is None else held(node):
         if type(value) in _NODES:
             found.append(value)
         elif value and isinstance(value, (tuple, list)):
@@ -50,8 +51,14 @@ def walk(nodes: object) -> list[Any]:
     while stack:
         node = stack.pop()
         order.append(node)
-        if _SLOTS[type(node)]:
-            below = children(node)
+        held = _HELD[type(node)]
+        if held is not None:
+            below: list[Any] = []
+            for value in held(node):  # as in `children`, of which most calls would be made here
+                if type(value) in _NODES:
+                    below.append(value)
+                elif value and isinstance(value, (tuple, list)):
+                    _collect(value, below)
             below.reverse()
             stack += below
     return order
@@ -78,18 +85,20 @@ _NODES = frozenset(kind for kind in vars(ir).values() if isinstance(kind, type) 
 _PLAIN = re.compile(r"(Loc|str|bool|int|frozenset\[str\]|tuple\[str, \.\.\.\])( \| None)?")
 
 
-class _Slots(dict[type, tuple[str, ...]]):
-    """The fields of a kind of node that may hold nodes: neither its place nor what is declared as words and numbers, of
-    which most leaves have nothing else."""
+class _Held(dict[type, Callable[[Any], Iterable[Any]] | None]):
+    """What gives the fields of a kind of node that may hold nodes: neither its place nor what is declared as words and
+    numbers, of which most leaves have nothing else."""
 
-    def __missing__(self, kind: type) -> tuple[str, ...]:
+    def __missing__(self, kind: type) -> Callable[[Any], Iterable[Any]] | None:
         fields = getattr(kind, "__dataclass_fields__", {}) if kind is not ir.Const else {}
-        names = (name for name, field in fields.items() if name != "unit" and not _PLAIN.fullmatch(field.type))
-        found = self[kind] = tuple(names)
+        names = [name for name, field in fields.items() if name != "unit" and not _PLAIN.fullmatch(field.type)]
+        one = attrgetter(*names) if names else None
+        found = one if one is None or len(names) > 1 else lambda node: (one(node),)
+        self[kind] = found
         return found
 
 
-_SLOTS = _Slots()
+_HELD = _Held()
 
 
 def _collect(values: Any, found: list[Any]) -> None:

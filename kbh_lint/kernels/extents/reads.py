@@ -170,7 +170,7 @@ class _Reads(Follow):
         """What an expression stands for, which is worked out once in a statement: each expression around it asks again.
         An answer that is there costs as many of the steps as it did."""
         if type(node) in _PLAIN:
-            return super().value(node)
+            return Follow.value(self, node)
         known = self.known.get(id(node))
         if known is not None:
             self.steps += known[1]
@@ -178,7 +178,7 @@ class _Reads(Follow):
                 raise TooLong
             return known[0]
         before = self.steps
-        found = self._worked_out(node) if self.ranges else super().value(node)
+        found = self._worked_out(node) if self.ranges else Follow.value(self, node)
         self.known[id(node)] = found, self.steps - before
         return found
 
@@ -189,7 +189,7 @@ class _Reads(Follow):
             if isinstance(there, Pointer) and there.storage in self.ranges:
                 low, high = self.ranges[there.storage]
                 return self.atoms.between(min(low, 0), max(high, 0))  # lanes that are masked hold 0
-        return super().value(node)
+        return Follow.value(self, node)
 
     def _loaded(self, node: ir.Index | ir.Unary | ir.Call) -> object:
         """The address that an expression loads from; None where it loads nothing, or something else where masked."""
