@@ -15,7 +15,8 @@ from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
-from kbh_lint.kernels.extents.reads import Part, read_parts, written_parts
+from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.kernels.extents.writes import all_parts
 from kbh_lint.problems import Promise
 
 NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
@@ -111,11 +112,13 @@ def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str =
     kernel, binding = event.attrs["kernel"], event.attrs["bindings"][0]
     told = ((read.storage.ident, read.notes.get("whole")) for read, _ in event.reads) if what == "reads" else ()
     ranges = {ident: ends for ident, ends in told if ends is not None}
-    key = (what, identity(kernel), str(sorted(binding.items(), key=str)), str(dims), str(ranges))
-    if key not in cache:
-        reads = what == "reads"
-        cache[key] = read_parts(kernel, binding, *dims, ranges) if reads else written_parts(kernel, binding, *dims)
-    return cache[key]
+    launch = identity(kernel), str(sorted(binding.items(), key=str)), str(dims), str(ranges)
+    if (what, *launch) not in cache:
+        if ranges:
+            cache[what, *launch] = read_parts(kernel, binding, *dims, ranges)
+        else:  # who asks for the one asks for the other later, of most launches
+            cache["reads", *launch], cache["writes", *launch] = all_parts(kernel, binding, *dims)
+    return cache[what, *launch]
 
 
 def _dims(given: object) -> tuple[Any, ...]:

@@ -1,5 +1,4 @@
-"""Which part of a storage the loads of a launch can read at most: from where to where, and how many elements. The same
-of what its stores can write.
+"""Which part of a storage the loads of a launch can read at most: from where to where, and how many elements.
 
 A storage counts only where every use of a pointer to it is understood: what is cast, handed to a function that is not
 followed, kept in a struct or chosen between may be read anywhere.
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.extents.intervals import Limits, Linear, add, highest, lowest
@@ -52,19 +51,7 @@ def read_parts(
     body = kernel.node.body or ()
     if not can_be_followed(body):
         return {}
-    return _followed(_Reads(kernel, args, grid, block, ranges), body)
-
-
-def written_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> dict[int, list[Part]]:
-    """The parts of each store, by storage, and of each load beside them; a storage of which not every store is bounded
-    is left out, and one that holds vectors, or numbers of another width than the kernel names."""
-    body = kernel.node.body or ()
-    if not can_be_followed(body):
-        return {}
-    return _followed(_Writes(kernel, args, grid, block), body)
-
-
-def _followed(follow: _Reads, body: tuple[Any, ...]) -> dict[int, list[Part]]:
+    follow = Reads(kernel, args, grid, block, ranges)
     try:
         follow.run(body, {})
     except (TooLong, RecursionError):
@@ -72,7 +59,7 @@ def _followed(follow: _Reads, body: tuple[Any, ...]) -> dict[int, list[Part]]:
     return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
 
 
-class _Reads(Follow):
+class Reads(Follow):
     """Notes the address of every load, under the conditions that hold where it stands."""
 
     def __init__(
@@ -426,62 +413,6 @@ class _Reads(Follow):
     def _room(self, value: Linear, limits: Limits) -> int | None:
         low, high = lowest(self.atoms, value, limits), highest(self.atoms, value, limits)
         return None if low is None or high is None else max(high - low + 1, 0)
-
-
-class _Writes(_Reads):
-    """Notes the address of every store too."""
-
-    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
-        super().__init__(kernel, args, grid, block)
-        for param in kernel.node.params if self.cpp else ():
-            given = args.get(param.name)
-            if isinstance(given, values.Buffer) and _width(param.type, args) != dtypes.BITS.get(given.dtype):
-                self.lost.add(given.storage)
-        for given in args.values():
-            if isinstance(given, values.Buffer):
-                self.parts.setdefault(given.storage, [])
-
-    def _statement(self, stmt: object, limits: Limits) -> Limits:
-        for target in stmt.targets if isinstance(stmt, ir.Assign) else ():
-            self._place(target, limits)
-        return super()._statement(stmt, limits)
-
-    def _target(self, target: object, op: str, limits: Limits) -> None:
-        super()._target(target, op, limits)
-        self._place(target, limits)
-
-    def _place(self, target: object, limits: Limits) -> None:
-        if isinstance(target, (ir.Index, ir.Unary)):
-            self._visit(target.value, limits)
-        if isinstance(target, ir.Index):
-            self._note(self._binary("+", self.value(target.value), self.value(target.index)), limits)
-        elif isinstance(target, ir.Unary) and target.op == "*":
-            self._note(self.value(target.value), limits)
-        elif not isinstance(target, ir.Name):
-            self._lose(target)
-
-    def _call_of(self, node: ir.Call, limits: Limits) -> None:
-        super()._call_of(node, limits)
-        if self.cpp or self._called(node.func) != "store" or not node.args or isinstance(node.args[0], ir.Star):
-            return
-        box = self._box(node, limits)
-        if box is not None:
-            self._put(*box)
-        else:
-            mask = dict(node.keywords).get("mask", node.args[2] if len(node.args) > 2 else None)
-            self._note(self.value(node.args[0]), limits if mask is None else self._under(self.value(mask), limits))
-
-
-def _width(kind: object, args: Mapping[str, object]) -> int | None:
-    """The bits of what a pointer parameter points to, where it is a number."""
-    name = getattr(kind, "name", "")
-    given = args.get(name)
-    if isinstance(given, values.DType):
-        return dtypes.BITS.get(given.name)
-    if isinstance(given, values.TypeValue):
-        name = given.ref.name if not given.ref.pointers else ""
-    found = dtypes.from_cpp(name)
-    return None if found is None else dtypes.BITS.get(found)
 
 
 def _expressions(stmt: object) -> Iterator[Any]:

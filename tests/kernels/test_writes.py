@@ -1,0 +1,74 @@
+"""What a launch reads and writes at most, found in one walk: the loads come to what they come to alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from compensation_cuda_support import kernel_of
+from compensation_support import scope
+
+from kbh_lint.base.values import Buffer, Func
+from kbh_lint.kernels.extents import intervals
+from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.kernels.extents.writes import all_parts
+
+ROWS = """
+def kernel(x, y, n, BM: tl.constexpr):
+    at = tl.program_id(0) * BM + tl.arange(0, BM)
+    total = 0.0
+    for k in range(0, n):
+        total += tl.load(x + at * n + k)
+    tl.store(PLACE, total, mask=at < LAST)
+"""
+CUDA = """
+__global__ void kernel(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) { y[i] += x[2 * i]; STORE }
+}
+"""
+ARGS = {"x": Buffer("f32", 1, "f32"), "y": Buffer("f32", 2, "f32"), "n": 8, "BM": 16}
+
+
+def triton(place: str = "y + at", last: str = "64") -> Func:
+    made = scope(ROWS.replace("PLACE", place).replace("LAST", last)).vars["kernel"].func
+    assert isinstance(made, Func)
+    return made
+
+
+def both(kernel: Func, args: dict[str, Any]) -> tuple[dict[int, list[Part]], dict[int, list[Part]]]:
+    """The parts, of which those of loads are what a walk of their own gives."""
+    reads, written = all_parts(kernel, args, (4,), (16,))
+    assert reads == read_parts(kernel, args, (4,), (16,))
+    return reads, written
+
+
+def test_loads_and_stores_are_told_apart() -> None:
+    reads, written = both(triton(), ARGS)
+    assert reads == {1: [Part(0, 512, 512)]}
+    assert written == {1: [Part(0, 512, 512)], 2: [Part(0, 64, 64)]}
+    assert both(triton(last="40"), ARGS)[1][2] == [Part(0, 40, 40)]
+
+
+def test_a_store_that_is_not_bounded_takes_nothing_from_the_loads() -> None:
+    reads, written = both(triton("y + tl.load(x + at)"), ARGS)
+    assert 1 in reads
+    assert 2 not in written
+
+
+@pytest.mark.parametrize("store", ["", "((float2*)y)[i] = float2(); ", "y[i + 1] = 0; "], ids=["own", "cast", "two"])
+def test_what_is_added_to_is_read_too(store: str) -> None:
+    reads, written = both(kernel_of(CUDA.replace("STORE", store)), ARGS)
+    assert reads[1] == [Part(0, 15, 15)]
+    assert 2 in reads
+    assert (2 in written) != store.startswith("((")
+
+
+def test_loads_have_their_steps_to_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = read_parts(triton(), ARGS, (4,), (16,))
+    spent: list[int] = []
+    for most in range(1, 60):
+        monkeypatch.setattr(intervals, "MAX_STEPS", most)
+        reads, _ = both(triton(), ARGS)
+        spent += [most] if reads != alone else []
+    assert spent and max(spent) < 59
