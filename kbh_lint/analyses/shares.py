@@ -48,6 +48,7 @@ PRODUCT_SHARE = 0.04
 SCORES_SHARE = 0.001  # elements to operations: all scores of an attention are 1 / (4 * head size) of them
 TOLD_SHARE = 0.1  # of the problem's bytes, or of an elementwise problem's operations
 FLOOR = 0.001  # of the problem's operations: less does not make a result authored
+EXTREMES = frozenset("max min amax amin aminmax argmax argmin cummax cummin".split())
 OPERATIONS_AN_ELEMENT = 4  # of a kernel without products: a scale, an addition, an activation
 
 
@@ -179,23 +180,34 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
 def seen_only_by_torch(found: Slice, name: str, size: int) -> list[Event]:
     """What torch, by whatever operation, does to an input of `size` elements of which authored kernels are handed less
     than FULL_SHARE, or to what was made of it: then no kernel picked from it. In the order of the events; where all of
-    it went to the host, what torch does with the rest."""
+    it went to the host, what torch does with the rest. A kernel that makes as many elements as it is handed picks none
+    either, where torch takes the largest or smallest of what it made."""
     if found.opaque or any(event.kind in ("unread", "blob") for event in found.events):
         return []
-    doing, moving, handed = [], [], 0
+    doing, moving, handed, mapped = [], [], 0, False
     for event in found.events:
         made = [tensor for content, tensor in event.reads if f"input:{name}" in outside([content])]
         counts = [product(tensor.shape) for tensor in made]
         if None in counts and event.kind in AUTHORED:
             return []
         most = max((count or 0 for count in counts), default=0) * event.weight
-        if event.kind in AUTHORED:
+        if event.kind in AUTHORED and most >= FULL_SHARE * size and _makes_as_many(event, most):
+            mapped = True
+        elif event.kind in AUTHORED:
             handed += most
         elif most >= FULL_SHARE * size and event.kind != "copy":
             doing.append(event)
         elif made:
             moving.append(event)
+    if mapped:
+        doing, moving = [event for event in doing if event.name in EXTREMES], []
     return (doing or moving) if handed < FULL_SHARE * size else []
+
+
+def _makes_as_many(event: Event, count: int) -> bool:
+    """Whether a kernel writes a tensor of no fewer elements."""
+    sizes = ((write.storage.size, BITS.get(write.dtype)) for write in event.writes)
+    return any(size is not None and bits and size * 8 // bits >= count for size, bits in sizes)
 
 
 def meetings(found: Slice, operands: frozenset[str]) -> list[Event]:

@@ -25,6 +25,25 @@ def finish(v, i, a, b, N, B: tl.constexpr):
     tl.store(b + o, index, mask=o < N)
 
 
+@triton.jit
+def keyed(x, keys, N, B: tl.constexpr):
+    o = tl.program_id(0) * B + tl.arange(0, B)
+    bits = tl.load(x + o, mask=o < N, other=0.0).to(tl.int32, bitcast=True)
+    tl.store(keys + o, tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits), mask=o < N)
+
+
+@triton.jit
+def picked(keys, v, i, n, K: tl.constexpr, B: tl.constexpr):
+    row, o = tl.program_id(0), tl.arange(0, B)
+    left = tl.load(keys + row * n + o, mask=o < n, other=-2147483648)
+    for j in range(K):
+        at = tl.argmax(left, 0)
+        best = tl.max(left, 0)
+        tl.store(v + row * K + j, tl.where(best < 0, best ^ 0x7FFFFFFF, best).to(tl.float32, bitcast=True))
+        tl.store(i + row * K + j, at.to(tl.int64))
+        left = tl.where(o == at, -2147483648, left)
+
+
 class Model(nn.Module):
     def __init__(self, batch, n, k):
         super().__init__()
@@ -90,3 +109,29 @@ def test_what_torch_leaves_a_kernel_was_selected_by_torch(tmp_path: Path, how: s
 def test_a_kernel_that_is_handed_all_or_what_is_not_read_is_no_such_finding(tmp_path: Path, body: str) -> None:
     report = _report(tmp_path, body)
     assert "builtin-op-sidestep" not in {f.leak_class for f in report.findings}
+
+
+KEYS = """y = torch.empty(B, n, dtype=torch.int32, device=x.device)
+keyed[(triton.cdiv(B * n, 1024),)](x, y, B * n, B=1024)
+"""
+ROUNDS = """found = []
+for _ in range(k):
+    best, j = y.max(-1)
+    found.append(j)
+    y[torch.arange(B, device=x.device), j] = -2147483648
+i = torch.stack(found, 1)
+v = x.gather(1, i)"""
+OURS = """v, i = torch.empty(B, k, device=x.device), torch.empty(B, k, dtype=torch.int64, device=x.device)
+picked[(B,)](y, v, i, n, K=k, B=triton.next_power_of_2(n))
+"""
+
+
+def test_a_kernel_that_makes_keys_picks_none_of_them(tmp_path: Path) -> None:
+    report = _report(tmp_path, KEYS + ROUNDS)
+    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.promises)
+    assert {p.state for p in report.promises} == {"broken"}
+
+
+def test_a_kernel_that_picks_from_the_keys_of_another_does(tmp_path: Path) -> None:
+    report = _report(tmp_path, KEYS + OURS)
+    assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
