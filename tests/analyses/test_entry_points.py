@@ -299,3 +299,28 @@ def test_classes_of_tensors_are_tensors_and_methods_of_unknown_classes_are_not()
 @pytest.mark.parametrize("case", HONEST)
 def test_an_honest_entry_point_is_unproven_and_nothing_more(case: str, tmp_path: Path) -> None:
     assert flags(HONEST[case], tmp_path) == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_names_that_are_made_at_module_level(known: bool, tmp_path: Path) -> None:
+    """`globals()[name] = ...`: a name that nobody knows may be any, so that what the file's others mean is open."""
+    names = '("relu", "exp")' if known else 'importlib.import_module("some_backend").names()'
+    text = f"""import importlib
+import torch
+for _name in {names}:
+    globals()[_name] = getattr(torch, _name)
+
+
+class Model(torch.nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return exp(x)
+"""
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    for problem in (None, "04_kahan_softmax"):
+        report = lint([path], problem=problem, raise_errors=True).files[0]
+        if problem:
+            assert (report.verdict == "unproven") is not known, report.findings

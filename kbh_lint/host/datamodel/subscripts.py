@@ -190,6 +190,8 @@ def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
     """`owner[key] = value`."""
     if isinstance(owner, Tensor):
         tensor_views.assign_index(interp, owner, key, value, loc)
+    elif isinstance(owner, dict) and owner is interp.scopes.main.vars and not isinstance(key, str):
+        interp.ran_unread("a name that is not known is bound at module level", loc)
     elif isinstance(owner, dict):
         keys.store(interp, owner, key, value)
     elif isinstance(owner, list) and isinstance(key, int):
