@@ -53,12 +53,12 @@ def _whole(
     promise: Promise, run: ShapeRun, found: Slice, state: str, places: Places, facts: ShapeFacts
 ) -> tuple[str, Places]:
     """The state of a promise that is kept but for what its kernels leave out of the inputs that it names."""
-    short = {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, found).items()}
+    short = {name: (event.loc, _where_loaded(name, event)) for name, event in left_out(promise, found).items()}
     over = {name: (at, launched_from(event)) for name, (event, at) in coverage.stepped(promise, run, found).items()}
     for call in run.probes:
         if call.kind == "later":  # what is checked first is not what is timed long after
             late = reach(call.result)
-            short |= {name: (event.loc, launched_from(event)[1:]) for name, event in left_out(promise, late).items()}
+            short |= {name: (event.loc, _where_loaded(name, event)) for name, event in left_out(promise, late).items()}
             more = coverage.stepped(promise, run, late).items()
             over |= {name: (at, launched_from(event)) for name, (event, at) in more}
     missing = {**over, **short}
@@ -70,6 +70,14 @@ def _whole(
     if not missing:
         return state, places
     return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]
+
+
+def _where_loaded(name: str, event: Event) -> list[tuple[ir.Loc | None, str]]:
+    """The places in a kernel where an input is loaded, and where the launch was reached from."""
+    held = event.attrs["contents"]
+    named = {at for at, content in held.items() if content.label.partition(":")[2] == name}
+    places = dict.fromkeys(load.loc for facts in facts_of(event) for load in facts.loads if load.storage in named)
+    return [*((loc, "this is all that is loaded of it") for loc in list(places)[:4]), *launched_from(event)[1:]]
 
 
 def not_followed(run: ShapeRun, found: Slice, work: Work) -> str:

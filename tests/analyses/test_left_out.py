@@ -270,3 +270,13 @@ def test_a_pointer_that_a_branch_chooses_may_lead_to_either_tensor(tmp_path: Pat
     assert old in text
     text = text.replace(old, f"        {pick}\n        heads, first = q_heads, group * BH\n")
     assert linted(tmp_path, "09_fmha_preattn_mrope", text) == ("clean", set())
+
+
+def test_a_part_that_is_read_is_shown_where_the_kernel_loads_it(tmp_path: Path) -> None:
+    text = (PROBLEMS / PAGED / "honest" / "triton.py").read_text(encoding="utf-8").replace(PAGE, "tl.load(row) + here")
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = lint([path], problem=PAGED, raise_errors=True).files
+    finding = next(f for f in report.findings if f.leak_class == "input-structure-hardcode")
+    lines = {text.splitlines()[related.span.line - 1].strip() for related in finding.related}
+    assert any("tl.load(row) + here" in line for line in lines)
