@@ -115,6 +115,23 @@ def _copy_async(call: CppCall) -> V:
     return UNKNOWN_V
 
 
+def _tensor(call: CppCall) -> V:
+    """A tensor of CuTe that holds nothing yet, or places."""
+    return V(ct=CType(name="cute::Tensor"))
+
+
+def _tile_copy(call: CppCall) -> V:
+    """cute::copy(source, target), also with what copies in front; registers for a tile are where the tile is."""
+    source, target = ([UNKNOWN_V, UNKNOWN_V] + call.args)[-2:]
+    if source.cells and target.cells and source.cells != target.cells:
+        copy_bytes(call.m, target, source, call.loc)
+    return UNKNOWN_V
+
+
+def _coordinate(call: CppCall) -> V:
+    return mix(call.args) if call.args else UNKNOWN_V
+
+
 def _access_property(call: CppCall) -> V:
     return cache_policy.property_given(call.m, call.args, call.loc)
 
@@ -319,6 +336,14 @@ _TABLE = spelled(
 )
 
 
+_LAYOUTS = "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize"
+_CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these names alone
+    **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": _tensor,
+    "make_fragment_like": _tensor, "copy": _tile_copy, "get": _coordinate,
+}  # fmt: skip
+_SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
+
+
 def is_builtin(name: str) -> bool:
     """Whether CUDA has a function of this name."""
     return name in _TABLE
@@ -334,11 +359,11 @@ def builtin(call: CppCall) -> V:
     if name in ("bit_cast", "__builtin_bit_cast") and call.explicit:
         ct = call.m.types.type_argument(call.explicit[0])
         return call.m.numbers.bitcast(call.arg(0), ct.dtype, call.loc).with_(ct=ct if ct.lanes > 1 else None)
-    if name == "gemm" and "cute" in path:
+    if name == "gemm" and ("cute" in path or path == name):
         return cute_gemm(call)
     if name in ("max", "min") and path.endswith(("numeric_limits::max", "numeric_limits::min")):
         return V("?", "?")
-    handler = _TABLE.get(name)
+    handler = _CUTE.get(path.removeprefix("cute::")) or _TABLE.get(name)
     if handler is not None:
         return handler(call)
     converted = _conversion(call, name)
@@ -351,7 +376,7 @@ def builtin(call: CppCall) -> V:
         return call.m.objects.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
     if "access_property::" in path:
         return V(ct=CType(name=path))
-    if path.startswith(("std::integral_constant", "std::true_type", "std::false_type", "cute::Int")):
+    if path.startswith(("std::integral_constant", "std::true_type", "std::false_type")) or _SIZE.match(path):
         return UNKNOWN_V
     call.m.facts.unread(f"a call of {path or 'something unknown'}", call.loc)
     made = call.m.memory.havoc(call.args, "?", call.loc)

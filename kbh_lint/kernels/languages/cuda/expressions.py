@@ -181,6 +181,9 @@ class CudaExpressions(Expressions):
             return self.run.calls.call_overloads([local.const], args, explicit, nodes, node.loc)
         if local is not None and self.run.calls.is_functor(local):
             return self.run.calls.call_method(local, "operator()", args, explicit, func, node.loc)
+        kind = local.ct.name if local is not None and local.ct is not None else ""
+        if local is not None and kind in ("Tensor", "cute::Tensor"):  # an element of it
+            return self.run.memory.read_through(local, node.loc) if local.cells else UNKNOWN_V
         if name and not (isinstance(func, ir.TypeRef) and func.member):
             funcs = self.run.names.overloads(name)
             this = self.run.types.this_type()

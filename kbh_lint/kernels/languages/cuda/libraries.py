@@ -155,6 +155,12 @@ def library_method(call: CppCall, base: V, target: Any) -> V:
         return UNKNOWN_V
     if name in ("clear", "fill"):
         return UNKNOWN_V
+    if name in ("get_slice", "get_thread_slice", "get_thr_slice"):  # what one thread has of a tiled copy or product
+        return base.with_(const=NOTHING)
+    if name == "partition_fragment_C":
+        return V(ct=CType(name="cute::Tensor"))
+    if name.startswith(("partition_", "retile_")):  # what lies there, or registers for it
+        return call.arg(0)
     if name in ("map_shared_rank",):
         return call.arg(0)
     m.facts.unread(f"a call of the method {name}", call.loc)
@@ -168,7 +174,8 @@ def cute_gemm(call: CppCall) -> V:
     atom = kind.name if kind is not None else ""
     found = _ATOM.search(atom)
     tensors = call.args[1:] if found or len(call.args) > 3 else call.args
-    a, b = (tensors + [UNKNOWN_V, UNKNOWN_V])[:2]
+    held = [m.memory.read_through(v, call.loc) if v.cells and not v.origins else v for v in tensors[:2]]
+    a, b = (held + [UNKNOWN_V, UNKNOWN_V])[:2]
     a_type = dtypes.from_cpp(found["a"].lower() + "_t") if found else None
     made = m.products.product("cutlass", a, b, "f32", call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
     if len(tensors) > 2 and tensors[2].cells:
