@@ -15,8 +15,8 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 296,
-        "untyped runs": 1,
+        "untyped parameters": 109,
+        "untyped runs": 0,
         "imports in functions": 95,
         "modules in circles": 8,
         "largest circle": 8,

@@ -64,7 +64,7 @@ def gemm(call: Call) -> V:
     return constant(None)
 
 
-def _named(names: str, handler: Any) -> dict[str, Any]:
+def _named(names: str, handler: object) -> dict[str, Any]:
     return dict.fromkeys(names.split(), handler)
 
 

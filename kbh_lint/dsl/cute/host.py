@@ -362,7 +362,7 @@ def _held(bound: dict[str, Any]) -> dict[str, Any]:
     return {f"{name}.{key}": value for name, owner in owners for key, value in owner.attrs.items()}
 
 
-def argument(interp: Run, value: Any, level: int = 0) -> Any:
+def argument(interp: Run, value: object, level: int = 0) -> Any:
     """A launch argument as the kernel analysis takes it; objects of the submission with what they hold."""
     if isinstance(value, Made):
         return value
@@ -378,7 +378,7 @@ def argument(interp: Run, value: Any, level: int = 0) -> Any:
     return launch_arguments.of(interp, value, isinstance(value, bool))
 
 
-def _namespace(value: Any) -> dict[str, Any] | None:
+def _namespace(value: object) -> dict[str, Any] | None:
     """What a `types.SimpleNamespace` holds; None for anything else."""
     return value.attrs if isinstance(value, LibObject) and value.path == "types.SimpleNamespace" else None
 
@@ -389,7 +389,7 @@ def _table(interp: Run, kind: str, table: dict[Any, Any], level: int) -> Made:
     return Made(kind, tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
 
 
-def outer(interp: Run, known: dict[int, Any], value: Any) -> Any:
+def outer(interp: Run, known: dict[int, Any], value: object) -> Any:
     """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
     while isinstance(value, Memo):
         value = value.func
@@ -429,7 +429,7 @@ def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
     )
 
 
-def _member(interp: Run, value: Any, level: int) -> Any:
+def _member(interp: Run, value: object, level: int) -> Any:
     """What a class holds under a name."""
     if isinstance(value, StaticMethod):
         return Made(kinds.STATIC, (("func", value.func),))

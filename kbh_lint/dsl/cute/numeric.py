@@ -28,7 +28,7 @@ _COPIED = 8  # elements of a fragment that a copy takes along
 # --- memory -------------------------------------------------------------------------------------------------------
 
 
-def _memory(kind: str, dtype: Any) -> Ptr:
+def _memory(kind: str, dtype: object) -> Ptr:
     held = scalar(dtype.name if isinstance(dtype, DType) else "f32")
     return Ptr(Memory(kind, kind, held), 0, held)
 
@@ -104,12 +104,12 @@ def _filled(position: int) -> Builtin:
     return run
 
 
-def _operation(value: Any) -> str:
+def _operation(value: object) -> str:
     name = value.path.rpartition(".")[2].lower() if isinstance(value, Sym) else ""
     return "max" if "max" in name else "min" if "min" in name else "add" if name in ("add", "sum") else ""
 
 
-def _combined(m: Machine, value: Any, how: Any, c: Args) -> Any:
+def _combined(m: Machine, value: object, how: object, c: Args) -> Any:
     """All lanes' values under an operation."""
     operation = _operation(how)
     if not isinstance(value, Num):

@@ -14,7 +14,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 _DIVISIONS = ("zipped_divide", "tiled_divide", "logical_divide", "flat_divide")
 
 
-def shape_of(value: Any) -> Any:
+def shape_of(value: object) -> Any:
     """The shape of a tensor, a layout or a shape; None when it is not known."""
     if isinstance(value, Tensor):
         return value.shape
@@ -25,12 +25,12 @@ def shape_of(value: Any) -> Any:
     return value if isinstance(value, (int, tuple)) and not isinstance(value, bool) else None
 
 
-def known(shape: Any) -> Any:
+def known(shape: object) -> Any:
     """A shape as the submission sees it."""
     return shape if shape is not None else Unknown((), "a shape")
 
 
-def elements(shape: Any) -> int | None:
+def elements(shape: object) -> int | None:
     """How many elements a nested shape has; None when a part is not known."""
     if isinstance(shape, tuple):
         counts = [elements(part) for part in shape]
@@ -38,7 +38,7 @@ def elements(shape: Any) -> int | None:
     return shape if isinstance(shape, int) else None
 
 
-def count(value: Any, mode: Any) -> Any:
+def count(value: object, mode: object) -> Any:
     """cute.size(value, mode=[...])."""
     shape = shape_of(value)
     for index in mode if isinstance(mode, (list, tuple)) else () if mode is None else (mode,):
@@ -48,12 +48,12 @@ def count(value: Any, mode: Any) -> Any:
     return found if found is not None else Unknown((), "a size")
 
 
-def rank(value: Any) -> Any:
+def rank(value: object) -> Any:
     shape = shape_of(value)
     return len(shape) if isinstance(shape, tuple) else 1 if isinstance(shape, int) else Unknown((), "a rank")
 
 
-def divided(left: Any, right: Any) -> Any:
+def divided(left: object, right: object) -> Any:
     """cute.ceil_div, also of shapes."""
     right = right.get("shape") if isinstance(right, Made) else right
     if isinstance(left, (tuple, list)):
@@ -63,7 +63,7 @@ def divided(left: Any, right: Any) -> Any:
     return -(-left // b) if isinstance(left, int) and b else Unknown((), "a size")
 
 
-def rounded(left: Any, right: Any) -> Any:
+def rounded(left: object, right: object) -> Any:
     """cute.round_up."""
     times = divided(left, right)
     return times * right if isinstance(times, int) and isinstance(right, int) else Unknown((), "a size")
@@ -95,7 +95,7 @@ def thread_values(args: list[Any]) -> tuple[Any, Made]:
     return Unknown((), "a tile"), Made(kinds.LAYOUT, (("shape", None),))
 
 
-def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def viewed(name: str, shape: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The shape of a view; None when it is not followed."""
     given = args[0] if args else next((v for k, v in kwargs.items() if k in ("tiler", "mode", "coord")), None)
     if name in ("from_dlpack", "assume", "domain_offset", "recast_tensor"):
@@ -120,7 +120,7 @@ def viewed(name: str, shape: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     return None
 
 
-def _divide(name: str, shape: tuple[Any, ...], tiler: Any) -> Any:
+def _divide(name: str, shape: tuple[Any, ...], tiler: object) -> Any:
     tiles = tiler if isinstance(tiler, tuple) else (tiler,)
     if tiler is None or len(tiles) > len(shape):
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
 from kbh_lint.dsl.tensors import kinds
@@ -21,7 +21,7 @@ class TensorNames(PythonNames):
 
     run: TensorRun
 
-    def outer_value(self, value: Any) -> V:
+    def outer_value(self, value: object) -> V:
         if value is None or isinstance(value, (*_PLAIN, tuple, list)) or value is values.UNKNOWN:
             return super().outer_value(value)
         seen = self.run.convert_outer(value) if self.run.convert_outer is not None else values.UNKNOWN

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def opens(index: Any) -> bool:
+def opens(index: object) -> bool:
     """Whether a coordinate leaves a mode open, which makes a view."""
     return index is None or isinstance(index, tuple) and any(opens(part) for part in index)
 
 
-def at(ptr: Ptr, index: Any, site: int) -> Ptr:
+def at(ptr: Ptr, index: object, site: int) -> Ptr:
     """The place of a coordinate."""
     places = _flat(index)
     if not all(isinstance(place, int) for place in places) or len(places) > len(MODES):
@@ -30,7 +30,7 @@ def at(ptr: Ptr, index: Any, site: int) -> Ptr:
     return ops.moved(ptr, sum(place * step for place, step in zip(places, MODES, strict=False)), site)
 
 
-def _flat(index: Any) -> list[Any]:
+def _flat(index: object) -> list[Any]:
     return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
 
 
@@ -44,7 +44,7 @@ def _read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
     return _slice(ptr, index, site) if opens(index) else m.read(at(ptr, index, site), site)
 
 
-def _slice(ptr: Ptr, index: Any, site: int) -> Ptr:
+def _slice(ptr: Ptr, index: object, site: int) -> Ptr:
     """A view that leaves modes open. Of a tensor that other launches use it is known which part of it that is."""
     fixed = tuple(0 if place is None else place for place in _flat(index))
     known = isinstance(ptr.mem, Chained) and all(isinstance(place, int) for place in fixed)
@@ -61,7 +61,7 @@ def fill(m: Machine, c: Args) -> Any:
     return None
 
 
-def held(m: Machine, value: Any, site: int) -> Any:
+def held(m: Machine, value: object, site: int) -> Any:
     return m.read(value, site) if isinstance(value, Ptr) else value
 
 

@@ -33,7 +33,7 @@ class TensorStatements(PythonStatements):
         self.run.frame.env[node.name] = constant(values.Made(kinds.STRUCT, fields))
         return True
 
-    def element_type(self, node: Any) -> Any:
+    def element_type(self, node: object) -> Any:
         """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
         while isinstance(node, ir.Index):
             inner = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index

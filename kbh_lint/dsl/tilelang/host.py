@@ -108,7 +108,7 @@ class TileLang(Library):
         return _launch(site.run, made, site.args, site.kwargs, site.loc)
 
 
-def _decorated(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
+def _decorated(path: str, target: object, kwargs: dict[str, Any]) -> Any:
     name = path.rpartition(".")[2]
     if name == "prim_func" and isinstance(target, Func):
         target.language = LANGUAGE
@@ -128,7 +128,7 @@ def _decorated(path: str, target: Any, kwargs: dict[str, Any]) -> Any:
     return target
 
 
-def _compiled(func: Any, out: Any) -> Any:
+def _compiled(func: object, out: object) -> Any:
     if isinstance(func, Specialized) or not isinstance(func, Func):
         return func
     places = out if isinstance(out, (list, tuple)) else [out] if isinstance(out, int) else []
@@ -216,11 +216,11 @@ def _allocated(interp: Run, func: Func, param: ir.Param) -> Tensor:
     return recording.make(interp, shape, dtype, "empty")
 
 
-def _is_shape(value: Any) -> bool:
+def _is_shape(value: object) -> bool:
     return isinstance(value, (tuple, list))
 
 
-def dtype_of(value: Any) -> str:
+def dtype_of(value: object) -> str:
     """An element type, as a value or by its name."""
     if isinstance(value, DType):
         return value.name

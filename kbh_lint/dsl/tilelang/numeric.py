@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LANES = 4  # elements of a parallel loop that are run
 
 
-def _dtype(value: Any) -> str | None:
+def _dtype(value: object) -> str | None:
     if isinstance(value, DType):
         return value.name
     return dtypes.from_tilelang(value) if isinstance(value, str) else None

@@ -73,7 +73,7 @@ def _full_like(m: Machine, c: Args) -> Any:
     return _filled(m, c.get(1, "value"), like.dt if isinstance(like, Num) else None, c)
 
 
-def _filled(m: Machine, value: Any, dt: str | None, c: Args) -> Any:
+def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Any:
     if dt is None:
         return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
     return convert(m, value, scalar(dt), c.site)

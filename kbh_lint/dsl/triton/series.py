@@ -8,7 +8,7 @@ and highest power.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -290,10 +290,10 @@ class SeriesStatements(PythonStatements):
             return super().s_if(node)
         return self.forgetting(assigned((*node.body, *node.orelse)), lambda: super(SeriesStatements, self).s_if(node))
 
-    def forgetting(self, names: set[str], run: Any) -> bool:
+    def forgetting(self, names: set[str], body: Callable[[], object]) -> bool:
         """Executes what runs an unknown number of times, or on one of two sides."""
         self.forget(names)
-        falls = bool(run())
+        falls = bool(body())
         self.forget(names)
         return falls
 

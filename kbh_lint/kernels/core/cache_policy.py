@@ -6,7 +6,7 @@ keeps data only when both do.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.frontends import ptx
@@ -59,7 +59,7 @@ def property_given(m: Run, args: list[V], loc: ir.Loc) -> V:
     return args[0] if args else V()
 
 
-def _persists(ct: Any) -> bool:
+def _persists(ct: object) -> bool:
     """Whether a type is the persisting property, or is made with it."""
     if not isinstance(ct, CType):
         return False

@@ -61,7 +61,7 @@ class Calls:
         self.calls[key] = (self.run.memory.memory_version, result, after, kept, made)
         return result
 
-    def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: Any = None) -> V:
+    def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:
         """Runs a function of the submission with its parameters bound in `env`."""
         node = func.node
         if self.depth >= MAX_CALL_DEPTH or self.run.frame.key.count(id(node)) > 2:

@@ -203,6 +203,6 @@ class Expressions:
         return old if node.post else value
 
 
-def assigns(node: Any) -> bool:
+def assigns(node: object) -> bool:
     """Whether an operand of `&&` or `||` is there to change variables."""
     return isinstance(node, ir.AssignE) or (isinstance(node, ir.Binary) and node.op == ",")

@@ -78,7 +78,7 @@ def _join_x(a: V, b: V) -> Any:
     return x
 
 
-def same_const(a: Any, b: Any) -> bool:
+def same_const(a: object, b: object) -> bool:
     """Whether two known values are the same (1 and True are not)."""
     if a is b:
         return True

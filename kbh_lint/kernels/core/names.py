@@ -19,7 +19,7 @@ class Names:
         self.run = run
         self.outer_cache: dict[tuple[int, str], V] = {}
 
-    def outer_value(self, value: Any) -> V:
+    def outer_value(self, value: object) -> V:
         """A value of an enclosing scope as an abstract value."""
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 

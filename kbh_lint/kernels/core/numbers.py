@@ -411,12 +411,12 @@ def _is_zero(value: V) -> bool:
     return isinstance(value.const, (int, float)) and value.const == 0
 
 
-def _is_edge(const: Any) -> bool:
+def _is_edge(const: object) -> bool:
     """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
     return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)
 
 
-def _convert_const(value: Any, target: str) -> Any:
+def _convert_const(value: object, target: str) -> Any:
     if value is NOTHING or isinstance(value, bool):
         return value
     try:

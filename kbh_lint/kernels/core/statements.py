@@ -57,7 +57,7 @@ class Statements:
         """Executes statements; false when control never reaches their end."""
         return all(self.execute(node) for node in body or ())
 
-    def execute(self, node: Any) -> bool:
+    def execute(self, node: object) -> bool:
         """Executes one statement; false when control does not go on after it."""
         run = self.run
         run.fuel -= 1
@@ -74,7 +74,7 @@ class Statements:
             self.run.names.assign(target, value)
         return True
 
-    def self_addition(self, target: Any, value: Any) -> V | None:
+    def self_addition(self, target: object, value: object) -> V | None:
         """`x = x + e` and `x = e + x` as `x += e`; None for anything else."""
         if not isinstance(value, ir.Binary) or value.op not in ("+", "-") or not isinstance(target, ir.Name):
             return None
@@ -392,7 +392,7 @@ class Statements:
         return True
 
 
-def stepped_names(step: Any) -> list[str]:
+def stepped_names(step: object) -> list[str]:
     """The variables that the step of a C++ `for` changes."""
     if isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name):
         return [step.target.id]

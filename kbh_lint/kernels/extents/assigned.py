@@ -60,7 +60,7 @@ def _assigned(nodes: object, cpp: bool) -> Iterator[str]:
             yield from (p.name for p in parts if isinstance(p, ir.Decl))
 
 
-def _pure(func: Any) -> bool:
+def _pure(func: object) -> bool:
     """Whether a function changes none of its arguments: an intrinsic, or a conversion as `size_t(i)`."""
     if isinstance(func, ir.TypeRef):
         return not func.pointers and dtypes.from_cpp(func.name) is not None

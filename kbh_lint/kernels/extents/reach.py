@@ -102,13 +102,13 @@ def can_be_followed(body: tuple[Any, ...]) -> bool:
     return not any(_unfollowed(node) for node in walk(body))
 
 
-def _unfollowed(node: Any) -> bool:
+def _unfollowed(node: object) -> bool:
     """Whether a kernel with such a node in it is left alone."""
     jumps = isinstance(node, ir.Jump) and node.kind == "goto"
     return jumps or isinstance(node, (ir.Lambda, ir.FuncDef)) or isinstance(node, ir.Decl) and _is_reference(node)
 
 
-def _counts_elements(ref: Any, args: Mapping[str, Any]) -> bool:
+def _counts_elements(ref: object, args: Mapping[str, Any]) -> bool:
     """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
     name = getattr(ref, "name", "")
     given = args.get(name)
@@ -135,7 +135,7 @@ def _continues(body: tuple[ir.Stmt, ...]) -> bool:
     return any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(body))
 
 
-def _leaves(stmt: Any) -> bool:
+def _leaves(stmt: object) -> bool:
     return isinstance(stmt, ir.Return) or isinstance(stmt, ir.Jump) and stmt.kind in ("continue", "break")
 
 
@@ -177,7 +177,7 @@ class Follow:
         sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
         return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
 
-    def _argument(self, given: Any) -> Value:
+    def _argument(self, given: object) -> Value:
         if isinstance(given, values.Buffer):
             return Pointer(given.storage, Linear(0))
         if isinstance(given, values.Descriptor):
@@ -206,7 +206,7 @@ class Follow:
             limits = self._statement(stmt, limits)
         return limits
 
-    def _statement(self, stmt: Any, limits: Limits) -> Limits:
+    def _statement(self, stmt: object, limits: Limits) -> Limits:
         if isinstance(stmt, ir.ExprS):
             self._effect(stmt.value, limits)
         elif isinstance(stmt, ir.Return):
@@ -381,7 +381,7 @@ class Follow:
             limits = self._under(_Test(((first, now, 0), (now, last, 1))), limits)
         return limits, rounds
 
-    def _rises(self, step: Any, name: str, body: tuple[Any, ...]) -> bool:
+    def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> bool:
         """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
         if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
             return False
@@ -391,7 +391,7 @@ class Follow:
         most = highest(self.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
         return most is not None and most <= 0
 
-    def _assign(self, target: Any, value: Value) -> None:
+    def _assign(self, target: object, value: Value) -> None:
         if isinstance(target, ir.Name):
             self.env[target.id] = value
         else:
@@ -400,7 +400,7 @@ class Follow:
                 {n.id for n in walk(target) if isinstance(n, ir.Name)} if isinstance(target, ir.Seq) else set()
             )
 
-    def _assigned(self, node: Any) -> None:
+    def _assigned(self, node: object) -> None:
         """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
         if node is not None:
             self._forget(assigned_names(node, self.cpp))
@@ -409,7 +409,7 @@ class Follow:
         for name in names:
             self.env[name] = self.unknown()
 
-    def _effect(self, node: Any, limits: Limits) -> None:
+    def _effect(self, node: object, limits: Limits) -> None:
         """An expression as a statement: a store, an assignment, or anything else."""
         if isinstance(node, ir.AssignE) and isinstance(node.target, ir.Name):
             self._assigned(node.value)
@@ -462,7 +462,7 @@ class Follow:
                 limits = limited(limits, Linear(least), b, room)
         return limits
 
-    def _element(self, target: Any, limits: Limits, loc: ir.Loc) -> None:
+    def _element(self, target: object, limits: Limits, loc: ir.Loc) -> None:
         """A store to `target` if it is an element of memory."""
         if isinstance(target, ir.Index):
             where = self._binary("+", self.value(target.value), self.value(target.index))
@@ -582,7 +582,7 @@ class Follow:
             )
         return self.unknown()
 
-    def _called(self, func: Any) -> str:
+    def _called(self, func: object) -> str:
         """The plain name of a function of the language; empty for one of the submission."""
         name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else getattr(func, "name", "")
         root = func
@@ -600,7 +600,7 @@ def _type_name(func: object) -> str:
     return func.id if isinstance(func, ir.Name) else ""
 
 
-def _widens(index: Any) -> bool:
+def _widens(index: object) -> bool:
     """Whether an index is only made of `:` and None."""
     parts = index.items if isinstance(index, ir.Seq) else (index,)
     return all(isinstance(p, ir.SliceE) or isinstance(p, ir.Const) and p.value is None for p in parts)

@@ -94,7 +94,7 @@ def _always_same(atom: tuple[Any, ...], single: frozenset[int]) -> bool:
 
 
 def _reading(
-    body: Any, place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
+    body: object, place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
 ) -> tuple[Atoms, tuple[Any, ...]] | None:
     """What the address of the load at a place depends on, and the loops around it; `given` says it of parameters."""
     names = _names(body, given)
@@ -114,7 +114,7 @@ def _reading(
     return None
 
 
-def _own_function(node: Any, env: Env | None) -> ir.FuncDef | None:
+def _own_function(node: object, env: Env | None) -> ir.FuncDef | None:
     """The function of the file that is called here, when its name stands for one."""
     if not isinstance(node, ir.Call) or env is None:
         return None
@@ -129,7 +129,7 @@ def _own_function(node: Any, env: Env | None) -> ir.FuncDef | None:
     return defined[0] if len(defined) == 1 else None
 
 
-def _everywhere(body: Any, env: Env | None) -> set[Any]:
+def _everywhere(body: object, env: Env | None) -> set[Any]:
     """What any address of a kernel depends on, loops aside; an argument of a function of the file may be one."""
     names = _names(body, {})
     found: set[Any] = set()
@@ -151,7 +151,7 @@ def _around(body: Any, place: tuple[int, ...], loops: tuple[Any, ...]) -> tuple[
     return None
 
 
-def _is_access(node: Any) -> bool:
+def _is_access(node: object) -> bool:
     if isinstance(node, (ir.Index, ir.Asm)) or isinstance(node, ir.Unary) and node.op == "*":
         return True
     return isinstance(node, ir.Call) and _called(node) in _ACCESSES
@@ -163,7 +163,7 @@ def _called(node: ir.Call) -> str:
     return name.rpartition("::")[2]
 
 
-def _address(node: Any) -> Any:
+def _address(node: object) -> Any:
     """The part of an access that says where: the first argument of a call, the wide operands of assembly, all of an
     index."""
     if isinstance(node, ir.Asm):
@@ -174,7 +174,7 @@ def _address(node: Any) -> Any:
     return node
 
 
-def _names(body: Any, given: dict[str, Atoms]) -> dict[str, Atoms]:
+def _names(body: object, given: dict[str, Atoms]) -> dict[str, Atoms]:
     """The atoms that each name depends on, over all assignments; `given` are those of parameters."""
     names = dict(given)
     assigned = [
@@ -215,11 +215,11 @@ def _assignments(body: Any, loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, 
         yield from _assignments(children(node), inner)
 
 
-def _targets(target: Any) -> list[str]:
+def _targets(target: object) -> list[str]:
     return [n.id for n in walk([target]) if isinstance(n, ir.Name)] if not isinstance(target, ir.Index) else []
 
 
-def _atoms(node: Any, names: dict[str, Atoms]) -> Atoms:
+def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
     """What an expression depends on."""
     if isinstance(node, ir.Name):
         return names.get(node.id, NONE)

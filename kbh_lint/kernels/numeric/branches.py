@@ -70,7 +70,7 @@ def _held(frame: Frame) -> list[dict[str, tuple[Any, Any]]]:
     return [{n: (v, v.copy() if isinstance(v, Obj) else v) for n, v in scope.items()} for scope in frame.scopes]
 
 
-def _was_set(value: Any, held: tuple[Any, Any] | None) -> bool:
+def _was_set(value: object, held: tuple[Any, Any] | None) -> bool:
     """Whether a name, or a part of the struct that it names, holds something else than before."""
     if held is None or value is not held[0]:
         return True

@@ -85,7 +85,7 @@ def launch_dim(m: Machine, name: str, axis: str) -> Any:
     return whole.typed(size, "u32") if isinstance(size, int) else size
 
 
-def either(a: Any, b: Any) -> Any:
+def either(a: object, b: object) -> Any:
     """One of two values when the condition is not known: the one that is made of data."""
     return b if ops.sources(b) and not ops.sources(a) else a
 
@@ -113,7 +113,7 @@ def call(m: Machine, node: ir.Call, frame: Frame) -> Any:
     return invoke(m, callee, args, keywords, node, frame, targs)
 
 
-def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[list[Any], dict[str, Any]]:
+def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: object) -> tuple[list[Any], dict[str, Any]]:
     by_place = _reference_positions(m, callee) if frame.cpp else frozenset()
     args: list[Any] = []
     for i, arg in enumerate(node.args):
@@ -131,7 +131,7 @@ def _arguments(m: Machine, node: ir.Call, frame: Frame, callee: Any) -> tuple[li
     return args, keywords
 
 
-def _functions(m: Machine, callee: Any) -> list[ir.FuncDef]:
+def _functions(m: Machine, callee: object) -> list[ir.FuncDef]:
     if isinstance(callee, values.Overloads):
         return [f.node for f in callee.funcs]
     if isinstance(callee, values.Func | Closure):
@@ -141,7 +141,7 @@ def _functions(m: Machine, callee: Any) -> list[ir.FuncDef]:
     return []
 
 
-def _reference_positions(m: Machine, callee: Any) -> frozenset[int]:
+def _reference_positions(m: Machine, callee: object) -> frozenset[int]:
     """Which arguments some function of this name takes by reference."""
     if not isinstance(callee, values.Overloads):
         return _by_reference(m, callee)
@@ -151,7 +151,7 @@ def _reference_positions(m: Machine, callee: Any) -> frozenset[int]:
     return known
 
 
-def _by_reference(m: Machine, callee: Any) -> frozenset[int]:
+def _by_reference(m: Machine, callee: object) -> frozenset[int]:
     return frozenset(
         i
         for node in _functions(m, callee)
@@ -201,10 +201,10 @@ def _own_method(m: Machine, this: Obj, callee: Sym) -> Any:
 
 def invoke(
     m: Machine,
-    callee: Any,
+    callee: object,
     args: list[Any],
     keywords: dict[str, Any],
-    node: Any,
+    node: object,
     frame: Frame,
     targs: tuple[Any, ...] = (),
 ) -> Any:
@@ -242,7 +242,7 @@ def invoke(
     return unknown_call(m, "a call", packed)
 
 
-def _loaded(m: Machine, value: Any, node: Any, frame: Frame) -> Any:
+def _loaded(m: Machine, value: object, node: object, frame: Frame) -> Any:
     if isinstance(value, Reference) and not value.address:
         return places.load(m, value.place, node, frame)
     return value

@@ -91,7 +91,7 @@ def _named_type(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
 
 
 def of_value(
-    m: Machine, value: Any, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
+    m: Machine, value: object, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
 ) -> CType:
     """The type that a template argument or a type name stands for."""
     m.spend()
@@ -120,7 +120,7 @@ def of_value(
     return CType("struct", struct=found, args=own_args)
 
 
-def template_argument(m: Machine, node: Any, frame: Frame) -> Any:
+def template_argument(m: Machine, node: object, frame: Frame) -> Any:
     """The value of a template argument: a type or a constant."""
     if isinstance(node, ir.TypeRef):
         found = resolve(m, node, frame)
@@ -229,7 +229,7 @@ def _union(m: Machine, kind: CType, frame: Frame) -> Obj:
     return Obj(fields, kind)
 
 
-def convert(m: Machine, value: Any, kind: CType, site: int = 0) -> Any:
+def convert(m: Machine, value: object, kind: CType, site: int = 0) -> Any:
     """`value` as this type holds it."""
     if kind.kind == "float":
         if isinstance(value, Obj):
@@ -280,7 +280,7 @@ def aggregate(m: Machine, kind: CType, items: list[Any], site: int) -> Any:
     return made
 
 
-def like(m: Machine, old: Any, new: Any) -> Any:
+def like(m: Machine, old: object, new: object) -> Any:
     """`new` put into a variable that holds `old`."""
     if isinstance(old, Num) and old.dt != "lit":
         return convert(m, new, CType("float", old.dt))
@@ -356,7 +356,7 @@ def _fill(m: Machine, made: Memory, kind: CType, dims: tuple[int, ...], given: i
 # --- parameters ------------------------------------------------------------------------------------------------
 
 
-def passed(m: Machine, ref: ir.TypeRef, value: Any, frame: Frame) -> Any:
+def passed(m: Machine, ref: ir.TypeRef, value: object, frame: Frame) -> Any:
     """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
     if isinstance(value, Reference) and not value.address:
         if ref.reference:
@@ -367,7 +367,7 @@ def passed(m: Machine, ref: ir.TypeRef, value: Any, frame: Frame) -> Any:
     return convert(m, value, resolve(m, ref, frame))
 
 
-def cast(m: Machine, node: ir.Cast, value: Any, frame: Frame) -> Any:
+def cast(m: Machine, node: ir.Cast, value: object, frame: Frame) -> Any:
     """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
     kind = resolve(m, node.type, frame)
     if kind.kind == "pointer":

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def evaluate(m: Machine, node: Any, frame: Frame) -> Any:
+def evaluate(m: Machine, node: object, frame: Frame) -> Any:
     """The value of an expression; UNKNOWN when it cannot be followed."""
     m.spend()
     handler = _EXPRESSIONS.get(type(node))
@@ -81,7 +81,7 @@ def named(m: Machine, name: str, frame: Frame) -> Any:
     return whole.typed(value, dt) if dt else seen(m, value)
 
 
-def seen(m: Machine, value: Any) -> Any:
+def seen(m: Machine, value: object) -> Any:
     """A value of the surrounding program; objects of the host as kernels written in Python see them."""
     plain = isinstance(value, (int, float, str, tuple, list, Sym, DType, values.Func))
     if m.outer is not None and not plain and values.module_names(value) is None:
@@ -101,14 +101,14 @@ def _attr(m: Machine, node: ir.Attr, frame: Frame) -> Any:
     return found
 
 
-def _outside(node: Any, frame: Frame) -> bool:
+def _outside(node: object, frame: Frame) -> bool:
     """Whether `a.b.c` starts at a name that the kernel does not bind: it means the same every time."""
     while type(node) is ir.Attr:
         node = node.value
     return type(node) is ir.Name and frame.find(node.id) is None
 
 
-def field(m: Machine, value: Any, node: ir.Attr, frame: Frame) -> Any:
+def field(m: Machine, value: object, node: ir.Attr, frame: Frame) -> Any:
     """`value.name`."""
     name = node.name
     special = m.dialect.attribute(m, value, name, frame)
@@ -184,7 +184,7 @@ def _assign_e(m: Machine, node: ir.AssignE, frame: Frame) -> Any:
 # --- operators -------------------------------------------------------------------------------------------------
 
 
-def binary(m: Machine, op: str, a: Any, b: Any, node: Any, frame: Frame) -> Any:
+def binary(m: Machine, op: str, a: object, b: object, node: object, frame: Frame) -> Any:
     """`a op b`, with the operators a submission defines for its own structs."""
     if isinstance(a, Obj) or isinstance(b, Obj):
         called = own.operator(m, f"operator{op}", [a, b], node, frame)
@@ -325,7 +325,7 @@ def _comp(m: Machine, node: ir.Comp, frame: Frame) -> Any:
     return tuple(made)
 
 
-def _every(iterable: Any) -> list[Any]:
+def _every(iterable: object) -> list[Any]:
     """All that a comprehension goes through, where that is known."""
     if isinstance(iterable, tuple):
         return list(iterable)

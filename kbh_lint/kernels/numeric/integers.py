@@ -137,7 +137,7 @@ def binary(op: str, a: int, b: int) -> Any:
     return Lane.made(found, type_of(found), lane.count, of, size)
 
 
-def _known(value: Any) -> int:
+def _known(value: object) -> int:
     return value if isinstance(value, int) else 0
 
 

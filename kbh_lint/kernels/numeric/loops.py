@@ -115,7 +115,7 @@ def for_each(m: Machine, stmt: ir.For, frame: Frame) -> str | None:
     return None
 
 
-def _items(m: Machine, iterable: Any, most: int) -> list[Any]:
+def _items(m: Machine, iterable: object, most: int) -> list[Any]:
     """The first values a loop takes, at most so many."""
     if isinstance(iterable, tuple):
         return list(iterable[:most])

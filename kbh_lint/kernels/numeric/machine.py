@@ -110,7 +110,7 @@ class Machine:
         """Whether something was read of which another store may have been the last."""
         return any(tensor.doubtful for tensor in self.tensors.values())
 
-    def site(self, frame: Frame, node: Any) -> int:
+    def site(self, frame: Frame, node: object) -> int:
         return self.sites.number(frame.ctx, node)
 
     def spend(self) -> None:
@@ -119,7 +119,7 @@ class Machine:
         if self.fuel < 0:
             raise OutOfFuel
 
-    def test(self, node: Any, test: ir.Expr, frame: Frame) -> Any:
+    def test(self, node: object, test: ir.Expr, frame: Frame) -> Any:
         """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
         before = len(self.numbers.settled)
         value = expr.evaluate(self, test, frame)
@@ -131,7 +131,7 @@ class Machine:
             self.decided(node, truth)
         return truth
 
-    def decided(self, node: Any, truth: Any) -> None:
+    def decided(self, node: object, truth: object) -> None:
         """A test went one way."""
         if self.inside and truth is not UNKNOWN:
             self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[bool(truth)] += 1
@@ -246,7 +246,7 @@ class Machine:
         env: Env,
         args: list[Any],
         keywords: dict[str, Any],
-        at: Any,
+        at: object,
         frame: Frame,
         *,
         outer: list[dict[str, Any]] | None = None,
@@ -311,7 +311,7 @@ class Machine:
         """The value behind a pointer: ours where this lane wrote it, another lane's where others did."""
         return memory.read(self, ptr, site)
 
-    def write(self, ptr: Ptr, value: Any) -> None:
+    def write(self, ptr: Ptr, value: object) -> None:
         """Stores a value. Stores to parameters are what the outside sees."""
         if ptr.mem.kind == "param":
             if isinstance(ptr.off, int):
@@ -321,7 +321,7 @@ class Machine:
         memory.write(self, ptr, value)
 
 
-def _seen(value: Any) -> Any:
+def _seen(value: object) -> Any:
     if isinstance(value, Num):
         return value.f
     if isinstance(value, Obj):

@@ -76,7 +76,7 @@ def extreme(sign: float) -> Builtin:
     return apply
 
 
-def _larger(m: Machine, a: Any, b: Any, sign: float, site: int) -> Any:
+def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Any:
     if isinstance(a, int) and isinstance(b, int):
         pair = integers.alike(a, b)
         return integers.typed(max(pair) if sign > 0 else min(pair), integers.common(a, b))
@@ -200,7 +200,7 @@ def lane_extreme(sign: float) -> Builtin:
     return apply
 
 
-def combined(m: Machine, value: Any, combine: Any, c: Args) -> Any:
+def combined(m: Machine, value: object, combine: object, c: Args) -> Any:
     """A reduction over lanes with a combine function: it meets a few other lanes' values."""
     if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add", "_sum_combine"):
         return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN

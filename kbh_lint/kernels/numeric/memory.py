@@ -87,7 +87,7 @@ def _share_arrays(held: Obj) -> None:
             part.mem.kind, part.mem.default = "shared", None
 
 
-def write(m: Machine, ptr: Ptr, value: Any) -> None:
+def write(m: Machine, ptr: Ptr, value: object) -> None:
     """Puts a value where a pointer points to; vectors fill one cell a lane."""
     off, kind = ptr.off, ptr.type
     if isinstance(value, Obj) and value.type.kind == "vec":

@@ -154,7 +154,7 @@ class Numbers:
         self._counts: dict[int, int] = {}
         self._bits = bits
 
-    def settle(self, found: Any) -> Any:
+    def settle(self, found: object) -> Any:
         """What a comparison, or a rounding to integers, gives in this run."""
         at = len(self.settled)
         self.settled.append(self.follows[at] if at < len(self.follows) else found)

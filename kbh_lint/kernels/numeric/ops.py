@@ -16,7 +16,7 @@ _WORD = (1 << 32) - 1
 _VECTOR_FIELDS = ("x", "y", "z", "w")
 
 
-def wrapped(value: Any) -> Any:
+def wrapped(value: object) -> Any:
     """A value of the surrounding program as the evaluator holds it."""
     if type(value) is float:
         return literal(value)
@@ -29,7 +29,7 @@ def wrapped(value: Any) -> Any:
     return value
 
 
-def truth(value: Any) -> Any:
+def truth(value: object) -> Any:
     """True, False or UNKNOWN."""
     if value is True or value is False or value is UNKNOWN:
         return value
@@ -44,7 +44,7 @@ def truth(value: Any) -> Any:
     return bool(value) if isinstance(value, str | tuple) else True
 
 
-def number(value: Any, numbers: Numbers, site: int) -> Num | None:
+def number(value: object, numbers: Numbers, site: int) -> Num | None:
     """`value` as a number where it can be one; an unknown integer becomes some constant."""
     if isinstance(value, Num):
         return value
@@ -59,7 +59,7 @@ def number(value: Any, numbers: Numbers, site: int) -> Num | None:
     return None
 
 
-def arithmetic(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) -> Any:
+def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
     """`a op b`. What cannot be computed is UNKNOWN."""
     if not (type(a) is Num and type(b) is Num):
         if isinstance(a, int) and isinstance(b, int):
@@ -125,7 +125,7 @@ def integers(op: str, a: int, b: int, cpp: bool) -> Any:
     return out if out is UNKNOWN or abs(out) < _MAX_INT else UNKNOWN
 
 
-def packed(op: str, a: Any, b: Any) -> Any:
+def packed(op: str, a: object, b: object) -> Any:
     """Bit patterns of floats that are moved into one integer and out of it."""
     if op in ("|", "+", "^") and isinstance(a, Bits | int) and isinstance(b, Bits | int):
         left, right = (v.parts() if isinstance(v, Bits) else {} for v in (a, b))
@@ -149,7 +149,7 @@ def lowest(value: Bits, bits: int) -> Any:
     return 0 if found is None else found
 
 
-def _part_known(op: str, a: Any, b: Any) -> Any:
+def _part_known(op: str, a: object, b: object) -> Any:
     """We are the first lane of the first block: zero times an unknown stride is zero."""
     if a is UNKNOWN and isinstance(b, int):
         return 0 if b == 0 and op in ("*", "&") else a if b == 0 and op in ("+", "-", "|", "<<", ">>") else UNKNOWN
@@ -223,7 +223,7 @@ def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
     return UNKNOWN
 
 
-def failing(op: str, a: Any, b: Any) -> whole.Elsewhere | None:
+def failing(op: str, a: object, b: object) -> whole.Elsewhere | None:
     """The lane in which a comparison fails that holds in ours."""
     if not (isinstance(a, int) and isinstance(b, int)):
         return None
@@ -244,7 +244,7 @@ def _ordered(op: str, a: Any, b: Any) -> Any:
     return a >= b if op == ">=" else UNKNOWN
 
 
-def negated(value: Any, numbers: Numbers) -> Any:
+def negated(value: object, numbers: Numbers) -> Any:
     """`-value`."""
     if isinstance(value, Num):
         return numbers.neg(value)
@@ -255,7 +255,7 @@ def negated(value: Any, numbers: Numbers) -> Any:
     return UNKNOWN
 
 
-def perturbed(value: Any, numbers: Numbers, site: int) -> Any:
+def perturbed(value: object, numbers: Numbers, site: int) -> Any:
     """What another lane holds for `value`; integers and conditions are the same everywhere."""
     if isinstance(value, Num):
         return numbers.perturbed(value, site)
@@ -270,7 +270,7 @@ def perturbed(value: Any, numbers: Numbers, site: int) -> Any:
     return value
 
 
-def sources(value: Any) -> int:
+def sources(value: object) -> int:
     """The union of the source bits in a value."""
     if isinstance(value, Num):
         return value.src

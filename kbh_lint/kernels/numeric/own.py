@@ -50,7 +50,7 @@ def takes(m: Machine, funcs: list[values.Func], args: list[Any], targs: tuple[An
     return overloads.takes(types, funcs, [types.type_of(arg) for arg in args], targs, frame)
 
 
-def operator(m: Machine, name: str, args: list[Any], node: Any, frame: Frame) -> Any:
+def operator(m: Machine, name: str, args: list[Any], node: object, frame: Frame) -> Any:
     """A submission's own operator on its structs; None when there is none for these values."""
     first = args[0]
     if isinstance(first, Obj):
@@ -81,7 +81,7 @@ def _named_type(owner: CType, name: str) -> str | None:
     return bound.dt if isinstance(bound, CType) else dtypes.from_cpp(name)
 
 
-def conversion(m: Machine, value: Any, wanted: str = "") -> Any:
+def conversion(m: Machine, value: object, wanted: str = "") -> Any:
     """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
     if not isinstance(value, Obj) or value.type.kind != "struct":
         return None
@@ -104,7 +104,7 @@ def makers(kind: CType, count: int) -> list[values.Func]:
     return [values.Func(maker, env) for maker in named_so if overloads.arity(maker, count)]
 
 
-def construct(m: Machine, kind: CType, args: list[Any], node: Any, frame: Frame, *, braces: bool = False) -> Any:
+def construct(m: Machine, kind: CType, args: list[Any], node: object, frame: Frame, *, braces: bool = False) -> Any:
     """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
     if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
         if len(args) == 1 and isinstance(args[0], Obj) and args[0].type.struct is kind.struct:

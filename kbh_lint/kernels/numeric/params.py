@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
+def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -> Any:
     """A kernel argument as the evaluator holds it."""
     if isinstance(value, Buffer):
         kind = ctypes.scalar(value.dtype)
@@ -44,7 +44,7 @@ def parameter(m: Machine, name: str, ref: Any, value: Any, frame: Frame) -> Any:
     return value
 
 
-def _accessed(m: Machine, ref: Any, frame: Frame) -> tuple[int, ...]:
+def _accessed(m: Machine, ref: object, frame: Frame) -> tuple[int, ...]:
     """The dimensions of torch's accessor of a tensor, which are indexed one by one; none for a pointer."""
     if not isinstance(ref, ir.TypeRef) or not ref.name.rstrip("3264").endswith("TensorAccessor") or len(ref.args) < 2:
         return ()

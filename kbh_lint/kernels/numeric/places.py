@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TYPE = "type of "  # and a variable's name: what it was declared as, where it holds nothing yet that tells
 
 
-def load(m: Machine, where: Place, node: Any, frame: Frame) -> Any:
+def load(m: Machine, where: Place, node: object, frame: Frame) -> Any:
     """What a place holds."""
     if isinstance(where, VarRef):
         value = where.table.get(where.name, UNKNOWN)
@@ -75,7 +75,7 @@ def _field_place(m: Machine, node: ir.Attr, frame: Frame) -> Place | None:
     return VarRef(value.fields, node.name, ctypes.field_type(m, value.type, node.name) if empty else None)
 
 
-def element(m: Machine, value: Any, node: ir.Index, frame: Frame) -> Place | None:
+def element(m: Machine, value: object, node: ir.Index, frame: Frame) -> Place | None:
     """Where `value[index]` lives."""
     index = expr.evaluate(m, node.index, frame)
     if m.dialect.elements and isinstance(value, Ptr):
@@ -102,7 +102,7 @@ def pointed(value: Any) -> Place | None:
     return value.place if isinstance(value, Reference) else None
 
 
-def store(m: Machine, where: Place, value: Any) -> None:
+def store(m: Machine, where: Place, value: object) -> None:
     """Puts a value into a place."""
     if isinstance(value, Obj):
         value = value.copy()
@@ -121,7 +121,7 @@ def store(m: Machine, where: Place, value: Any) -> None:
     where.table[where.name] = new
 
 
-def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
+def assign(m: Machine, target: object, value: object, frame: Frame) -> None:
     """`target = value`."""
     if isinstance(target, ir.Seq):
         _unpack(m, target, value, frame)
@@ -144,7 +144,7 @@ def assign(m: Machine, target: Any, value: Any, frame: Frame) -> None:
         m.note("an attribute that is assigned", target)
 
 
-def bind(m: Machine, target: Any, value: Any, frame: Frame) -> None:
+def bind(m: Machine, target: object, value: object, frame: Frame) -> None:
     """Gives a loop variable its value."""
     if isinstance(target, ir.Name):
         frame.scopes[-1][target.id] = value
@@ -154,7 +154,7 @@ def bind(m: Machine, target: Any, value: Any, frame: Frame) -> None:
         assign(m, target, value, frame)
 
 
-def _unpack(m: Machine, target: ir.Seq, value: Any, frame: Frame) -> None:
+def _unpack(m: Machine, target: ir.Seq, value: object, frame: Frame) -> None:
     items: Any = value if isinstance(value, tuple) else tuple(value.fields.values()) if isinstance(value, Obj) else ()
     for i, part in enumerate(target.items):
         item = items[i] if i < len(items) else UNKNOWN
@@ -164,7 +164,7 @@ def _unpack(m: Machine, target: ir.Seq, value: Any, frame: Frame) -> None:
             assign(m, part, item, frame)
 
 
-def update(m: Machine, target: Any, op: str, value: Any, node: Any, frame: Frame) -> Any:
+def update(m: Machine, target: object, op: str, value: object, node: object, frame: Frame) -> Any:
     """`target op= value`; returns the new value."""
     if not frame.cpp and isinstance(target, ir.Name):
         new = expr.binary(m, op, expr.evaluate(m, target, frame), value, node, frame)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def named_type(value: Any) -> str | None:
+def named_type(value: object) -> str | None:
     if isinstance(value, DType):
         return value.name
     return dtypes.from_triton(value.path.rsplit(".", 1)[-1]) if isinstance(value, Sym) else None
@@ -40,7 +40,7 @@ def to_type(m: Machine, c: Args) -> Any:
     return convert(m, value, scalar(dt), c.site)
 
 
-def _bits(m: Machine, value: Any, dt: str, c: Args) -> Any:
+def _bits(m: Machine, value: object, dt: str, c: Args) -> Any:
     if dt not in dtypes.FLOATS:
         return Bits(value) if isinstance(value, Num) else value
     if isinstance(value, Num) or isinstance(value, Bits) and value.value is not None:

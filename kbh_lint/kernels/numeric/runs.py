@@ -302,7 +302,7 @@ def _overwritten(machine: Machine) -> set[int]:
     return gone
 
 
-def _differs(a: Any, b: Any) -> bool:
+def _differs(a: object, b: object) -> bool:
     if isinstance(a, tuple) and isinstance(b, tuple):
         return any(_differs(x, y) for x, y in zip(a, b, strict=False))
     if isinstance(a, float) and isinstance(b, float):

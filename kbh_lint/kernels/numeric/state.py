@@ -53,7 +53,7 @@ class Memory:
     regions: dict[int, Memory] = field(default_factory=dict)
     parent: Memory | None = None
 
-    def put(self, offset: Any, value: Any) -> None:
+    def put(self, offset: object, value: object) -> None:
         self.last = value
         if self.parent is not None:
             self.parent.last = value
@@ -78,11 +78,11 @@ class Memory:
             last += 1
         return first + (at - first) % (last - first + 1)
 
-    def written(self, offset: Any = UNKNOWN) -> bool:
+    def written(self, offset: object = UNKNOWN) -> bool:
         """Whether something was put here; in a tensor of several views, into the one that has the offset."""
         return self.last is not None or (self.parent is not None and self.parent.written())
 
-    def nearest(self, offset: Any) -> Any:
+    def nearest(self, offset: object) -> Any:
         """What was last put at the written offset that corresponds, or anywhere when the offset is unknown."""
         if isinstance(offset, int) and self.cells:
             at = offset
@@ -114,7 +114,7 @@ class Chained(Memory):
         """The memory of a storage."""
         return Chained(f"storage {ident}", "param", OTHER, starts=starts)
 
-    def put(self, offset: Any, value: Any) -> None:
+    def put(self, offset: object, value: object) -> None:
         self.puts += 1
         self.unplaced = self.unplaced or not isinstance(offset, int) or len(self.cells) >= MAX_CELLS
         if self.once is not None and isinstance(offset, int):
@@ -160,7 +160,7 @@ class Chained(Memory):
         self.hits.setdefault(site, set()).add(offset)
         return self.cells[offset]
 
-    def found(self, offset: Any, site: int) -> Any:
+    def found(self, offset: object, site: int) -> Any:
         """What another lane or block left at an offset.
 
         What a place in the code reads in one round of a loop is what it reads in the next; else it is, of the view, the
@@ -256,7 +256,7 @@ class Range:
     step: Any
 
 
-def copied(value: Any, made: dict[int, Memory]) -> Any:
+def copied(value: object, made: dict[int, Memory]) -> Any:
     """A value of its own; `made` are the memories that were copied so far."""
     if isinstance(value, Obj):
         return value.copy(made)

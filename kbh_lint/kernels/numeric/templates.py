@@ -47,7 +47,7 @@ class Types:
             kind = CType("pointer", inner=kind)
         return None if kind is OTHER else kind
 
-    def key(self, value: Any, depth: int = 0) -> Hashable | None:
+    def key(self, value: object, depth: int = 0) -> Hashable | None:
         """What it is compared by."""
         if isinstance(value, Num):
             return value.f
@@ -65,7 +65,7 @@ class Types:
             return None if None in args else Type(id(value.struct.node), args=args)
         return Type(value.dt, value.lanes) if value.dt in dtypes.BITS else None
 
-    def type_of(self, value: Any) -> CType | None:
+    def type_of(self, value: object) -> CType | None:
         """The type of an argument of a call."""
         if isinstance(value, Reference):
             held = value.place
@@ -88,13 +88,13 @@ class Types:
             kind = kind.inner or OTHER
         return kind
 
-    def inside(self, kind: Any) -> tuple[str, tuple[Any, ...]]:
+    def inside(self, kind: object) -> tuple[str, tuple[Any, ...]]:
         """The class template of a struct."""
         if not isinstance(kind, CType) or kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef):
             return "", ()
         return kind.struct.node.name, tuple(kind.args.values())
 
-    def bases(self, kind: Any) -> Iterable[CType]:
+    def bases(self, kind: object) -> Iterable[CType]:
         """The classes that a struct is derived from."""
         if not isinstance(kind, CType) or kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef):
             return ()
@@ -112,5 +112,5 @@ class Types:
             self.m.unread.setdefault((what, 0), loc)
 
 
-def _of_pointer(value: Any) -> CType | None:
+def _of_pointer(value: object) -> CType | None:
     return value.type if isinstance(value, Ptr) and value.type is not OTHER else None

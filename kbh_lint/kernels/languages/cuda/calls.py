@@ -102,7 +102,7 @@ class CudaCalls(Calls):
         )
 
     def call_method(
-        self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: Any, loc: ir.Loc,
+        self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: object, loc: ir.Loc,
         nodes: list[Any] | None = None,
     ) -> V:  # fmt: skip
         """`base.name(args)`."""
@@ -166,7 +166,7 @@ class CudaCalls(Calls):
             env[param.name] = self._parameter(param, ct, args[position], source, loc)
         return self.invoke(func, env, loc, this)
 
-    def _parameter(self, param: ir.Param, ct: CType, value: V, source: Any, loc: ir.Loc) -> V:
+    def _parameter(self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc) -> V:
         ref = param.type
         if isinstance(ref, ir.TypeRef) and ref.reference and source is not None:
             if isinstance(source, (ir.Name, ir.Index, ir.Attr, ir.Unary)) and not (ref.const and not ct.decl):

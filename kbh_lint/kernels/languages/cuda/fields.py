@@ -173,5 +173,5 @@ class CudaFields:
         return join(base, value)
 
 
-def is_union(node: Any) -> bool:
+def is_union(node: object) -> bool:
     return isinstance(node, ir.ClassDef) and any(name == "union" for name, _ in node.keywords)

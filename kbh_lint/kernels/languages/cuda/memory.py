@@ -40,7 +40,7 @@ class CudaMemory(Memory):
         self.var_cells: dict[tuple[int, str], VarCell] = {}
         self.frames: list[Frame] = []  # keeps frames alive whose ids are keys above
 
-    def cell(self, key: Any, kind: str, name: str, dtype: str = "?") -> Cell:
+    def cell(self, key: object, kind: str, name: str, dtype: str = "?") -> Cell:
         """The memory of one declaration in one call chain."""
         found = self.cells.get(key)
         if found is None:
@@ -216,7 +216,7 @@ class CudaMemory(Memory):
             elif not inner.pointers and not inner.dims:
                 self.write_through(target, self.read_through(source, loc), loc)
 
-    def address_of(self, node: Any) -> V:
+    def address_of(self, node: object) -> V:
         """`&expression`, also for binding references."""
         if isinstance(node, ir.Name):
             value = self.run.frame.env.get(node.id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core.joins import join
@@ -88,7 +88,7 @@ class CudaNames(Names):
         funcs = self.methods(ct, name)
         return V(const=values.Overloads(funcs), ct=ct) if funcs else None
 
-    def outer_value(self, value: Any) -> V:
+    def outer_value(self, value: object) -> V:
         if isinstance(value, (bool, int)):
             return V("bool" if isinstance(value, bool) else "i32", "", const=value)
         if isinstance(value, float):

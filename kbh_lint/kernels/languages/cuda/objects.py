@@ -39,7 +39,7 @@ class CudaObjects:
             return value
         return self.run.numbers.convert(value, ct.dtype, loc)
 
-    def default_value(self, ct: CType, key: Any) -> V:
+    def default_value(self, ct: CType, key: object) -> V:
         """What `T x;` holds before anything is assigned."""
         if ct.dims:
             cell = self.run.memory.cell((self.run.frame.key, key), "local", "array", ct.dtype)
@@ -81,7 +81,7 @@ class CudaObjects:
             return V(dtype, dtype, value.origins, cells=frozenset((cell,)), ct=ct)
         return value.with_(ct=ct, dtype=dtype, x=None if value.x is IN_MEMORY else value.x)
 
-    def reference(self, init: Any, ct: CType) -> V:
+    def reference(self, init: object, ct: CType) -> V:
         """A variable that refers to another place."""
         if isinstance(init, (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Cast)):
             pointer = self.run.memory.address_of(init)
@@ -114,7 +114,7 @@ class CudaObjects:
                     self.run.memory.write_through(pointer.with_(ct=flat), self.run.expressions.eval(item), node.loc)
         return pointer
 
-    def initialized(self, name: str, ct: CType, init: Any, node: ir.Decl) -> V:
+    def initialized(self, name: str, ct: CType, init: object, node: ir.Decl) -> V:
         if isinstance(init, ir.Seq) and init.kind in ("init", "ctor"):
             return self.construct(
                 ct, self.run.expressions.items(init.items), node.loc, id(node), name, list(init.items)
@@ -132,7 +132,7 @@ class CudaObjects:
             return value
         return self.cast_to(value, ct, node.loc)
 
-    def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: Any, name: str, nodes: list[Any]) -> V:
+    def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: object, name: str, nodes: list[Any]) -> V:
         """`T x(a, b)`, `T x{a, b}`, `T(a)`."""
         if is_pointer(ct) or ct.dtype not in ("?", ""):
             if not items:

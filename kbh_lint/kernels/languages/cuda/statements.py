@@ -86,7 +86,7 @@ class CudaStatements(Statements):
         run_asm(self.run, node)
         return True
 
-    def self_addition(self, target: Any, value: Any) -> V | None:
+    def self_addition(self, target: object, value: object) -> V | None:
         if isinstance(target, ir.Name):
             known = self.run.frame.env.get(target.id)
             if known is not None and is_struct(known):

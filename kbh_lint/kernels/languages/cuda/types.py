@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import templates
@@ -193,7 +193,7 @@ class CudaTypes:
             dtype = "tf32"
         return CType(dtype, name="fragment", role=role, args=(("rows", self.run.expressions.eval(ref.args[1]).const),))
 
-    def type_argument(self, node: Any) -> CType:
+    def type_argument(self, node: object) -> CType:
         """A template argument that is a type."""
         if isinstance(node, ir.TypeRef):
             return self.resolve_type(node)
@@ -204,7 +204,7 @@ class CudaTypes:
             return self.member_type(base, node.name) or CType(name=node.name)
         return CType()
 
-    def template_value(self, node: Any, kind: str) -> V:
+    def template_value(self, node: object, kind: str) -> V:
         """A template argument as a value: a type, or a constant."""
         if kind == "type":
             return V(const=self.type_argument(node), deps=self._type_deps(node))
@@ -212,12 +212,12 @@ class CudaTypes:
             return self.run.expressions.eval(ir.Name(node.name, node.loc))
         return self.run.expressions.eval(node)
 
-    def _type_deps(self, node: Any) -> frozenset[str]:
+    def _type_deps(self, node: object) -> frozenset[str]:
         name = getattr(node, "name", getattr(node, "id", ""))
         value = self.run.frame.env.get(name)
         return value.deps if value is not None else NO_NAMES
 
-    def argument_value(self, value: Any, name: str) -> V:
+    def argument_value(self, value: object, name: str) -> V:
         """A template argument given by the launch."""
         deps = frozenset((name,))
         if isinstance(value, values.TypeValue):

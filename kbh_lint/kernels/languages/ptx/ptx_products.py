@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
@@ -30,7 +29,7 @@ class Registers:
         """The number of an asm operand."""
         return operand.index if operand.index is not None else self.by_name.get(operand.name)
 
-    def read(self, operand: Any) -> V:
+    def read(self, operand: object) -> V:
         """The value of an operand; an address keeps the memory it leads to."""
         if isinstance(operand, ptx.AsmOperand):
             index = self.index(operand)
@@ -45,7 +44,7 @@ class Registers:
             return self.read(operand.items[0]) if operand.items else UNKNOWN_V
         return UNKNOWN_V
 
-    def write(self, operand: Any, value: V) -> None:
+    def write(self, operand: object, value: V) -> None:
         """Puts a value into a register, an asm operand or each of a vector."""
         if isinstance(operand, ptx.AsmOperand):
             index = self.index(operand)

@@ -21,7 +21,7 @@ class PythonMemory(Memory):
         super().__init__(run)
         self.allocated: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
 
-    def at_place(self, key: Any, kind: str, label: str, dtype: str) -> Cell:
+    def at_place(self, key: object, kind: str, label: str, dtype: str) -> Cell:
         """The memory that is allocated at a place."""
         cell = self.allocated.get(key)
         if cell is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
 from kbh_lint.kernels.core.joins import join, tuple_of
@@ -19,7 +19,7 @@ class PythonNames(Names):
 
     run: PythonRun
 
-    def outer_value(self, value: Any) -> V:
+    def outer_value(self, value: object) -> V:
         if value is values.UNKNOWN:
             return UNKNOWN_V
         if isinstance(value, (tuple, list)):
