@@ -113,8 +113,13 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
 
 def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function or a type of torch's C++ interface."""
-    if "::_ops::" in name:  # `at::_ops::topk::call`
+    last = name.endswith("_outf")
+    if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
+        args = args[name.endswith("::redispatch") :]
         name = f"at::{name.partition('::_ops::')[2].partition('::')[0]}"
+        last = name.endswith("_out")
+    if last and len(args) > 1:  # in the order of the schema: what is written comes last, and not first
+        args, name = [args[-1], *args[:-1]], name.removesuffix("f") if name.endswith("_outf") else name
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
         return cpp_arguments.tensor_options(LibObject("TensorOptions"), args)
