@@ -150,3 +150,25 @@ def test_an_operation_of_torch_is_told_through(how: str, tmp_path: Path) -> None
 def test_a_function_that_no_text_has_is_unread(call: str, tmp_path: Path) -> None:
     report = _lint(_sorts("#include <vendor/ranks.h>", "", call), tmp_path)
     assert report.verdict == "unproven" and report.unread
+
+
+BLOCK = (Path(__file__).parents[1] / "variants" / "05_topk_bitonic" / "cub_block_sort.py").read_text(encoding="utf-8")
+OWN_ALIAS = "using Sort = cub::BlockRadixSort<float, THREADS, ITEMS, int>;"
+IN_CLASSES = {
+    "an alias in a class": ("using T = Tile<float, THREADS, ITEMS>;", "typename T::Sort"),
+    "an alias in a class, named again": ("using T = Tile<float, THREADS, ITEMS>; using S = typename T::Sort;", "S"),
+}
+
+
+@pytest.mark.parametrize("how", IN_CLASSES)
+def test_a_sort_of_a_block_is_told_through(how: str, tmp_path: Path) -> None:
+    alias, name = IN_CLASSES[how]
+    tile = "template <class K, int M, int N> struct Tile { using Sort = cub::BlockRadixSort<K, M, N, int>; };\n"
+    first = next(line for line in BLOCK.splitlines() if line.startswith("template"))
+    text = BLOCK.replace(first, tile + first, 1).replace(OWN_ALIAS, alias).replace("Sort(tmp)", f"{name}(tmp)")
+    text = text.replace("typename Sort::TempStorage", f"typename {name.removeprefix('typename ')}::TempStorage")
+    assert text.count(alias) and "Tile<K" not in text
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = kbh_lint.lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    assert {p.state for p in report.promises} == {"kept"}, (report.verdict, report.promises)

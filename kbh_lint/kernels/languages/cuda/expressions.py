@@ -9,7 +9,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import traits
 from kbh_lint.kernels.core.calls import HELD
 from kbh_lint.kernels.core.expressions import Expressions
-from kbh_lint.kernels.core.value import UNKNOWN_V, CType, V, constant
+from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V, constant
 from kbh_lint.kernels.languages.cuda.builtins import builtin
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.places import CppCall, Ref
@@ -199,6 +199,10 @@ class CudaExpressions(Expressions):
                 return self.run.calls.call_overloads(funcs, args, explicit, nodes, node.loc)
         callee = self.eval(func)
         const = callee.const
+        if (const is NOTHING or isinstance(const, (values.Sym, CType))) and "::" in name and not explicit:
+            meant = self.run.types.resolve_type(ir.TypeRef(name, (), node.loc))  # `T::Sort(...)`: an alias in a class
+            known = meant.decl is not None or meant.dtype != "?" or meant.name != name
+            const = meant if known and not getattr(func, "member", ()) else const
         if isinstance(const, values.Overloads):
             extra = dict(callee.ct.args) if callee.ct is not None else {}
             static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
