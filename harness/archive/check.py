@@ -87,6 +87,8 @@ def _cells(folder: Path, record: RunRecord) -> Iterator[str]:
         below = folder / RECORD / "cells" / name
         yield from (f"{RECORD}/cells/{shown(name)}: {fault}" for fault in verify_bundle(below))
     if not record.cell:
+        if record.roofline_fraction is not None:
+            yield "it says that the grader gave it a score, and holds no grading"
         return
     if record.cell not in names:
         yield f"the grading {shown(record.cell)} that its record names is missing"

@@ -94,7 +94,9 @@ def _run(manifest: Manifest, read: Read, base: Facts) -> Facts:
         raise StoreError(f"{manifest.name} is not over")
     below = f"{RECORD}/cells/{record.cell}/"
     entries = entries_below(manifest, below) if record.cell else []
-    graded = _graded(manifest, cell_data(manifest, below, read) if entries else None)
+    data = cell_data(manifest, below, read) if entries else None
+    graded = _graded(manifest, data)
+    _must_agree(record, data)
     return replace(
         base, **graded, sweep_key=record.sweep_key, agent=record.agent, harness=record.harness, model=record.model,
         problem=record.problem, target=record.target, effort=record.effort, trial=record.trial,
@@ -141,6 +143,22 @@ def _graded(manifest: Manifest, data: Mapping[str, Any] | None) -> dict[str, Any
         return {} if data is None else asdict(graded_of(data))
     except CodecError as error:
         raise StoreError(f"{manifest.name} holds no cell: {error}") from None
+
+
+def _must_agree(record: RunRecord, data: Mapping[str, Any] | None) -> None:
+    """Raises StoreError where a run says another result than its grading, or has a score without one: boards are made
+    of what runs say.
+    """
+    if data is None and record.roofline_fraction is not None:
+        raise StoreError(f"{record.run_id} says that the grader gave it a score, and holds no grading")
+    if data is None:
+        return
+    scores = data.get("scores")
+    score = scores.get("roofline_fraction") if isinstance(scores, dict) else None
+    if (record.grade_outcome, record.verdict, record.roofline_fraction) != (
+        data.get("outcome"), data["verdict"].get("verdict"), score,
+    ):  # fmt: skip
+        raise StoreError(f"{record.run_id} says another result than its grading {record.cell[:100]}")
 
 
 def _seconds(time: str) -> float:

@@ -118,7 +118,8 @@ def test_a_grading_that_was_cut_is_refused(tmp_path: Path) -> None:
         ({"solution": "0" * 64}, "solution.py is not the one"),
         ({"cell": "gone"}, "is missing"),
         ({"calls": 1 << 60}, "larger than such a number"),
-        ({"roofline_fraction": float("inf")}, "no finite number"),
+        ({"peak_fraction": float("inf")}, "no finite number"),
+        ({"roofline_fraction": 0.9, "outcome": "PASS"}, "gave it a score, and holds no grading"),
     ],
 )
 def test_a_record_that_contradicts_its_files_is_refused_or_told(
@@ -132,6 +133,20 @@ def test_a_record_that_contradicts_its_files_is_refused_or_told(
         assert said in str(error)
     else:
         assert any(said in fault for fault in verify(archive).faults)
+
+
+def test_a_score_that_no_grading_gave_is_in_no_table_also_where_another_host_kept_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = [small_run(tmp_path / "runs", "r1", text="# 1\n"), small_run(tmp_path / "runs", "r2", roofline_fraction=0.9)]
+    monkeypatch.setattr("harness.archive.store.faults_of", lambda folder, kind: [])  # a host that looks at nothing
+    host = archive_of(tmp_path / "host", *runs)
+    here = Archive.create(tmp_path / "here")
+    merged = here.merge(host)
+    assert len(merged.new) == 1 and "holds no grading" in "".join(merged.refused)
+    found = all_facts(host)
+    assert [one.name for one in found.facts] == ["r1"] and "holds no grading" in "".join(found.faults)
+    assert any("holds no grading" in fault for fault in verify(host).faults)
 
 
 # --- which entries count -----------------------------------------------------------------------------------
