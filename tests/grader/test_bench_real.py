@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from stored import h200
 
 from harness.archive.store import Archive
 
@@ -107,7 +108,7 @@ def test_goals_are_told_when_they_are_missed(real: ModuleType, measured: Any) ->
 def test_an_archive_of_a_sweep_of_such_files_gives_rows_without_costs(
     real: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Archive.create(tmp_path / "archive").add(next((ROOT / "results" / "h200").glob("05_topk_bitonic-triton-h200-*")))
+    Archive.create(tmp_path / "archive").add(next(h200().glob("05_topk_bitonic-triton-h200-*")))
     nameless = "_05_topk_bitonic"  # the model of a grading that no sweep asked for has no name
     out, page = tmp_path / "real.json", tmp_path / "page.md"
     command = ["archive", str(tmp_path / "archive"), str(_labels(tmp_path, {"run_id": nameless})), "-o", str(out)]

@@ -7,12 +7,12 @@ import dataclasses
 import json
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from stored import h200
 
 from grader.record.bundle import (
     CodecError,
@@ -221,7 +221,7 @@ def test_what_could_not_be_read_back_is_not_written(change: dict[str, Any], says
 
 
 def test_the_quick_way_and_the_careful_one_agree_on_bundles_of_the_h200() -> None:
-    folders = sorted((Path(__file__).resolve().parents[2] / "results" / "h200").glob("0[15]_*"))
+    folders = sorted(h200().glob("0[15]_*"))
     cells = [json.loads(sorted((folder / "entries").iterdir())[-1].read_bytes())["data"] for folder in folders]
     assert len(cells) > 15
     for data in cells:

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
+from stored import h200
 
 from grader.grading.recomputed import edition_of, faults_of
 from grader.grading.request import problem_files
@@ -24,7 +24,7 @@ from kbh_lint.findings import FileReport
 from kbh_lint.problems import Deck, load_deck
 from kbh_lint.report.data import file_from_dict
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+RESULTS = h200()
 TRITON, LIBRARY = "01_fp8_gemm-triton", "01_fp8_gemm-library_product"
 
 

@@ -6,14 +6,14 @@ import math
 import random
 import statistics
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from stored import h200
 
 from grader.record.spread import middle, of_batches, of_samples, of_trials
 from grader.report.view import load_view
 
-RESULTS = Path(__file__).parents[2] / "results" / "h200"
+RESULTS = h200()
 Draw = Callable[[random.Random], float]
 NORMAL: Draw = lambda rng: 100 + 2 * rng.gauss(0, 1)  # noqa: E731
 LATE: Draw = lambda rng: 100 + 2 * rng.expovariate(1)  # noqa: E731

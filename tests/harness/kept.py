@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from sample_run import record
+from stored import h200
 
 from harness.archive import Archive
 from harness.record.archive import RunFolder
 from harness.record.usage import Usage
 
-BUNDLE = Path(__file__).resolve().parents[2] / "results" / "h200" / "01_fp8_gemm-library_product-h200-8353599fac"
+BUNDLE = h200() / "01_fp8_gemm-library_product-h200-8353599fac"
 
 
 def small_run(out: Path, name: str, *, text: str = "# a kernel\n", **more: Any) -> Path:

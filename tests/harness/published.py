@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kept import archive_of
 from sample_run import record
+from stored import h200
 
 from grader.record.bundle import Bundle, cell_from_json
 from grader.record.bundle.read import entry_bytes
@@ -22,7 +23,7 @@ from harness.release.contents import usual_options
 from harness.release.entries import Verified
 from harness.release.write import write_release
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+RESULTS = h200()
 Change = Callable[[str, dict[str, Any]], None]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from kept import small_run
 from sample_run import STARTED, Story
+from stored import h200
 
 from grader.record.bundle import Bundle
 from grader.report.view import load_view, submission_files
@@ -20,7 +21,7 @@ from harness.site.gather import gather
 from harness.site.model import Site
 from harness.site.write import write_site
 
-RESULTS = Path(__file__).resolve().parents[2] / "results" / "h200"
+RESULTS = h200()
 EVIL = "<script>window.ran = 1</script><img src=http://127.0.0.1:9/x onerror=alert(1)>'\"\u202eabc"
 # Who wrote which of the deck's kernels here: (model, problem, what is in the name of its grading).
 RUNS = (

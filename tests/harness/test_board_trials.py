@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kept import archive_of, bundle, small_run
+from stored import h200
 
 from grader.record.bundle import Bundle, cell_from_json
 from harness.archive import Archive, all_facts
@@ -110,7 +111,7 @@ def test_both_clocks_promises_and_leaks_are_in_the_index_and_the_whole_cell_can_
 
 
 def test_the_clocks_of_an_entry_are_means_over_its_shapes(tmp_path: Path) -> None:
-    source = Path(__file__).resolve().parents[2] / "results" / "h200"
+    source = h200()
     (accepted,) = source.glob("01_fp8_gemm-triton-*")
     archive = archive_of(tmp_path / "a", accepted)
     (found,) = all_facts(archive).facts
