@@ -30,6 +30,7 @@ MOST_BYTES = 1 << 30
 MOST_VALUE = 1 << 20
 TYPES = {"str": "TEXT", "int": "INTEGER", "bool": "INTEGER", "float": "REAL", "float | None": "REAL"}
 COLUMNS = tuple((one.name, str(one.type)) for one in fields(Facts))
+PERSON = b"kbh-index-2"  # another where facts are read another way: rows of before are read again then
 TABLE = "CREATE TABLE entries ({}, seal TEXT NOT NULL)".format(
     ", ".join(f"{name} {TYPES[kind]}{' PRIMARY KEY' if name == 'id' else ''}" for name, kind in COLUMNS)
 )
@@ -126,4 +127,4 @@ def _seal(secret: bytes, values: Iterable[Any]) -> str:
         float(v) if kind.startswith("float") and v is not None else v
         for (_, kind), v in zip(COLUMNS, values, strict=True)
     ]
-    return hashlib.blake2b(json.dumps(as_float).encode(), key=secret, digest_size=32, person=b"kbh-index").hexdigest()
+    return hashlib.blake2b(json.dumps(as_float).encode(), key=secret, digest_size=32, person=PERSON).hexdigest()
