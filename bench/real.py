@@ -138,6 +138,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--seconds", type=float, default=float("inf"), help="no longer than about so many seconds")
         one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
         one.add_argument("--jobs", type=int, default=4, metavar="N")
+        one.add_argument("--log", type=Path, help="add what kbh grade says of its stages to this file")
         one.set_defaults(do=do)
     archive = sub.add_parser("archive", help="reads the gradings of a sweep whose models are files of these names")
     archive.add_argument("archive", type=Path)
@@ -296,7 +297,7 @@ def _graded(
     problem = ["--problem", files[0][0].problem] if len({label.problem for label, _ in files}) == 1 else []
     command = [
         sys.executable, "-c", GRADE, *map(str, named), *problem, "--strict", "--fresh", "--format", "json",
-        "--out", str(place / "out"), "--target", asked.target, *(["--jobs", str(jobs)] if jobs > 1 else []),
+        "--out", str(place / "out"), "--target", asked.target, *(["--jobs", str(jobs)] if jobs > 1 else []), "-v",
         *([] if asked.samples is None else ["--samples", str(asked.samples)]),
     ]  # fmt: skip
     began = time.perf_counter()
@@ -310,6 +311,9 @@ def _graded(
         done.send_signal(signal.SIGINT)
         printed, said = done.communicate()
     seconds = time.perf_counter() - began
+    if asked.log is not None:
+        with asked.log.open("a", encoding="utf-8") as log:
+            log.write(said)
     try:
         cells = [dict(one["cell"]) for one in json.loads(printed)["cells"]]
     except (ValueError, KeyError, TypeError):
