@@ -111,6 +111,20 @@ TORCH = {
     "a pointer": ("", "auto f = &at::topk; auto both = f(x, k, -1, true, true);"),
     "a pointer to a member": ("", "auto f = &at::Tensor::topk; auto both = (x.*f)(k, -1, true, true);"),
     "the operator": ("", "auto both = at::_ops::topk::call(x, k, -1, true, true);"),
+    "the dispatcher": (
+        "#include <ATen/core/dispatch/Dispatcher.h>\nusing Two = std::tuple<at::Tensor, at::Tensor>("
+        "const at::Tensor&, c10::SymInt, int64_t, bool, bool);",
+        'static auto h = c10::Dispatcher::singleton().findSchemaOrThrow("aten::topk", "").typed<Two>(); '
+        "auto both = h.call(x, k, -1, true, true);",
+    ),
+    "the dispatcher, by a made name": (
+        "#include <ATen/core/dispatch/Dispatcher.h>\nusing Two = std::tuple<at::Tensor, at::Tensor>("
+        "const at::Tensor&, c10::SymInt, int64_t, bool, bool);\n"
+        'static const c10::TypedOperatorHandle<Two>& op() { static const std::string a = "aten::to"; '
+        'static auto h = c10::Dispatcher::singleton().findSchemaOrThrow((a + "pk").c_str(), "").typed<Two>(); '
+        "return h; }",
+        "auto both = op().call(x, k, -1, true, true);",
+    ),
     "a namespace of the text": ("namespace l { using namespace at; }", "auto both = l::topk(x, k);"),
 }
 

@@ -28,6 +28,7 @@ from kbh_lint.host.values.cpp_objects import (
     LibraryMethod,
     OwnMethod,
     PythonObject,
+    Schema,
     Template,
 )
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
@@ -291,6 +292,12 @@ def bound(
             return owner.attrs[name] if asked else cpp_arguments.tensor_options(owner, args)
         if isinstance(owner, CutlassOperator):
             return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
+        if isinstance(owner, Schema):  # `.typed<F>().call(...)`
+            if name not in ("call", "redispatch"):
+                return owner
+            return cpp_libraries.library(run, owner.attrs["name"], given, args[name == "redispatch" :], node.loc)
+        if name in ("findSchemaOrThrow", "findSchema", "findOp") and args and isinstance(args[0], str):
+            return Schema("cpp.schema", {"name": args[0].replace("aten::", "at::", 1)})
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
         return LibObject.by_path(f"{owner.path}.{name}", {"pointers": cpp_arguments.pointers(args)})

@@ -30,6 +30,11 @@ class LibraryField(LibObject):
     """A field of a struct of a library; it comes to be when it is named."""
 
 
+@of_paths("cpp.schema")
+class Schema(LibObject):
+    """An operator that torch's dispatcher was asked for by its name."""
+
+
 @of_paths("dim3")
 class Dim3(LibObject):
     """`dim3`."""
