@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint.analyses.seeds import Seed, ShapeFacts
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts
 from kbh_lint.base.facts import Crash
 from kbh_lint.engine import agree
 from kbh_lint.findings import FileReport
@@ -60,7 +60,7 @@ def test_a_branch_that_no_graded_run_takes_is_no_finding(tmp_path: Path, test: s
 
 def path_with(state: str, *kinds: str, ended: bool = True) -> tuple[PathRun, list[ShapeFacts]]:
     run = ShapeRun("s", None, calls=[Call([], None)] if ended else [])
-    facts = ShapeFacts("s", [Seed(Crash(what=kind, message=""), None) for kind in kinds])
+    facts = ShapeFacts("s", [ShapeFact(Crash(what=kind, message=""), None) for kind in kinds])
     facts.states["p"] = state  # type: ignore[assignment]
     return PathRun({}, shapes=[run]), [facts]
 
