@@ -1,6 +1,6 @@
 """What `kbh sweep` shows meanwhile: a line for every cell that ends, and how far all of them are.
 
-On a terminal the second is a few lines that are written over, with one for each cell that runs: what it is at, and for
+On a terminal the second is a few lines that rich writes over, with one for each cell that runs: what it is at, and for
 how long. Elsewhere it is one line every half a minute, so a log can be read too.
 """
 
@@ -13,6 +13,10 @@ from collections import Counter
 from collections.abc import Callable
 from textwrap import shorten
 from typing import TextIO
+
+from rich.console import Console, ConsoleDimensions
+from rich.live import Live
+from rich.text import Text
 
 from grader.record.words import fraction
 from harness.archive import Facts
@@ -54,7 +58,7 @@ class Progress:
         self._at: dict[str, str] = {}
         self._grading: set[str] = set()
         self._took: list[float] = []
-        self._shown = 0
+        self._shown: Live | None = None
 
     def started(self, known: Known) -> None:
         """A cell was placed."""
@@ -118,9 +122,9 @@ class Progress:
 
     def clear(self) -> None:
         """Takes the lines away."""
-        if self._shown:
-            self._stream.write(f"\x1b[{self._shown}A\x1b[J")
-            self._shown = 0
+        if self._shown is not None:
+            self._shown.stop()
+            self._shown = None
 
     def _left(self, cells: int) -> str:
         if not self._took:
@@ -142,18 +146,24 @@ class Progress:
         self._stream.flush()
 
     def _draw(self, status: list[str]) -> None:
-        self.clear()
         if self._live:
-            size = self._size()
-            lines = [*status, *self._running()]
-            if len(lines) > size.lines - SPARE:
-                lines = [*lines[: max(size.lines - SPARE - 1, len(status))], "    and others"]
-            # a line that the terminal wraps would be more lines to take away than were counted
-            self._stream.write("".join(f"{line[: size.columns - 1]}\n" for line in lines))
-            self._shown = len(lines)
+            self._draw_over([*status, *self._running()])
         else:
             self._stream.write("; ".join(status) + "\n")
-        self._stream.flush()
+            self._stream.flush()
+
+    def _draw_over(self, lines: list[str]) -> None:
+        size = self._size()
+        if len(lines) > size.lines - SPARE:
+            lines = [*lines[: max(size.lines - SPARE - 1, 2)], "    and others"]
+        if self._shown is None:
+            console = Console(file=self._stream, force_terminal=True, highlight=False)
+            self._shown = Live(
+                console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+            )
+            self._shown.start()
+        self._shown.console.size = ConsoleDimensions(size.columns - 1, size.lines)
+        self._shown.update(Text("\n".join(lines), no_wrap=True, overflow="ellipsis"), refresh=True)
 
     def _size(self) -> os.terminal_size:
         try:
