@@ -126,7 +126,7 @@ def test_a_later_model_has_a_version_that_no_earlier_one_had_since_it_may_lie_at
     for value in range(4):
         run(runner._drop())
         for _ in range(3):
-            run(runner._make((), {"w": torch.full((64,), float(value))}))
+            run(runner._make((), {"w": torch.full((64,), float(value))}, copies=False))
         versions = {int(model.w._version) for model in runner.models}
         assert not versions & seen
         seen |= versions
