@@ -310,10 +310,18 @@ def shares(work: Work, want: Asked) -> Shares:
     if want.flops and not (work.unread or work.blobs) and all(isinstance(count, int) for count in counts):
         heavy = sum(count * e.weight for count, e in zip(counts, library, strict=True) if isinstance(count, int))
         by_library = min(1.0, heavy / want.flops)
-        by_torch = min(1.0 - by_library, sum(elements(e) for e in eager if computes_in_torch(e)) / want.flops)
+        by_torch = min(1.0 - by_library, sum(_operations(e) for e in eager) / want.flops)
         rest = 1.0 - by_library - by_torch if work.authored else 0.0
         done = {"kernels": rest, "library": by_library, "torch": by_torch}
     return {name: (_rounded(done[name]), _rounded(moved[name] / every) or 0.0) for name in doers}
+
+
+def _operations(event: Event) -> int:
+    """What torch computes in an operation that a promise names: that of products, or one an element."""
+    flops = event.attrs.get("flops")
+    if event.kind == "library" and isinstance(flops, int):
+        return flops * event.weight
+    return elements(event) if computes_in_torch(event) else 0
 
 
 def _rounded(share: float | None) -> float | None:

@@ -206,3 +206,8 @@ def test_a_report_says_who_does_which_share_and_keeps_it(tmp_path: Path) -> None
     assert any("shares of operations and bytes" in line and "torch 80% and 75%" in line for line in lines), lines
     whole = lint(tmp_path, KAHAN, text(FOUR)).shares
     assert whole and all(shares["kernels"] == (1.0, 1.0) for shares in whole.values())
+
+
+def test_products_that_a_promise_names_are_torchs_operations_where_torch_makes_them(tmp_path: Path) -> None:
+    attention = lint(tmp_path, PAGED, (DECK / PAGED / "decoys" / "dense_sdpa.py").read_text())
+    assert attention.shares and all(shares["torch"][0] == 1.0 for shares in attention.shares.values())
