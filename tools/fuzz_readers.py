@@ -18,8 +18,8 @@ READ_SECONDS = 10.0  # of a processor
 PROBLEMS = ("01_fp8_gemm", "04_kahan_softmax", "06_sonic_moe_swiglu", "07_w4a16_gemm")
 
 
-def _texts(*patterns: str) -> list[str]:
-    found = [path for pattern in patterns for path in sorted(ROOT.glob(pattern))]
+def _texts(*patterns: str, top: Path = ROOT) -> list[str]:
+    found = [path for pattern in patterns for path in sorted(top.glob(pattern))]
     return [
         path.read_text(encoding="utf-8", errors="replace")
         for path in found
@@ -209,14 +209,20 @@ def _ptx_texts() -> list[str]:
     ]
 
 
+def _stored(*patterns: str) -> list[str]:
+    """Texts of the bundles that results/ holds packed."""
+    from grader.record.bundle.packed import unpacked
+
+    with unpacked(ROOT / "results" / "h200.tar.xz") as place:
+        return _texts(*patterns, top=place)
+
+
 def _bundle_texts() -> list[str]:
-    return _texts("results/*/*/entries/*.json", "results/*/*/*.json", "results/*/*/*/*.json")[:400]
+    return _stored("*/entries/*.json", "*/*.json", "*/*/*.json")[:400]
 
 
 def _reports() -> list[str]:
-    objects = (path for path in sorted(ROOT.glob("results/*/*/objects/**/*")) if path.is_file())
-    small = (path for path in objects if path.stat().st_size <= MOST_SEED_BYTES)
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in small]
+    texts = _stored("*/objects/**/*")
     return [text for text in texts if '"Kernel Name"' in text or "traceEvents" in text or ".text." in text][
         :60
     ] + _sass_texts()

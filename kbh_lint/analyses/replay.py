@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach, unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import IgnoredState, Survivor
@@ -203,8 +203,9 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
 
 
 def _carried(event: Event, read: Content) -> bool:
-    """Whether a launch reads what it also writes before anything of its own can be there."""
-    return any(read.storage.ident in facts.traffic().early for facts in facts_of(event))
+    """Whether a launch reads what it also writes before anything of its own can be there, and needs it."""
+    early = any(read.storage.ident in facts.traffic().early for facts in facts_of(event))
+    return early and read.ident not in unused_loads(event, {})
 
 
 def _flows_elsewhere(event: Event, content: Content) -> set[int]:

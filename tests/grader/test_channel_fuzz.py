@@ -331,7 +331,7 @@ def working(tmp_path: Path, go: Callable[[Runner, socket.socket, Frame, int], No
         while True:
             question, descriptors = receive_with(link)
             imported |= question.kind == Kind.IMPORT
-            if go is not None and imported and question.kind == Kind.GO:
+            if go is not None and imported and question.kind == Kind.GO and descriptors:  # a batch, no call alone
                 go(runner, link, question, descriptors[0])
             else:
                 run(_answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors)))

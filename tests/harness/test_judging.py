@@ -183,7 +183,7 @@ def test_a_problem_of_the_deck_is_judged_at_its_reduced_shapes(loop: Loop, start
 @pytest.mark.parametrize(
     "name",
     ["../up.py", "/etc/x.py", "a/../../b.cu", ".hidden.py", "a/.git/x.py", "x.so", "x", "run.json", "record/x.py",
-     "a\\b.py", "new\nline.py", "nul\0.py", "é.py", "x" * 200 + ".py", "a/b/c/d/e.cu", "", "solution.py/x.py"],
+     "a\\b.py", "new\nline.py", "nul\0.py", "é.py", "x" * 200 + ".py", "a/b/c/d/e/f/g/h.cu", "", "solution.py/x.py"],
 )  # fmt: skip
 def test_a_hostile_name_is_refused_before_anything_is_written(loop: Loop, start: Any, name: str) -> None:
     judge = start()

@@ -76,7 +76,7 @@ def test_the_program_sends_what_a_solution_may_load_and_nothing_else(tmp_path: P
         "solution.py": "import helper\nopen('data.json')\n", "helper.py": "from deep import more\n", "data.json": "{}",
         "deep/more.py": "x = 1\n", "kernel.cu": "// a kernel", "csrc/a/tile.cuh": "// a tile", "notes.txt": "no",
         "scratch.py": "no", "reference.py": "no", "check.py": "no", ".git/x.cu": "no", "lib.so": "no",
-        "__pycache__/x.cu": "no", "a/b/c/d/e.cu": "no", "\u00e9.cu": "no", "huge.cu": "x" * 2_000_001,
+        "__pycache__/x.cu": "no", "a/b/c/d/e/f/g/h.cu": "no", "\u00e9.cu": "no", "huge.cu": "x" * 2_000_001,
     }  # fmt: skip
     for name, text in texts.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

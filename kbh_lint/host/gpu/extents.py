@@ -27,7 +27,7 @@ def keeps_a_part(tensor: Tensor, event: Event) -> bool:
     if made is None or any(read is content for read, _ in event.reads):
         return False
     rounds = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
-    if rounds and made.call == event.call:  # of a loop, told apart by a number: each may write its part
+    if rounds and made.call == event.call and _goes_on(made, event):
         return True
     if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
@@ -41,6 +41,18 @@ def _alike(one: Event, other: Event) -> bool:
     return same and all(
         _numbers(a) == _numbers(b) for a, b in zip(one.attrs["bindings"], other.attrs["bindings"], strict=True)
     )
+
+
+def _goes_on(one: Event, other: Event) -> bool:
+    """Whether a launch in a loop is told from the one before by a number alone, and may write the next part.
+
+    One that has another grid or was compiled for other numbers is a try of the same work: a tuner's.
+    """
+    compiled = [
+        [{name: value for name, value in binding.items() if isinstance(value, (int, float))} for binding in bindings]
+        for bindings in (one.attrs["bindings"], other.attrs["bindings"])
+    ]
+    return one.attrs["grid"] == other.attrs["grid"] and compiled[0] == compiled[1]
 
 
 def _numbers(binding: Mapping[str, Any]) -> dict[str, Any]:
