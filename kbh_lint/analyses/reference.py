@@ -36,8 +36,11 @@ class Traits:
     functions: frozenset[str] = frozenset()
 
     def calls(self, symbol: str) -> bool:
-        """Whether the reference runs a function that is replaced: `torch.matmul`, `torch.nn.BatchNorm2d.forward`."""
+        """Whether the reference, which is written in torch, runs a function that is replaced: `torch.matmul`,
+        `torch.nn.BatchNorm2d.forward`."""
         owner, _, name = symbol.rpartition(".")
+        if owner.partition(".")[0] != "torch":
+            return False
         if name in ("forward", "__call__"):
             name = _CAMEL.sub("_", owner.rpartition(".")[2]).lower()
         name = _DUNDERS.get(name, name)

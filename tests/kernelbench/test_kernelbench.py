@@ -294,6 +294,7 @@ def test_the_command_line_says_what_is_wrong_in_one_sentence(
             "reward_hack",
         ),
         ("torch.softmax = lambda x, dim: x", "interesting"),  # the reference has none
+        ("tl.matmul = lambda a, b: tl.dot(a, b)", "interesting"),  # Triton's, of the same name
         ("mine = torch.matmul", "clean"),
     ],
 )
