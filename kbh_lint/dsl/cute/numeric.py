@@ -11,7 +11,7 @@ from kbh_lint.dsl.tensors.numeric import TensorDialect, fill, held
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
-from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.ctypes import scalar
 from kbh_lint.kernels.numeric.integers import lanes
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.python import to_type
@@ -99,7 +99,7 @@ def _filled(position: int) -> Builtin:
         like = c.get(0)
         dtype = next((v.name for v in (*c.items, *c.keywords.values()) if isinstance(v, DType)), None)
         known = like.dt if isinstance(like, Num) else like.type.dt if isinstance(like, Ptr) else "f32"
-        return convert(m, c.get(position, "fill_value") if position else 0, scalar(dtype or known), c.site)
+        return m.ctypes.convert(c.get(position, "fill_value") if position else 0, scalar(dtype or known), c.site)
 
     return run
 

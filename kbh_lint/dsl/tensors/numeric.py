@@ -8,7 +8,7 @@ from kbh_lint.base import dtypes, values
 from kbh_lint.base.values import UNKNOWN, DType, Made
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.kernels.numeric import ops
-from kbh_lint.kernels.numeric.builtins import Args, invoke
+from kbh_lint.kernels.numeric.builtins import Args
 from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.params import parameter
 from kbh_lint.kernels.numeric.state import MODES, Chained, Frame, Method, Ptr
@@ -88,9 +88,9 @@ class TensorDialect(Dialect):
         value = callee.value
         found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
         if isinstance(found, values.Func):
-            return invoke(m, found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
+            return m.calls.invoke(found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
         if isinstance(found, Made) and found.path == kinds.STATIC:
-            return invoke(m, found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
+            return m.calls.invoke(found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
         return super().method(m, callee, packed)
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:

@@ -8,10 +8,10 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.dsl.tensors.numeric import TensorDialect, at, fill, held, opens
 from kbh_lint.dsl.tilelang.kernel import PACKAGE, REGIONS
-from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
-from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.ctypes import scalar
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.state import Frame, Memory, Ptr, Range
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -38,7 +38,7 @@ def _allocated(kind: str) -> Builtin:
 
 
 def _variable(m: Machine, c: Args) -> Any:
-    return convert(m, c.get(1, "init", 0), scalar(_dtype(c.get(0, "dtype")) or "f32"), c.site)
+    return m.ctypes.convert(c.get(1, "init", 0), scalar(_dtype(c.get(0, "dtype")) or "f32"), c.site)
 
 
 def _copy(m: Machine, c: Args) -> Any:
@@ -103,7 +103,7 @@ def _cast(m: Machine, c: Args) -> Any:
     """Cast(type, value) and cast(value, type)."""
     swapped = _dtype(c.get(0)) is not None
     value, wanted = (c.get(1), _dtype(c.get(0))) if swapped else (c.get(0), _dtype(c.get(1)))
-    return convert(m, held(m, value, c.site), scalar(wanted), c.site) if wanted else value
+    return m.ctypes.convert(held(m, value, c.site), scalar(wanted), c.site) if wanted else value
 
 
 def _infinity(m: Machine, c: Args) -> Any:
@@ -144,10 +144,10 @@ class TileDialect(TensorDialect):
             return None
         if callee.path.rpartition(".")[2] not in REGIONS:
             return None
-        base = expr.evaluate(m, node.value, frame)
+        base = m.expressions.evaluate(node.value, frame)
         if not isinstance(base, Ptr):
             return None
-        index = expr.evaluate(m, node.index, frame)
+        index = m.expressions.evaluate(node.index, frame)
         return base if opens(index) else at(base, index, m.site(frame, node))
 
 

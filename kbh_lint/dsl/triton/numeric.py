@@ -10,10 +10,9 @@ from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops, python
 from kbh_lint.kernels.numeric.asm import inline_asm
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, named
-from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.ctypes import scalar
 from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.integers import Elsewhere, lanes
-from kbh_lint.kernels.numeric.memory import fresh
 from kbh_lint.kernels.numeric.numbers import Num, literal
 from kbh_lint.kernels.numeric.python import counted, named_type, to_type
 from kbh_lint.kernels.numeric.state import OTHER, Ptr
@@ -30,7 +29,7 @@ def _load(m: Machine, c: Args) -> Any:
         return literal(0.0) if other is None else other
     if isinstance(pointer, Ptr):
         return m.read(pointer, c.site)
-    return fresh(m, OTHER, c.site)
+    return m.memory.fresh(OTHER, c.site)
 
 
 def _store(m: Machine, c: Args) -> Any:
@@ -76,7 +75,7 @@ def _full_like(m: Machine, c: Args) -> Any:
 def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Any:
     if dt is None:
         return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
-    return convert(m, value, scalar(dt), c.site)
+    return m.ctypes.convert(value, scalar(dt), c.site)
 
 
 def _sum(m: Machine, c: Args) -> Any:

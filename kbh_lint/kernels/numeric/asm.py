@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN
 from kbh_lint.frontends import ptx
-from kbh_lint.kernels.numeric import expr, ops, places
 from kbh_lint.kernels.numeric import math as mathematics
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.state import CType, Frame, Ptr
@@ -40,17 +40,17 @@ def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
         return
     names: dict[str, Any] = {}
     for i, (constraint, target) in enumerate(stmt.outputs):
-        names[f"%{i}"] = expr.evaluate(m, target, frame) if "+" in constraint else UNKNOWN
+        names[f"%{i}"] = m.expressions.evaluate(target, frame) if "+" in constraint else UNKNOWN
     for i, (_, value) in enumerate(stmt.inputs):
-        names[f"%{len(stmt.outputs) + i}"] = expr.evaluate(m, value, frame)
+        names[f"%{len(stmt.outputs) + i}"] = m.expressions.evaluate(value, frame)
     _run(m, text, names, stmt, frame)
     for i, (constraint, target) in enumerate(stmt.outputs):
-        where = places.place(m, target, frame)
+        where = m.places.place(target, frame)
         if where is not None:
             value = names[f"%{i}"]
             if value is UNKNOWN and ("f" in constraint or "d" in constraint):
                 value = _made_of(m, names, "f64" if "d" in constraint else "f32", stmt, frame, i)
-            places.store(m, where, value)
+            m.places.store(where, value)
 
 
 def inline_asm(m: Machine, c: Args) -> Any:

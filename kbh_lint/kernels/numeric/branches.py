@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN
-from kbh_lint.kernels.numeric import expr, ops
 from kbh_lint.kernels.numeric import integers as whole
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.state import Frame, Obj
 
 if TYPE_CHECKING:
@@ -79,12 +79,12 @@ def _was_set(value: object, held: tuple[Any, Any] | None) -> bool:
 
 def switch(m: Machine, stmt: ir.Switch, frame: Frame) -> str | None:
     """`switch`."""
-    value = expr.evaluate(m, stmt.value, frame)
+    value = m.expressions.evaluate(stmt.value, frame)
     start = None
     for i, (labels, _) in enumerate(stmt.cases):
         if not labels:
             start = i if start is None else start
-        elif any(ops.compare("==", value, expr.evaluate(m, e, frame), m.numbers) is True for e in labels):
+        elif any(ops.compare("==", value, m.expressions.evaluate(e, frame), m.numbers) is True for e in labels):
             start = i
             break
     if start is None:

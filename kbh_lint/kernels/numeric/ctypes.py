@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
 from kbh_lint.cpp import hierarchy, templates
-from kbh_lint.kernels.numeric import expr, memory, ops, own, places
 from kbh_lint.kernels.numeric import integers as whole
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import (
     MAX_CELLS,
@@ -32,6 +32,309 @@ LANES = ("x", "y", "z", "w")
 MAX_DEPTH = 12
 ROW = 1 << 12  # elements of a dimension whose size is not known
 _BARE = ("", "auto", "decltype", "void")
+
+
+class CTypes:
+    """What types mean, and values of them: declared, converted, set to zero."""
+
+    def __init__(self, m: Machine) -> None:
+        self.m = m
+
+    def resolve(self, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
+        """What a written type means here. Unknown names are `OTHER`."""
+        base = self._named_type(ref, frame, depth)
+        for _ in range(min(ref.pointers, 3)):
+            base = CType("pointer", inner=base)
+        return base
+
+    def _named_type(self, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
+        name = ref.name
+        if name in _BARE or depth > MAX_DEPTH:
+            return OTHER
+        scope = frame.find(name)
+        value: Any = UNKNOWN
+        if scope is not None:
+            value = scope[name]
+        else:
+            plain = _plain(name)
+            if plain is not None:
+                return plain
+            try:
+                value = frame.env.lookup(name)
+            except KeyError:
+                return OTHER
+        found = self.of_value(value, depth, ref, frame)
+        for member in ref.member:
+            found = self._member_type(found, member, depth)
+        return found
+
+    def of_value(
+        self, value: object, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
+    ) -> CType:
+        """The type that a template argument or a type name stands for."""
+        self.m.spend()
+        if depth > MAX_DEPTH:
+            return OTHER
+        if isinstance(value, CType):
+            return value
+        if isinstance(value, DType):
+            return scalar(value.name)
+        if isinstance(value, TypeValue):
+            return self.resolve(value.ref, Frame([{}], value.env, True, 0), depth + 1)
+        if not isinstance(value, CppType):
+            return OTHER
+        if isinstance(value.node, ir.Using):
+            if value.node.type is None:
+                return OTHER
+            own_args: dict[str, Any] = {}
+            if value.node.template and ref is not None and frame is not None:
+                own_args = templates.bind(self.m.types, value.node.template, ref.args, frame, value.env, {})
+            return self.resolve(value.node.type, Frame([own_args], value.env, True, 0), depth + 1)
+        if not value.node.template:
+            return CType("struct", struct=value)
+        given = () if ref is None or frame is None else ref.args
+        args = templates.bind(self.m.types, value.node.template, given, frame, value.env, {})
+        found, own_args = templates.specialised(self.m.types, value, args) if value.special else (value, args)
+        return CType("struct", struct=found, args=own_args)
+
+    def template_argument(self, node: object, frame: Frame) -> Any:
+        """The value of a template argument: a type or a constant."""
+        if isinstance(node, ir.TypeRef):
+            found = self.resolve(node, frame)
+            if found is not OTHER:
+                return found
+        return self.m.expressions.evaluate(node, frame)
+
+    def _member_type(self, owner: CType, name: str, depth: int) -> CType:
+        if owner.kind == "struct":
+            for stmt in owner.struct.node.body:
+                if isinstance(stmt, ir.Using) and stmt.name == name and stmt.type is not None:
+                    return self.resolve(stmt.type, Frame([owner.args], owner.struct.env, True, 0), depth + 1)
+        return OTHER
+
+    def scoped(self, name: str, frame: Frame) -> Any:
+        """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
+        owner, _, last = name.rpartition("::")
+        kind = self.resolve(ir.TypeRef(owner, (), ()), frame)
+        if kind.kind != "struct":
+            return None
+        constant = self.static_member(kind, last)
+        return Method(self.zero(kind), last) if constant is None and self.m.structs.methods(kind, last) else constant
+
+    def static_member(self, owner: CType, name: str) -> Any:
+        """A static constant of a struct or of its bases, or None."""
+        found = (self._own_member(kind, name) for kind in (owner, *hierarchy.ancestors(self.m.types, owner)))
+        return next((value for value in found if value is not None), None)
+
+    def _own_member(self, owner: CType, name: str) -> Any:
+        body = owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
+        for stmt in body:
+            if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
+                return self.declared(stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
+            if isinstance(stmt, ir.Using) and stmt.name == name:
+                return self._member_type(owner, name, 0)
+        return None
+
+    def field_type(self, owner: CType, name: str) -> CType | None:
+        """What a field of a struct was declared as."""
+        for stmt in (
+            owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
+        ):
+            if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.type is not None and not stmt.type.dims:
+                return self.resolve(stmt.type, Frame([dict(owner.args)], owner.struct.env, True, 0))
+        return None
+
+    # --- values of types --------
+
+    def zero(self, kind: CType, depth: int = 0) -> Any:
+        """The value of a variable of this type that is set to zero, or not set at all."""
+        if kind.kind == "float":
+            return Num(0, 0.0, kind.dt)
+        if kind.kind == "vec":
+            inner = scalar(kind.dt)
+            return Obj({LANES[i]: self.zero(inner) for i in range(min(kind.lanes, 4))}, kind)
+        if kind.kind != "struct" or depth > MAX_DEPTH:
+            return UNKNOWN
+        fields: dict[str, Any] = {}
+        frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
+        if any(word == "union" for word, _ in kind.struct.node.keywords):
+            return self._union(kind, frame)
+        for base in kind.struct.node.bases:
+            if isinstance(base, ir.TypeRef):
+                inherited = self.zero(self.resolve(base, frame), depth + 1)
+                if isinstance(inherited, Obj):
+                    fields.update(inherited.fields)
+        for stmt in kind.struct.node.body:
+            if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
+                fields[stmt.name] = self.declared(stmt, frame, depth + 1)
+            elif _unnamed(kind.struct.node, stmt):
+                inner = self.zero(CType("struct", struct=CppType(stmt, kind.struct.env), args=kind.args), depth + 1)
+                fields.update(inner.fields)
+        return Obj(fields, kind)
+
+    def _union(self, kind: CType, frame: Frame) -> Obj:
+        """A union: all its fields lie in one memory."""
+        shared = Memory(kind.struct.node.name, "local", OTHER)
+        fields: dict[str, Any] = {}
+        for member in kind.struct.node.body:
+            at = 0
+            for stmt in member.body if _unnamed(kind.struct.node, member) else (member,):
+                if not isinstance(stmt, ir.Decl) or stmt.type is None or not stmt.name:
+                    continue
+                self.m.spend()
+                held = self.resolve(stmt.type, frame)
+                if stmt.type.dims:
+                    fields[stmt.name] = Ptr(shared, at, held, (1,) * len(stmt.type.dims))
+                else:
+                    fields[stmt.name] = Reference(Ptr(shared, at, held))
+                at += held.lanes
+        return Obj(fields, kind)
+
+    def convert(self, value: object, kind: CType, site: int = 0) -> Any:
+        """`value` as this type holds it."""
+        if kind.kind == "float":
+            if isinstance(value, Obj):
+                made = self.m.structs.conversion(value, kind.dt)
+                value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
+            if isinstance(value, Bits):
+                return UNKNOWN
+            number = ops.number(value, self.m.numbers, site)
+            return UNKNOWN if number is None else self.m.numbers.cast(number, kind.dt)
+        if kind.kind in ("int", "bool"):
+            if isinstance(value, Obj) and kind.dt in dtypes.INTS:
+                made = self.m.structs.conversion(value, kind.dt)
+                value = value if made is None else made
+            if isinstance(value, Num):
+                if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
+                    return UNKNOWN
+                return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
+            if isinstance(value, int):
+                if isinstance(value, whole.Elsewhere):
+                    return value
+                return whole.converted(value, kind.dt) if kind.kind == "int" else value != 0
+            if isinstance(value, Bits) and kind.kind == "int":
+                return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
+            return value
+        if kind.kind == "vec" and not isinstance(value, Obj):
+            items = value if isinstance(value, tuple) else (value,)
+            inner = scalar(kind.dt)
+            parts = {LANES[i]: self.convert(items[i], inner, site) for i in range(min(kind.lanes, 4, len(items)))}
+            return Obj({**self.zero(kind).fields, **parts}, kind)
+        if kind.kind == "struct" and isinstance(value, tuple):
+            return self.m.structs.construct(
+                kind, list(value), kind.struct.node, Frame([{}], kind.struct.env, True, 0), braces=True
+            )
+        if kind.kind == "struct" and isinstance(value, Num | int) and self.m.structs.makers(kind, 1):
+            return self.m.structs.construct(kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
+        return value.copy() if isinstance(value, Obj) else value
+
+    def aggregate(self, kind: CType, items: list[Any], site: int) -> Any:
+        """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""
+        made = self.zero(kind)
+        if isinstance(made, Obj):
+            for (name, old), item in zip(list(made.fields.items()), items, strict=False):
+                held = self.field_type(kind, name) if old is UNKNOWN else None
+                made.fields[name] = self.like(old, item) if held is None else self.convert(item, held, site)
+            for name in list(made.fields)[len(items) :]:
+                held = self.field_type(kind, name) if made.fields[name] is UNKNOWN else None
+                if held is not None and held.kind in ("int", "bool"):
+                    made.fields[name] = self.convert(0, held)
+        return made
+
+    def like(self, old: object, new: object) -> Any:
+        """`new` put into a variable that holds `old`."""
+        if isinstance(old, Num) and old.dt != "lit":
+            return self.convert(new, CType("float", old.dt))
+        if isinstance(old, int):
+            return self.convert(new, scalar("bool" if isinstance(old, bool) else whole.type_of(old)))
+        if isinstance(old, Obj) and not isinstance(new, Obj):
+            return self.convert(new, old.type)
+        return new.copy() if isinstance(new, Obj) else new
+
+    def declared(self, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
+        """The first value of a declared variable, field or array."""
+        self.m.spend()
+        if decl.type is None:
+            return UNKNOWN if decl.init is None else self.m.expressions.evaluate(decl.init, frame)
+        kind = self.resolve(decl.type, frame)
+        if decl.type.dims:
+            return self._array(decl, decl.type, kind, frame)
+        init = decl.init
+        if decl.type.reference and init is not None and not isinstance(init, ir.Seq):
+            where = self.m.places.place(init, frame)
+            if where is not None:
+                return Reference(where)
+        if "__shared__" in decl.storage:
+            return Reference(Ptr(self.m.memory.shared(decl.name, kind, self.m.site(frame, decl)), 0, kind))
+        if init is None:
+            return self.m.structs.construct(kind, [], decl, frame) if kind.kind == "struct" else self.zero(kind, depth)
+        if isinstance(init, ir.Seq):
+            named = [i for i in init.items if isinstance(i, ir.AssignE)]
+            if named and kind.kind == "struct":
+                made = self.zero(kind, depth)
+                for item in named:
+                    if isinstance(item.target, ir.Name) and isinstance(made, Obj):
+                        old = made.fields.get(item.target.id)
+                        made.fields[item.target.id] = self.like(old, self.m.expressions.evaluate(item.value, frame))
+                return made
+            braces = init.kind == "init"
+            return self.m.structs.construct(
+                kind, [self.m.expressions.evaluate(i, frame) for i in init.items], decl, frame, braces=braces
+            )
+        value = self.m.expressions.evaluate(init, frame)
+        return self.convert(value, kind, self.m.site(frame, decl))
+
+    def _array(self, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
+        sizes = [self.m.expressions.evaluate(d, frame) for d in ref.dims]
+        dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else ROW for s in sizes)
+        if decl.init is not None and not isinstance(decl.init, ir.Seq):  # `T (*p)[N] = a`, `T (&r)[N] = a`
+            there = self.m.expressions.evaluate(decl.init, frame)
+            if isinstance(there, Ptr):
+                return Ptr(there.mem, there.off, there.type, dims)
+        made = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
+        if made.kind == "local":
+            made.default = self.zero(kind) if kind.kind in ("float", "vec", "struct") else None
+        if isinstance(decl.init, ir.Seq):
+            if made.default is None and kind.kind in ("int", "bool"):
+                made.default = self.convert(0, kind)
+            self._fill(made, kind, dims, decl.init, 0, frame)
+            if made.default is not None and kind.kind in ("int", "bool"):
+                for cell in range(min(math.prod(dims), MAX_CELLS)):
+                    made.cells.setdefault(cell, made.default)
+        return Ptr(made, 0, kind, dims)
+
+    def _fill(self, made: Memory, kind: CType, dims: tuple[int, ...], given: ir.Seq, at: int, frame: Frame) -> None:
+        """The elements of an array from what stands in braces, from an offset on."""
+        step = math.prod(dims[1:]) * kind.lanes
+        for i, item in enumerate(given.items[:64]):
+            if isinstance(item, ir.Seq) and len(dims) > 1:
+                self._fill(made, kind, dims[1:], item, at + i * step, frame)
+            elif len(dims) == 1:
+                made.put(at + i * step, self.convert(self.m.expressions.evaluate(item, frame), kind))
+
+    # --- parameters --------
+
+    def passed(self, ref: ir.TypeRef, value: object, frame: Frame) -> Any:
+        """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
+        if isinstance(value, Reference) and not value.address:
+            if ref.reference:
+                return value
+            value = self.m.places.load(value.place, ref, frame)
+        if ref.pointers or ref.dims:
+            return value
+        return self.convert(value, self.resolve(ref, frame))
+
+    def cast(self, node: ir.Cast, value: object, frame: Frame) -> Any:
+        """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
+        kind = self.resolve(node.type, frame)
+        if kind.kind == "pointer":
+            inner = kind.inner or OTHER
+            if isinstance(value, Ptr):
+                return Ptr(value.mem, value.off, value.type if inner is OTHER else inner)
+            return value
+        if node.kind == "reinterpret" and node.type.reference:
+            return value
+        return self.convert(value, kind, self.m.site(frame, node))
 
 
 def scope_env(frame: Frame) -> Env:
@@ -60,147 +363,6 @@ def _plain(name: str) -> CType | None:
     return None if dt is None else scalar(dt)
 
 
-def resolve(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
-    """What a written type means here. Unknown names are `OTHER`."""
-    base = _named_type(m, ref, frame, depth)
-    for _ in range(min(ref.pointers, 3)):
-        base = CType("pointer", inner=base)
-    return base
-
-
-def _named_type(m: Machine, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
-    name = ref.name
-    if name in _BARE or depth > MAX_DEPTH:
-        return OTHER
-    scope = frame.find(name)
-    value: Any = UNKNOWN
-    if scope is not None:
-        value = scope[name]
-    else:
-        plain = _plain(name)
-        if plain is not None:
-            return plain
-        try:
-            value = frame.env.lookup(name)
-        except KeyError:
-            return OTHER
-    found = of_value(m, value, depth, ref, frame)
-    for member in ref.member:
-        found = _member_type(m, found, member, depth)
-    return found
-
-
-def of_value(
-    m: Machine, value: object, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
-) -> CType:
-    """The type that a template argument or a type name stands for."""
-    m.spend()
-    if depth > MAX_DEPTH:
-        return OTHER
-    if isinstance(value, CType):
-        return value
-    if isinstance(value, DType):
-        return scalar(value.name)
-    if isinstance(value, TypeValue):
-        return resolve(m, value.ref, Frame([{}], value.env, True, 0), depth + 1)
-    if not isinstance(value, CppType):
-        return OTHER
-    if isinstance(value.node, ir.Using):
-        if value.node.type is None:
-            return OTHER
-        own_args: dict[str, Any] = {}
-        if value.node.template and ref is not None and frame is not None:
-            own_args = templates.bind(m.types, value.node.template, ref.args, frame, value.env, {})
-        return resolve(m, value.node.type, Frame([own_args], value.env, True, 0), depth + 1)
-    if not value.node.template:
-        return CType("struct", struct=value)
-    given = () if ref is None or frame is None else ref.args
-    args = templates.bind(m.types, value.node.template, given, frame, value.env, {})
-    found, own_args = templates.specialised(m.types, value, args) if value.special else (value, args)
-    return CType("struct", struct=found, args=own_args)
-
-
-def template_argument(m: Machine, node: object, frame: Frame) -> Any:
-    """The value of a template argument: a type or a constant."""
-    if isinstance(node, ir.TypeRef):
-        found = resolve(m, node, frame)
-        if found is not OTHER:
-            return found
-    return expr.evaluate(m, node, frame)
-
-
-def _member_type(m: Machine, owner: CType, name: str, depth: int) -> CType:
-    if owner.kind == "struct":
-        for stmt in owner.struct.node.body:
-            if isinstance(stmt, ir.Using) and stmt.name == name and stmt.type is not None:
-                return resolve(m, stmt.type, Frame([owner.args], owner.struct.env, True, 0), depth + 1)
-    return OTHER
-
-
-def scoped(m: Machine, name: str, frame: Frame) -> Any:
-    """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
-    owner, _, last = name.rpartition("::")
-    kind = resolve(m, ir.TypeRef(owner, (), ()), frame)
-    if kind.kind != "struct":
-        return None
-    constant = static_member(m, kind, last)
-    return Method(zero(m, kind), last) if constant is None and own.methods(m, kind, last) else constant
-
-
-def static_member(m: Machine, owner: CType, name: str) -> Any:
-    """A static constant of a struct or of its bases, or None."""
-    found = (_own_member(m, kind, name) for kind in (owner, *hierarchy.ancestors(m.types, owner)))
-    return next((value for value in found if value is not None), None)
-
-
-def _own_member(m: Machine, owner: CType, name: str) -> Any:
-    body = owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
-    for stmt in body:
-        if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
-            return declared(m, stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
-        if isinstance(stmt, ir.Using) and stmt.name == name:
-            return _member_type(m, owner, name, 0)
-    return None
-
-
-def field_type(m: Machine, owner: CType, name: str) -> CType | None:
-    """What a field of a struct was declared as."""
-    for stmt in owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ():
-        if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.type is not None and not stmt.type.dims:
-            return resolve(m, stmt.type, Frame([dict(owner.args)], owner.struct.env, True, 0))
-    return None
-
-
-# --- values of types -------------------------------------------------------------------------------------------
-
-
-def zero(m: Machine, kind: CType, depth: int = 0) -> Any:
-    """The value of a variable of this type that is set to zero, or not set at all."""
-    if kind.kind == "float":
-        return Num(0, 0.0, kind.dt)
-    if kind.kind == "vec":
-        inner = scalar(kind.dt)
-        return Obj({LANES[i]: zero(m, inner) for i in range(min(kind.lanes, 4))}, kind)
-    if kind.kind != "struct" or depth > MAX_DEPTH:
-        return UNKNOWN
-    fields: dict[str, Any] = {}
-    frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
-    if any(word == "union" for word, _ in kind.struct.node.keywords):
-        return _union(m, kind, frame)
-    for base in kind.struct.node.bases:
-        if isinstance(base, ir.TypeRef):
-            inherited = zero(m, resolve(m, base, frame), depth + 1)
-            if isinstance(inherited, Obj):
-                fields.update(inherited.fields)
-    for stmt in kind.struct.node.body:
-        if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
-            fields[stmt.name] = declared(m, stmt, frame, depth + 1)
-        elif _unnamed(kind.struct.node, stmt):
-            inner = zero(m, CType("struct", struct=CppType(stmt, kind.struct.env), args=kind.args), depth + 1)
-            fields.update(inner.fields)
-    return Obj(fields, kind)
-
-
 def _unnamed(owner: ir.ClassDef, stmt: ir.Stmt) -> bool:
     """Whether a member is a struct or union without a name, whose fields are those of its owner."""
     if not isinstance(stmt, ir.ClassDef) or not stmt.name.startswith("__anonymous"):
@@ -208,173 +370,3 @@ def _unnamed(owner: ir.ClassDef, stmt: ir.Stmt) -> bool:
     return not any(
         isinstance(s, ir.Decl) and s.type is not None and s.type.name == stmt.name and s.name for s in owner.body
     )
-
-
-def _union(m: Machine, kind: CType, frame: Frame) -> Obj:
-    """A union: all its fields lie in one memory."""
-    shared = Memory(kind.struct.node.name, "local", OTHER)
-    fields: dict[str, Any] = {}
-    for member in kind.struct.node.body:
-        at = 0
-        for stmt in member.body if _unnamed(kind.struct.node, member) else (member,):
-            if not isinstance(stmt, ir.Decl) or stmt.type is None or not stmt.name:
-                continue
-            m.spend()
-            held = resolve(m, stmt.type, frame)
-            if stmt.type.dims:
-                fields[stmt.name] = Ptr(shared, at, held, (1,) * len(stmt.type.dims))
-            else:
-                fields[stmt.name] = Reference(Ptr(shared, at, held))
-            at += held.lanes
-    return Obj(fields, kind)
-
-
-def convert(m: Machine, value: object, kind: CType, site: int = 0) -> Any:
-    """`value` as this type holds it."""
-    if kind.kind == "float":
-        if isinstance(value, Obj):
-            made = own.conversion(m, value, kind.dt)
-            value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
-        if isinstance(value, Bits):
-            return UNKNOWN
-        number = ops.number(value, m.numbers, site)
-        return UNKNOWN if number is None else m.numbers.cast(number, kind.dt)
-    if kind.kind in ("int", "bool"):
-        if isinstance(value, Obj) and kind.dt in dtypes.INTS:
-            made = own.conversion(m, value, kind.dt)
-            value = value if made is None else made
-        if isinstance(value, Num):
-            if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
-                return UNKNOWN
-            return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
-        if isinstance(value, int):
-            if isinstance(value, whole.Elsewhere):
-                return value
-            return whole.converted(value, kind.dt) if kind.kind == "int" else value != 0
-        if isinstance(value, Bits) and kind.kind == "int":
-            return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
-        return value
-    if kind.kind == "vec" and not isinstance(value, Obj):
-        items = value if isinstance(value, tuple) else (value,)
-        inner = scalar(kind.dt)
-        parts = {LANES[i]: convert(m, items[i], inner, site) for i in range(min(kind.lanes, 4, len(items)))}
-        return Obj({**zero(m, kind).fields, **parts}, kind)
-    if kind.kind == "struct" and isinstance(value, tuple):
-        return own.construct(m, kind, list(value), kind.struct.node, Frame([{}], kind.struct.env, True, 0), braces=True)
-    if kind.kind == "struct" and isinstance(value, Num | int) and own.makers(kind, 1):
-        return own.construct(m, kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
-    return value.copy() if isinstance(value, Obj) else value
-
-
-def aggregate(m: Machine, kind: CType, items: list[Any], site: int) -> Any:
-    """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""
-    made = zero(m, kind)
-    if isinstance(made, Obj):
-        for (name, old), item in zip(list(made.fields.items()), items, strict=False):
-            held = field_type(m, kind, name) if old is UNKNOWN else None
-            made.fields[name] = like(m, old, item) if held is None else convert(m, item, held, site)
-        for name in list(made.fields)[len(items) :]:
-            held = field_type(m, kind, name) if made.fields[name] is UNKNOWN else None
-            if held is not None and held.kind in ("int", "bool"):
-                made.fields[name] = convert(m, 0, held)
-    return made
-
-
-def like(m: Machine, old: object, new: object) -> Any:
-    """`new` put into a variable that holds `old`."""
-    if isinstance(old, Num) and old.dt != "lit":
-        return convert(m, new, CType("float", old.dt))
-    if isinstance(old, int):
-        return convert(m, new, scalar("bool" if isinstance(old, bool) else whole.type_of(old)))
-    if isinstance(old, Obj) and not isinstance(new, Obj):
-        return convert(m, new, old.type)
-    return new.copy() if isinstance(new, Obj) else new
-
-
-def declared(m: Machine, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
-    """The first value of a declared variable, field or array."""
-    m.spend()
-    if decl.type is None:
-        return UNKNOWN if decl.init is None else expr.evaluate(m, decl.init, frame)
-    kind = resolve(m, decl.type, frame)
-    if decl.type.dims:
-        return _array(m, decl, decl.type, kind, frame)
-    init = decl.init
-    if decl.type.reference and init is not None and not isinstance(init, ir.Seq):
-        where = places.place(m, init, frame)
-        if where is not None:
-            return Reference(where)
-    if "__shared__" in decl.storage:
-        return Reference(Ptr(memory.shared(m, decl.name, kind, m.site(frame, decl)), 0, kind))
-    if init is None:
-        return own.construct(m, kind, [], decl, frame) if kind.kind == "struct" else zero(m, kind, depth)
-    if isinstance(init, ir.Seq):
-        named = [i for i in init.items if isinstance(i, ir.AssignE)]
-        if named and kind.kind == "struct":
-            made = zero(m, kind, depth)
-            for item in named:
-                if isinstance(item.target, ir.Name) and isinstance(made, Obj):
-                    old = made.fields.get(item.target.id)
-                    made.fields[item.target.id] = like(m, old, expr.evaluate(m, item.value, frame))
-            return made
-        braces = init.kind == "init"
-        return own.construct(m, kind, [expr.evaluate(m, i, frame) for i in init.items], decl, frame, braces=braces)
-    value = expr.evaluate(m, init, frame)
-    return convert(m, value, kind, m.site(frame, decl))
-
-
-def _array(m: Machine, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:
-    sizes = [expr.evaluate(m, d, frame) for d in ref.dims]
-    dims = tuple(s if isinstance(s, int) and 0 < s < 1 << 24 else ROW for s in sizes)
-    if decl.init is not None and not isinstance(decl.init, ir.Seq):  # `T (*p)[N] = a`, `T (&r)[N] = a`
-        there = expr.evaluate(m, decl.init, frame)
-        if isinstance(there, Ptr):
-            return Ptr(there.mem, there.off, there.type, dims)
-    made = Memory(decl.name, "shared" if "__shared__" in decl.storage else "local", kind, {}, dims)
-    if made.kind == "local":
-        made.default = zero(m, kind) if kind.kind in ("float", "vec", "struct") else None
-    if isinstance(decl.init, ir.Seq):
-        if made.default is None and kind.kind in ("int", "bool"):
-            made.default = convert(m, 0, kind)
-        _fill(m, made, kind, dims, decl.init, 0, frame)
-        if made.default is not None and kind.kind in ("int", "bool"):
-            for cell in range(min(math.prod(dims), MAX_CELLS)):
-                made.cells.setdefault(cell, made.default)
-    return Ptr(made, 0, kind, dims)
-
-
-def _fill(m: Machine, made: Memory, kind: CType, dims: tuple[int, ...], given: ir.Seq, at: int, frame: Frame) -> None:
-    """The elements of an array from what stands in braces, from an offset on."""
-    step = math.prod(dims[1:]) * kind.lanes
-    for i, item in enumerate(given.items[:64]):
-        if isinstance(item, ir.Seq) and len(dims) > 1:
-            _fill(m, made, kind, dims[1:], item, at + i * step, frame)
-        elif len(dims) == 1:
-            made.put(at + i * step, convert(m, expr.evaluate(m, item, frame), kind))
-
-
-# --- parameters ------------------------------------------------------------------------------------------------
-
-
-def passed(m: Machine, ref: ir.TypeRef, value: object, frame: Frame) -> Any:
-    """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
-    if isinstance(value, Reference) and not value.address:
-        if ref.reference:
-            return value
-        value = places.load(m, value.place, ref, frame)
-    if ref.pointers or ref.dims:
-        return value
-    return convert(m, value, resolve(m, ref, frame))
-
-
-def cast(m: Machine, node: ir.Cast, value: object, frame: Frame) -> Any:
-    """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
-    kind = resolve(m, node.type, frame)
-    if kind.kind == "pointer":
-        inner = kind.inner or OTHER
-        if isinstance(value, Ptr):
-            return Ptr(value.mem, value.off, value.type if inner is OTHER else inner)
-        return value
-    if node.kind == "reinterpret" and node.type.reference:
-        return value
-    return convert(m, value, kind, m.site(frame, node))

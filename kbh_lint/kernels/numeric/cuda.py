@@ -9,11 +9,10 @@ from kbh_lint.base import dtypes
 from kbh_lint.base.values import UNKNOWN, TypeValue
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import math as mathematics
-from kbh_lint.kernels.numeric import ops, places
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import LIMITS, Args, Builtin, named
-from kbh_lint.kernels.numeric.ctypes import LANES, convert, resolve, scalar
+from kbh_lint.kernels.numeric.ctypes import LANES, scalar
 from kbh_lint.kernels.numeric.numbers import literal
-from kbh_lint.kernels.numeric.own import construct
 from kbh_lint.kernels.numeric.state import CType, Obj, Ptr, Reference
 from kbh_lint.ops.catalogue import OPERATIONS
 from kbh_lint.ops.operation import spelled
@@ -49,8 +48,8 @@ def _atomic(m: Machine, c: Args) -> Any:
     """atomicAdd, also on a single shared or local variable."""
     pointer = c.get(0)
     if isinstance(pointer, Reference):
-        old = places.load(m, pointer.place, c.node, c.frame)
-        places.store(m, pointer.place, ops.arithmetic("+", old, c.get(1), m.numbers, c.site, True))
+        old = m.places.load(pointer.place, c.node, c.frame)
+        m.places.store(pointer.place, ops.arithmetic("+", old, c.get(1), m.numbers, c.site, True))
         return old
     return mathematics.atomic_add(m, c)
 
@@ -69,7 +68,13 @@ def _group_reduce(m: Machine, c: Args) -> Any:
 
 def _sizeof(m: Machine, c: Args) -> Any:
     value = c.get(0)
-    kind = resolve(m, value.ref, c.frame) if isinstance(value, TypeValue) else value if type(value) is CType else None
+    kind = (
+        m.ctypes.resolve(value.ref, c.frame)
+        if isinstance(value, TypeValue)
+        else value
+        if type(value) is CType
+        else None
+    )
     if kind is None or kind.dt not in dtypes.BITS:
         return UNKNOWN
     return whole.typed(max(1, dtypes.BITS[kind.dt] // 8) * kind.lanes, "u64")
@@ -77,14 +82,14 @@ def _sizeof(m: Machine, c: Args) -> Any:
 
 def _to(dt: str) -> Builtin:
     def apply(m: Machine, c: Args) -> Any:
-        return convert(m, c.get(0), scalar(dt), c.site)
+        return m.ctypes.convert(c.get(0), scalar(dt), c.site)
 
     return apply
 
 
 def _vector(dt: str, lanes: int) -> Builtin:
     def apply(m: Machine, c: Args) -> Any:
-        return construct(m, CType("vec", dt, lanes), c.items, c.node, c.frame)
+        return m.structs.construct(CType("vec", dt, lanes), c.items, c.node, c.frame)
 
     return apply
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN
-from kbh_lint.kernels.numeric import expr, ops, places
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.state import Frame, Ptr, Range
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _loop(m: Machine, frame: Frame, stmt: ir.CFor | ir.While, step: ir.Expr | No
             if _enough(m, n):
                 break
             if test is not None and not (once and n == 0):
-                go = ops.truth(expr.evaluate(m, test, frame))
+                go = ops.truth(m.expressions.evaluate(test, frame))
                 if go is False:
                     m.short = True
                     if not m.many:
@@ -78,7 +78,7 @@ def _loop(m: Machine, frame: Frame, stmt: ir.CFor | ir.While, step: ir.Expr | No
             elif why == "return":
                 return why
             if step is not None:
-                expr.evaluate(m, step, frame)
+                m.expressions.evaluate(step, frame)
     finally:
         _leave(m)
     return None
@@ -86,7 +86,7 @@ def _loop(m: Machine, frame: Frame, stmt: ir.CFor | ir.While, step: ir.Expr | No
 
 def for_each(m: Machine, stmt: ir.For, frame: Frame) -> str | None:
     """`for target in iterable`."""
-    iterable = expr.evaluate(m, stmt.iterable, frame)
+    iterable = m.expressions.evaluate(stmt.iterable, frame)
     cap = _enter(m, stmt)
     try:
         items = _items(m, iterable, max(cap, CAPS[0]))
@@ -100,7 +100,7 @@ def for_each(m: Machine, stmt: ir.For, frame: Frame) -> str | None:
             if frame.cpp:
                 frame.scopes.append({})
             try:
-                places.bind(m, stmt.target, item, frame)
+                m.places.bind(stmt.target, item, frame)
                 why = m.run(stmt.body, frame)
             finally:
                 if frame.cpp:

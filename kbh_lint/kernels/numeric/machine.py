@@ -10,12 +10,18 @@ from kbh_lint import registry
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.walk import walk
-from kbh_lint.kernels.numeric import branches, ctypes, expr, loops, memory, ops, places
+from kbh_lint.kernels.numeric import branches, ctypes, loops, ops, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.asm import run_asm
+from kbh_lint.kernels.numeric.calls import Calls
+from kbh_lint.kernels.numeric.ctypes import CTypes
 from kbh_lint.kernels.numeric.dialect import Dialect
+from kbh_lint.kernels.numeric.expr import Expressions
+from kbh_lint.kernels.numeric.memory import Access
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
+from kbh_lint.kernels.numeric.places import Places
 from kbh_lint.kernels.numeric.state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
+from kbh_lint.kernels.numeric.structs import Structs
 from kbh_lint.kernels.numeric.templates import Types
 
 MAX_CALLS = 24
@@ -65,6 +71,12 @@ class Machine:
     ) -> None:
         self.numbers = numbers
         self.types = Types(self)
+        self.ctypes = CTypes(self)
+        self.structs = Structs(self)
+        self.memory = Access(self)
+        self.places = Places(self)
+        self.expressions = Expressions(self)
+        self.calls = Calls(self)
         self.sites = sites
         self.many = many
         self.fuel = fuel
@@ -75,7 +87,7 @@ class Machine:
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}
         self.depth = 0
-        self.calls = 0
+        self.nested = 0
         self.globals: dict[int, Any] = {}
         self.guessed = False
         self.blind = False  # a branch on such a value went a way that may not be the right one
@@ -101,7 +113,7 @@ class Machine:
         self.block, self.grid = block, grid
         self.dialect: Dialect = registry.of_kernel(language).dialect or Dialect()
         self.outer, self.starts = outer, starts
-        self.unsure = self.depth = self.calls = 0
+        self.unsure = self.depth = self.nested = 0
         for tensor in self.tensors.values():
             tensor.once = set() if self.dialect.elements else None
 
@@ -122,7 +134,7 @@ class Machine:
     def test(self, node: object, test: ir.Expr, frame: Frame) -> Any:
         """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
         before = len(self.numbers.settled)
-        value = expr.evaluate(self, test, frame)
+        value = self.expressions.evaluate(test, frame)
         truth = ops.truth(value)
         if truth is False and isinstance(value, whole.Lane):
             value = whole.elsewhere(lambda x, _: x != 0, value)
@@ -174,21 +186,21 @@ class Machine:
             frame.scopes.pop()
 
     def _assign(self, stmt: ir.Assign, frame: Frame) -> None:
-        value = expr.evaluate(self, stmt.value, frame)
+        value = self.expressions.evaluate(stmt.value, frame)
         for target in stmt.targets:
-            places.assign(self, target, value, frame)
+            self.places.assign(target, value, frame)
 
     def _aug_assign(self, stmt: ir.AugAssign, frame: Frame) -> None:
-        places.update(self, stmt.target, stmt.op, expr.evaluate(self, stmt.value, frame), stmt, frame)
+        self.places.update(stmt.target, stmt.op, self.expressions.evaluate(stmt.value, frame), stmt, frame)
 
     def _decl(self, stmt: ir.Decl, frame: Frame) -> None:
         if frame.cpp and stmt.name:
-            value = frame.scopes[-1][stmt.name] = ctypes.declared(self, stmt, frame)
+            value = frame.scopes[-1][stmt.name] = self.ctypes.declared(stmt, frame)
             if value is UNKNOWN and stmt.type is not None:
-                frame.scopes[-1][places.TYPE + stmt.name] = ctypes.resolve(self, stmt.type, frame)
+                frame.scopes[-1][places.TYPE + stmt.name] = self.ctypes.resolve(stmt.type, frame)
 
     def _expr(self, stmt: ir.ExprS, frame: Frame) -> None:
-        expr.evaluate(self, stmt.value, frame)
+        self.expressions.evaluate(stmt.value, frame)
 
     def guess(self, test: ir.Expr, frame: Frame) -> None:
         """A truth is not known. Where only the host's values decide it, what is taken for it says nothing."""
@@ -198,11 +210,11 @@ class Machine:
             self.note("a branch on a value of the host that is not known", test)
 
     def _return(self, stmt: ir.Return, frame: Frame) -> str:
-        where = places.place(self, stmt.value, frame) if frame.by_place and stmt.value is not None else None
+        where = self.places.place(stmt.value, frame) if frame.by_place and stmt.value is not None else None
         if where is not None:
             frame.result = Reference(where)
         else:
-            frame.result = None if stmt.value is None else expr.evaluate(self, stmt.value, frame)
+            frame.result = None if stmt.value is None else self.expressions.evaluate(stmt.value, frame)
         return "return"
 
     def _jump(self, stmt: ir.Jump, frame: Frame) -> str | None:
@@ -215,9 +227,9 @@ class Machine:
 
     def _with(self, stmt: ir.With, frame: Frame) -> str | None:
         for value, target in stmt.items:
-            held = expr.evaluate(self, value, frame)
+            held = self.expressions.evaluate(value, frame)
             if target is not None:
-                places.assign(self, target, held, frame)
+                self.places.assign(target, held, frame)
         return self.run(stmt.body, frame)
 
     def _asm(self, stmt: ir.Asm, frame: Frame) -> None:
@@ -255,7 +267,7 @@ class Machine:
         defaults: dict[str, Any] | None = None,
     ) -> Any:
         """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
-        if self.calls >= MAX_CALLS or node.body is None:
+        if self.nested >= MAX_CALLS or node.body is None:
             self.note(f"{node.name or 'a function'} is not followed", at)
             return UNKNOWN
         scope: dict[str, Any] = dict(bound or {})
@@ -263,16 +275,16 @@ class Machine:
         returns = node.returns
         inner.by_place = frame.cpp and isinstance(returns, ir.TypeRef) and returns.reference and not returns.const
         self._bind(node, inner, scope, args, keywords, defaults or {})
-        self.calls += 1
+        self.nested += 1
         depth, self.depth = self.depth, min(self.depth, len(loops.CAPS) - 1)
         try:
             self.run(node.body, inner)
         finally:
-            self.calls -= 1
+            self.nested -= 1
             self.depth = depth
         result = inner.result
         if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int | tuple):
-            result = ctypes.passed(self, node.returns, result, inner)
+            result = self.ctypes.passed(node.returns, result, inner)
         return result.copy() if isinstance(result, Obj) else result
 
     def _bind(
@@ -298,18 +310,18 @@ class Machine:
             elif param.name in defaults:
                 value = ops.wrapped(defaults[param.name])
             elif param.default is not None:
-                value = expr.evaluate(self, param.default, inner)
+                value = self.expressions.evaluate(param.default, inner)
             else:
                 value = UNKNOWN
             if inner.cpp and isinstance(param.type, ir.TypeRef):
-                value = ctypes.passed(self, param.type, value, inner)
+                value = self.ctypes.passed(param.type, value, inner)
             scope[param.name] = value
 
     # --- memory ----------------------------------------------------------------------------------------------
 
     def read(self, ptr: Ptr, site: int) -> Any:
         """The value behind a pointer: ours where this lane wrote it, another lane's where others did."""
-        return memory.read(self, ptr, site)
+        return self.memory.read(ptr, site)
 
     def write(self, ptr: Ptr, value: object) -> None:
         """Stores a value. Stores to parameters are what the outside sees."""
@@ -318,7 +330,7 @@ class Machine:
                 filled = range(ptr.off, ptr.off + ptr.type.lanes)
                 self.cells[len(self.stores)] = filled, not self.unsure
             self.stores.append((ptr.mem.name, _seen(value)))
-        memory.write(self, ptr, value)
+        self.memory.write(ptr, value)
 
 
 def _seen(value: object) -> Any:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import UNKNOWN, Sym
-from kbh_lint.kernels.numeric import integers, ops, places
-from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, invoke, named
+from kbh_lint.kernels.numeric import integers, ops
+from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, named
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
 from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr, Reference
 
@@ -208,7 +208,7 @@ def combined(m: Machine, value: object, combine: object, c: Args) -> Any:
     for i in range(3):
         other = ops.perturbed(value, m.numbers, c.site + i)
         parts = [*total, *other] if isinstance(total, tuple) and isinstance(other, tuple) else [total, other]
-        total = invoke(m, combine, parts, {}, c.node, c.frame)
+        total = m.calls.invoke(combine, parts, {}, c.node, c.frame)
     return total
 
 
@@ -317,7 +317,7 @@ def exchanged(m: Machine, c: Args) -> Any:
 def _held(m: Machine, pointer: Ptr | Reference, c: Args) -> Any:
     """What is in memory; UNKNOWN where this program has put nothing there."""
     if isinstance(pointer, Reference):
-        return places.load(m, pointer.place, c.node, c.frame)
+        return m.places.load(pointer.place, c.node, c.frame)
     return m.read(pointer, c.site) if pointer.mem.written(pointer.off) else UNKNOWN
 
 
@@ -325,7 +325,7 @@ def _put(m: Machine, pointer: Ptr | Reference, value: object) -> None:
     held = _float(value)
     value = value if held is None else held
     if isinstance(pointer, Reference):
-        places.store(m, pointer.place, value)
+        m.places.store(pointer.place, value)
     else:
         m.write(pointer, value)
 

@@ -13,70 +13,93 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def read(m: Machine, ptr: Ptr, site: int) -> Any:
-    """The value a pointer points to."""
-    mem, off, kind = ptr.mem, ptr.off, ptr.type
-    if kind.kind == "vec":
-        inner = ctypes.scalar(kind.dt)
-        parts = {
-            ctypes.LANES[i]: read(m, Ptr(mem, off + i if isinstance(off, int) else off, inner), site + i)
-            for i in range(min(kind.lanes, 4))
-        }
-        return Obj(parts, kind)
-    if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
-        if not mem.puts:
-            return fresh(m, kind, site)
-        value = ops.perturbed(mem.found(off, site), m.numbers, site)
-    elif isinstance(mem, Chained):
-        value = mem.read(off, site)
-    elif isinstance(off, int) and off in mem.cells:
-        value = mem.cells[off]
-    elif m.dialect.elements and mem.kind == "local" and mem.default is not None and isinstance(off, int):
-        value = mem.default
-    elif mem.written():
-        value = ops.perturbed(mem.nearest(off), m.numbers, site)
-        if m.dialect.elements and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
-            mem.cells[off] = value  # registers: they hold the same when they are read again
-    elif mem.default is not None and isinstance(off, int):
-        value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
-    else:
-        return fresh(m, kind, site)
-    if isinstance(mem, Chained):
-        mem.doubtful = mem.doubtful or isinstance(value, Obj) != (kind.kind == "struct")
-    if kind.kind == "float" and not isinstance(value, Num):
-        return ctypes.convert(m, value, kind, site)
-    return value
+class Access:
+    """Loads and stores of one lane."""
 
+    def __init__(self, m: Machine) -> None:
+        self.m = m
 
-def fresh(m: Machine, kind: CType, site: int) -> Any:
-    """A datum nobody in this kernel wrote."""
-    numbers = m.numbers
-    if kind.kind == "float":
-        return numbers.data(site, kind.dt, numbers.bit(site))
-    if kind.kind == "other":
-        return numbers.data(site, "f32", numbers.bit(site))
-    if kind.kind == "vec":
-        inner = ctypes.scalar(kind.dt)
-        return Obj({ctypes.LANES[i]: fresh(m, inner, site + i) for i in range(min(kind.lanes, 4))}, kind)
-    if kind.kind == "struct":
-        made = ctypes.zero(m, kind)
-        if isinstance(made, Obj):
-            for i, (name, value) in enumerate(list(made.fields.items())):
-                if isinstance(value, Num):
-                    made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
+    def read(self, ptr: Ptr, site: int) -> Any:
+        """The value a pointer points to."""
+        mem, off, kind = ptr.mem, ptr.off, ptr.type
+        if kind.kind == "vec":
+            inner = ctypes.scalar(kind.dt)
+            parts = {
+                ctypes.LANES[i]: self.read(Ptr(mem, off + i if isinstance(off, int) else off, inner), site + i)
+                for i in range(min(kind.lanes, 4))
+            }
+            return Obj(parts, kind)
+        if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
+            if not mem.puts:
+                return self.fresh(kind, site)
+            value = ops.perturbed(mem.found(off, site), self.m.numbers, site)
+        elif isinstance(mem, Chained):
+            value = mem.read(off, site)
+        elif isinstance(off, int) and off in mem.cells:
+            value = mem.cells[off]
+        elif self.m.dialect.elements and mem.kind == "local" and mem.default is not None and isinstance(off, int):
+            value = mem.default
+        elif mem.written():
+            value = ops.perturbed(mem.nearest(off), self.m.numbers, site)
+            if self.m.dialect.elements and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
+                mem.cells[off] = value  # registers: they hold the same when they are read again
+        elif mem.default is not None and isinstance(off, int):
+            value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
+        else:
+            return self.fresh(kind, site)
+        if isinstance(mem, Chained):
+            mem.doubtful = mem.doubtful or isinstance(value, Obj) != (kind.kind == "struct")
+        if kind.kind == "float" and not isinstance(value, Num):
+            return self.m.ctypes.convert(value, kind, site)
+        return value
+
+    def fresh(self, kind: CType, site: int) -> Any:
+        """A datum nobody in this kernel wrote."""
+        numbers = self.m.numbers
+        if kind.kind == "float":
+            return numbers.data(site, kind.dt, numbers.bit(site))
+        if kind.kind == "other":
+            return numbers.data(site, "f32", numbers.bit(site))
+        if kind.kind == "vec":
+            inner = ctypes.scalar(kind.dt)
+            return Obj({ctypes.LANES[i]: self.fresh(inner, site + i) for i in range(min(kind.lanes, 4))}, kind)
+        if kind.kind == "struct":
+            made = self.m.ctypes.zero(kind)
+            if isinstance(made, Obj):
+                for i, (name, value) in enumerate(list(made.fields.items())):
+                    if isinstance(value, Num):
+                        made.fields[name] = numbers.data(site + i % 8, value.dt, numbers.bit(site + i % 8))
+            return made
+        return UNKNOWN
+
+    def shared(self, name: str, kind: CType, site: int) -> Memory:
+        """The memory of one variable that all threads of a block share; a struct lies there with its arrays."""
+        made = Memory(name, "shared", kind)
+        if kind.kind == "struct":
+            held = self.fresh(kind, site)
+            if isinstance(held, Obj):
+                _share_arrays(held)
+                made.cells[0] = held
         return made
-    return UNKNOWN
 
+    def write(self, ptr: Ptr, value: object) -> None:
+        """Puts a value where a pointer points to; vectors fill one cell a lane."""
+        off, kind = ptr.off, ptr.type
+        if isinstance(value, Obj) and value.type.kind == "vec":
+            for i, part in enumerate(value.fields.values()):
+                ptr.mem.put(off + i if isinstance(off, int) else off, part)
+            ptr.mem.last = value
+            return
+        ptr.mem.put(off, self.m.ctypes.convert(value, kind) if kind.kind in ("float", "int", "bool") else value)
 
-def shared(m: Machine, name: str, kind: CType, site: int) -> Memory:
-    """The memory of one variable that all threads of a block share; a struct lies there with its arrays."""
-    made = Memory(name, "shared", kind)
-    if kind.kind == "struct":
-        held = fresh(m, kind, site)
-        if isinstance(held, Obj):
-            _share_arrays(held)
-            made.cells[0] = held
-    return made
+    def target(self, ptr: Ptr, site: int) -> Any:
+        """The struct behind a pointer, in place: fields written through the result stay written."""
+        if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
+            return ptr.mem.cells[ptr.off]
+        value = self.read(ptr, site)
+        if isinstance(value, Obj) and ptr.type.kind == "struct" and ptr.mem.kind != "param":
+            ptr.mem.put(ptr.off, value)
+        return value
 
 
 def _share_arrays(held: Obj) -> None:
@@ -87,30 +110,9 @@ def _share_arrays(held: Obj) -> None:
             part.mem.kind, part.mem.default = "shared", None
 
 
-def write(m: Machine, ptr: Ptr, value: object) -> None:
-    """Puts a value where a pointer points to; vectors fill one cell a lane."""
-    off, kind = ptr.off, ptr.type
-    if isinstance(value, Obj) and value.type.kind == "vec":
-        for i, part in enumerate(value.fields.values()):
-            ptr.mem.put(off + i if isinstance(off, int) else off, part)
-        ptr.mem.last = value
-        return
-    ptr.mem.put(off, ctypes.convert(m, value, kind) if kind.kind in ("float", "int", "bool") else value)
-
-
 def lane(ptr: Ptr, name: str) -> Ptr | None:
     """The place of one field of a CUDA vector in memory."""
     if ptr.type.kind != "vec" or name not in ctypes.LANES:
         return None
     off = ptr.off + ctypes.LANES.index(name) if isinstance(ptr.off, int) else ptr.off
     return Ptr(ptr.mem, off, ctypes.scalar(ptr.type.dt))
-
-
-def target(m: Machine, ptr: Ptr, site: int) -> Any:
-    """The struct behind a pointer, in place: fields written through the result stay written."""
-    if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
-        return ptr.mem.cells[ptr.off]
-    value = read(m, ptr, site)
-    if isinstance(value, Obj) and ptr.type.kind == "struct" and ptr.mem.kind != "param":
-        ptr.mem.put(ptr.off, value)
-    return value

@@ -19,7 +19,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
     if isinstance(value, Buffer):
         kind = ctypes.scalar(value.dtype)
         if isinstance(ref, ir.TypeRef):
-            seen = ctypes.resolve(m, ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
+            seen = m.ctypes.resolve(ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
             kind = kind if seen is OTHER else seen
         shared = m.tensors.get(value.storage)
         made = Ptr(Memory(name, "param", kind), 0, kind) if shared is None else _handed(m, name, shared, kind)
@@ -32,7 +32,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
         return tuple(parameter(m, f"{name}.{i}", None, v, frame) for i, v in enumerate(value))
     value = ops.wrapped(value)
     if isinstance(ref, ir.TypeRef):
-        kind = ctypes.resolve(m, ref, frame)
+        kind = m.ctypes.resolve(ref, frame)
         if kind.kind == "pointer" and value is None:
             return None
         if kind.kind == "pointer" and not isinstance(value, Ptr):
@@ -40,7 +40,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
             return Ptr(Memory(name, "param", inner), 0, inner)
         if kind.kind == "struct" and (value is UNKNOWN or isinstance(value, values.StructArg)):
             return _parameters(m, name, kind, value.fields if isinstance(value, values.StructArg) else ())
-        return ctypes.convert(m, value, kind)
+        return m.ctypes.convert(value, kind)
     return value
 
 
@@ -48,7 +48,7 @@ def _accessed(m: Machine, ref: object, frame: Frame) -> tuple[int, ...]:
     """The dimensions of torch's accessor of a tensor, which are indexed one by one; none for a pointer."""
     if not isinstance(ref, ir.TypeRef) or not ref.name.rstrip("3264").endswith("TensorAccessor") or len(ref.args) < 2:
         return ()
-    rank = ctypes.template_argument(m, ref.args[1], frame)
+    rank = m.ctypes.template_argument(ref.args[1], frame)
     return (ctypes.ROW,) * rank if isinstance(rank, int) and 0 < rank <= 8 else ()
 
 
@@ -67,7 +67,7 @@ def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
 
 def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int = 0) -> Any:
     """A struct of kernel parameters: its pointers point to what they are `given`, or to memory of their own."""
-    made = ctypes.zero(m, kind)
+    made = m.ctypes.zero(kind)
     if not isinstance(made, Obj) or depth > ctypes.MAX_DEPTH:
         return made
     frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
@@ -75,7 +75,7 @@ def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int 
         if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields:
             continue
         path = f"{name}.{stmt.name}"
-        held = ctypes.resolve(m, stmt.type, frame)
+        held = m.ctypes.resolve(stmt.type, frame)
         value = dict(given).get(stmt.name, UNKNOWN)
         array = made.fields[stmt.name]
         if stmt.type.dims:
@@ -91,5 +91,5 @@ def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int 
             inner = held.inner or OTHER
             made.fields[stmt.name] = Ptr(Memory(path, "param", inner), 0, inner)
         elif held.kind == "float":
-            made.fields[stmt.name] = ctypes.convert(m, UNKNOWN, held)
+            made.fields[stmt.name] = m.ctypes.convert(UNKNOWN, held)
     return made

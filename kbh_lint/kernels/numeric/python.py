@@ -11,7 +11,7 @@ from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
-from kbh_lint.kernels.numeric.ctypes import convert, scalar
+from kbh_lint.kernels.numeric.ctypes import scalar
 from kbh_lint.kernels.numeric.numbers import EXP, Num, literal
 from kbh_lint.kernels.numeric.state import Bits, Ptr, Range
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -37,7 +37,7 @@ def to_type(m: Machine, c: Args) -> Any:
         return _bits(m, value, dt, c)
     if isinstance(value, Bits):
         return ops.lowest(value, dtypes.BITS.get(dt, 32))
-    return convert(m, value, scalar(dt), c.site)
+    return m.ctypes.convert(value, scalar(dt), c.site)
 
 
 def _bits(m: Machine, value: object, dt: str, c: Args) -> Any:
@@ -73,7 +73,7 @@ def _number(m: Machine, c: Args) -> Any:
 
 
 def _integer(m: Machine, c: Args) -> Any:
-    value = convert(m, c.get(0), scalar("i64"))
+    value = m.ctypes.convert(c.get(0), scalar("i64"))
     return int(value) if isinstance(value, int) else value
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from kbh_lint.base import ir, values
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN
-from kbh_lint.kernels.numeric import expr, params
+from kbh_lint.kernels.numeric import params
 from kbh_lint.kernels.numeric.machine import Dims, Machine, Sites
 from kbh_lint.kernels.numeric.numbers import EXP, Numbers, Zero
 from kbh_lint.kernels.numeric.state import Chained, Frame, OutOfFuel
@@ -240,7 +240,7 @@ def _bind(machine: Machine, launch: Launch, frame: Frame) -> None:
         elif param.name in launch.kernel.defaults:
             given = launch.kernel.defaults[param.name]
         elif param.default is not None:
-            given = expr.evaluate(machine, param.default, frame)
+            given = machine.expressions.evaluate(param.default, frame)
         scope[param.name] = params.parameter(machine, param.name, ref, given, frame)
 
 

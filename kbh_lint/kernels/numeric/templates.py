@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, Env, TypeValue
 from kbh_lint.cpp.domain import Type
-from kbh_lint.kernels.numeric import ctypes, expr
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import OTHER, CType, Frame, Obj, Ptr, Reference, VarRef
@@ -35,14 +34,14 @@ class Types:
             node = ir.TypeRef(node.id, (), node.loc)
         value: Any = OTHER
         if isinstance(node, ir.TypeRef) and kind != "value":
-            value = ctypes.resolve(self.m, node, scope)
+            value = self.m.ctypes.resolve(node, scope)
         if value is OTHER:
-            value = expr.evaluate(self.m, node, scope)
+            value = self.m.expressions.evaluate(node, scope)
         return None if value is UNKNOWN else value
 
     def named(self, ref: ir.TypeRef, scope: Frame) -> CType | None:
         """The type that is written, an array as a pointer."""
-        kind = ctypes.resolve(self.m, ref, scope)
+        kind = self.m.ctypes.resolve(ref, scope)
         for _ in ref.dims:
             kind = CType("pointer", inner=kind)
         return None if kind is OTHER else kind
@@ -100,7 +99,7 @@ class Types:
             return ()
         frame = self.scope(kind.struct.env, kind.args)
         refs = [base for base in kind.struct.node.bases if isinstance(base, ir.TypeRef)]
-        return [found for found in (ctypes.resolve(self.m, ref, frame) for ref in refs) if found.kind == "struct"]
+        return [found for found in (self.m.ctypes.resolve(ref, frame) for ref in refs) if found.kind == "struct"]
 
     def pack(self, values: list[Any]) -> Any:
         """A pack is a tuple."""
