@@ -317,8 +317,9 @@ class Run:
                             return signal
                     self.weight = outer * left
                     bind(items[-1])
-                    lengths = loops.lists(frame)
+                    lengths, last = loops.lists(frame), len(self.trace.events)
                     signal = self.block(body, frame)
+                    loops.stands(self.trace.events, before, last)
                     if signal is BREAK:
                         return None
                     if isinstance(signal, Returned):

@@ -211,3 +211,44 @@ def test_a_report_says_who_does_which_share_and_keeps_it(tmp_path: Path) -> None
 def test_products_that_a_promise_names_are_torchs_operations_where_torch_makes_them(tmp_path: Path) -> None:
     attention = lint(tmp_path, PAGED, (DECK / PAGED / "decoys" / "dense_sdpa.py").read_text())
     assert attention.shares and all(shares["torch"][0] == 1.0 for shares in attention.shares.values())
+
+
+STATES = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def turned(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n).to(tl.bfloat16), mask=at < n)
+
+
+class Model(nn.Module):
+    def __init__(self, B, T, H, K, V, chunk_size=64):
+        super().__init__()
+        self.chunk = chunk_size
+
+    def forward(self, q, k, v, g, beta):
+        q, k, v = (t.transpose(1, 2).unflatten(2, (-1, self.chunk)).float() for t in (q, k, v))
+        state, parts = torch.zeros(*q.shape[:2], q.shape[-1], v.shape[-1], device=q.device), []
+        LOOP
+        made = torch.stack(parts, 2).flatten(2, 3).transpose(1, 2).contiguous()
+        y = torch.empty(made.shape, dtype=torch.bfloat16, device=q.device)
+        turned[(triton.cdiv(made.numel(), 1024),)](made, y, made.numel(), BLOCK=1024)
+        return y
+"""
+BODY = """
+            parts.append(q[:, :, n] @ state)
+            state = state + k[:, :, n].mT @ v[:, :, n]"""
+
+
+@pytest.mark.parametrize("head", ["for n in range(q.shape[2]):", "for n, _ in enumerate(q.unbind(2)):"])
+def test_what_only_the_next_round_reads_counts_in_all_rounds_but_the_last(head: str, tmp_path: Path) -> None:
+    shares = lint(tmp_path, KDA, STATES.replace("LOOP", head + BODY)).shares
+    kinds = ("library", "torch")
+    done = [sum(s[k][0] or 0 for k in kinds) for label, s in shares.items() if label.endswith("x8x128x128x64")]
+    a_round = [share / (2 - 1 / rounds) for share, rounds in zip(done, (16, 32, 64), strict=True)]  # of two products
+    assert max(a_round) < 1.02 * min(a_round) and 0.2 < min(a_round) < 0.21, done

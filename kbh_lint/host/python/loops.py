@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.frames import Frame, Raised
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -75,6 +75,15 @@ def fill(frame: Frame, before: dict[str, int], rounds: int) -> None:
         value = frame.env.vars.get(name)
         if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + rounds <= MOST_ITEMS:
             value += value[length:] * rounds
+
+
+def stands(events: list[Event], before: int, last: int) -> None:
+    """Notes which event of the round that began at `before` does what one of the `last` round does, which stands for
+    all that were left out. What only the round after reads is used of all but the very last."""
+    one, other = events[before:last], events[last:]
+    if len(one) == len(other) and all(a.name == b.name and a.loc == b.loc for a, b in zip(one, other, strict=True)):
+        for event, after in zip(one, other, strict=True):
+            event.attrs["after"] = after
 
 
 class Differing:

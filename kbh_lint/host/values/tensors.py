@@ -162,6 +162,7 @@ class EventAttrs(_Copy, total=False):
     places: tuple[int, ...]  # which of the pointers that it was given it wrote
     round: int  # the call of forward, counted over a whole run
     # what runs say
+    after: Event  # what does the same in the last round of a loop, which stands for those that are left out
     replayed: bool
     loading: bool
     compiled: bool
