@@ -21,8 +21,9 @@ from kbh_lint.base.records import dataclass
 @dataclass(frozen=True, slots=True)
 class Language:
     """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels (nothing for
-    Triton's, which are known by being `values.JitFunction`); `packages` are what programs import; `folder` is the
-    package with its modules; `on_tensors` are names of attributes and methods that its package adds to tensors."""
+    Triton's, which are known by being `values.JitFunction`); `packages` are what programs import, in one part or two;
+    `folder` is the package with its modules; `on_tensors` are names of attributes and methods that its package adds to
+    tensors."""
 
     name: str
     kernel: str
@@ -90,8 +91,10 @@ def forget(row: Language) -> None:
 
 
 def of_path(path: str) -> Language | None:
-    """The language to which a path like `tilelang.language.gemm` belongs."""
-    return _PACKAGES.get(path.partition(".")[0])
+    """The language to which a path like `tilelang.language.gemm` or `cuda.tile.mma` belongs."""
+    root, _, rest = path.partition(".")
+    found = _PACKAGES.get(root)
+    return _PACKAGES.get(f"{root}.{rest.partition('.')[0]}") if found is None and rest else found
 
 
 def of_function(language: str) -> Language | None:
@@ -146,3 +149,4 @@ register(
     )
 )
 register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang"))
+register(Language("cutile", "cutile.kernel", ("cuda.tile", "cuda.tile_experimental"), "kbh_lint.dsl.cutile"))

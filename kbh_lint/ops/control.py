@@ -6,9 +6,9 @@ from kbh_lint.ops.operation import Operation, op
 
 CONTROL: tuple[Operation, ...] = (
     # --- where in the grid
-    op("index_tile", "size", triton="arange"),
-    op("program_id", "size", triton="program_id"),
-    op("num_programs", "size", triton="num_programs"),
+    op("index_tile", "size", cutile="arange", triton="arange"),
+    op("program_id", "size", cutile="bid", triton="program_id"),
+    op("num_programs", "size", cutile="num_blocks", triton="num_programs"),
     op("device_counters", "size", triton="globaltimer smid num_threads num_warps"),
     op("block_indices", "size", cute="block_idx cluster_idx block_in_cluster_idx"),
     op("cluster_sizes", "size", cute="cluster_dim block_in_cluster_dim"),
@@ -22,9 +22,10 @@ CONTROL: tuple[Operation, ...] = (
     op("kernel_indices", "size", tilelang="Kernel"),
     op("swizzle", "size", triton="swizzle2d"),
     # --- sizes and layouts
-    op("ceil_div", "size", triton="cdiv", cute="ceil_div", tilelang="ceildiv cdiv"),
+    op("ceil_div", "size", cutile="cdiv", triton="cdiv", cute="ceil_div", tilelang="ceildiv cdiv"),
     op("next_power_of_2", "size", triton="next_power_of_2"),
     op("size", "size", tilelang="floordiv floormod truncdiv truncmod symbolic dynamic shift_right_index",
+       cutile="num_tiles",
        cute="size cosize rank depth round_up crd2idx size_in_bytes shape get product canonical_lane_idx "
             "warp_group_idx get_dyn_smem_size canonical_warp_group_idx make_layout_image_mask max_common_vector "
             "idx2crd vote_ballot_sync create_tma_multicast_mask get_smem_capacity_in_bytes"),
@@ -46,14 +47,15 @@ CONTROL: tuple[Operation, ...] = (
             "make_s2t_copy make_cotiled_copy get_smem_store_op get_tmem_load_op sm90_get_smem_store_op "
             "get_tmem_copy_properties"),
     # --- types
-    op("cast", "cast", triton="cast", tilelang="Cast cast"),
+    op("cast", "cast", cutile="astype astile", triton="cast", tilelang="Cast cast"),
     op("reinterpret", "cast", tilelang="reinterpret"),
     op("reinterpret_descriptor", "cast", triton="_experimental_reinterpret_tensor_descriptor"),
+    op("bitcast", "cast", cutile="bitcast"),
     op("pointer_type", "cast", triton="pointer_type"),
     op("int_type", "cast", triton="get_int_dtype"),
     op("to_tensor", "cast", triton="to_tensor"),
-    op("hint", "cast", triton="multiple_of max_contiguous max_constancy"),
-    op("constexpr", "cast", triton="constexpr"),
+    op("hint", "cast", cutile="assume_divisible_by", triton="multiple_of max_contiguous max_constancy"),
+    op("constexpr", "cast", cutile="static_eval static_iter ensure_constant", triton="constexpr"),
     op("tuple", "cast", triton="tuple"),
     op("infinity", "cast", cuda="infinity", tilelang="infinity"),
     op("limit", "cast", cuda="lowest epsilon denorm_min __int_as_float_const", tilelang="max_value min_value"),
@@ -88,6 +90,7 @@ CONTROL: tuple[Operation, ...] = (
        ptx="bar barrier fence membar mbarrier griddepcontrol"),
     op("wait", "control", cuda="wait wait_prior"),
     op("sync", "control", triton="debug_barrier gdc_wait gdc_launch_dependents",
+       cutile="grid_dependency_control_launch_dependents grid_dependency_control_wait",
        cuda="__nanosleep this_thread_block this_grid this_cluster tiled_partition __pipeline_commit "
             "cudaTriggerProgrammaticLaunchCompletion __prefetch_global_l2 coalesced_threads cp_async_fence "
             "labeled_partition binary_partition warpgroup_arrive warpgroup_wait warpgroup_commit_batch",
@@ -98,6 +101,7 @@ CONTROL: tuple[Operation, ...] = (
        ptx="nanosleep setmaxnreg elect activemask vote match clusterlaunchcontrol tensormap prefetchu "
            "applypriority discard"),
     op("check", "control", triton="assume static_assert static_print device_print device_assert",
+       cutile="printf print assert_ static_assert",
        cuda="printf assert static_assert __trap __brkpt __prof_trigger __builtin_trap __assert_fail "
             "__builtin_unreachable __builtin_assume __assume",
        cute="print_tensor printf print static_assert pretty_str", tilelang="print device_assert",

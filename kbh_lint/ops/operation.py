@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from kbh_lint.base.records import dataclass
 
-Language = Literal["cuda", "python", "triton", "gluon", "cute", "tilelang", "ptx"]
+Language = Literal["cuda", "python", "triton", "gluon", "cute", "cutile", "tilelang", "ptx"]
 Kind = Literal[
     "function",  # of numbers, one result for each element
     "whole",  # to a whole number
@@ -67,13 +67,14 @@ def op(
     triton: str = "",
     gluon: str = "",
     cute: str = "",
+    cutile: str = "",
     tilelang: str = "",
     ptx: str = "",
 ) -> Operation:
     """A row: spellings of a language are words of one text."""
     given: dict[Language, str] = {
-        "cuda": cuda, "python": python, "triton": triton, "gluon": gluon, "cute": cute, "tilelang": tilelang,
-        "ptx": ptx,
+        "cuda": cuda, "python": python, "triton": triton, "gluon": gluon, "cute": cute, "cutile": cutile,
+        "tilelang": tilelang, "ptx": ptx,
     }  # fmt: skip
     return Operation(name, kind, {k: tuple(v.split()) for k, v in given.items() if v}, flag, result, effect, symbol)
 

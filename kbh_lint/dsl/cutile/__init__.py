@@ -1,0 +1,1 @@
+"""cuTile Python, the package `cuda.tile`: kernels on tiles of arrays, queued by `ct.launch`."""

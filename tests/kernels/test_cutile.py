@@ -1,0 +1,71 @@
+"""cuTile kernels: other spellings of one product, what is read by an index, and what is not read and said so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kbh_lint import lint
+from kbh_lint.findings import FileReport
+
+GEMM = (Path(__file__).parents[1] / "variants/01_fp8_gemm/cutile_gemm.py").read_text(encoding="utf-8")
+MMA = "acc = ct.mma(a, ct.transpose(b), acc)"
+LOAD = "a = ct.load(x, index=(m, k), shape=(TM, TK), padding_mode=ct.PaddingMode.ZERO)"
+STORE = "ct.store(y, index=(m, n), tile=rescaled(acc, scale, n, TN).astype(y.dtype))"
+LAUNCH = "ct.launch(torch.cuda.current_stream(), grid, gemm, (x, self.weight, self.weight_scale, y, tm, 128, 128))"
+KEPT = {
+    "an operator": (MMA, "acc = acc + a @ ct.permute(b, (1, 0))"),
+    "a product by itself": (MMA, "acc = ct.add(acc, ct.matmul(a, b.transpose()))"),
+    "a view of tiles": (LOAD, "a = x.tiled_view((TM, TK)).load((m, k))"),
+    "elements by their places": (
+        LOAD,
+        "rows = m * TM + ct.arange(TM, dtype=ct.int32)\n        at = k * TK + ct.arange(TK, dtype=ct.int32)\n"
+        "        a = ct.gather(x, (rows[:, None], at[None, :]), padding_value=0)",
+    ),
+    "places that are written": (
+        STORE,
+        "rows = m * TM + ct.arange(TM, dtype=ct.int32)\n    at = n * TN + ct.arange(TN, dtype=ct.int32)\n"
+        "    ct.scatter(y, (rows[:, None], at[None, :]), rescaled(acc, scale, n, TN).astype(y.dtype))",
+    ),
+    "a decorator without brackets": ("@ct.kernel(occupancy=2)", "@ct.kernel"),
+}
+LEAKS = {
+    "elements that are widened": (MMA, "acc = ct.mma(a.astype(ct.float16), ct.transpose(b).astype(ct.float16), acc)"),
+    "an operator on wider tiles": (MMA, "acc += ct.astype(a, ct.bfloat16) @ ct.astype(b, ct.bfloat16).transpose()"),
+}  # fmt: skip
+UNREAD = {
+    "an operation that is not known": (MMA, "acc = ct.unheard_of(a, b, acc)"),
+    "a search of the fastest": (LAUNCH, LAUNCH.replace("ct.launch(", "ct.tune.exhaustive_search(")),
+    "arguments too many": (LAUNCH, LAUNCH.replace("128))", "128, 1))")),
+}
+
+
+def linted(tmp_path: Path, old: str, new: str) -> FileReport:
+    assert old in GEMM, old
+    path = tmp_path / "solution.py"
+    path.write_text(GEMM.replace(old, new), encoding="utf-8")
+    return lint([path], problem="01_fp8_gemm", raise_errors=True).files[0]
+
+
+@pytest.mark.parametrize("how", KEPT)
+def test_one_product_in_other_words_is_kept(tmp_path: Path, how: str) -> None:
+    report = linted(tmp_path, *KEPT[how])
+    assert (report.verdict, {p.state for p in report.promises}) == ("clean", {"kept"}), report.promises
+
+
+@pytest.mark.parametrize("how", LEAKS)
+def test_operands_that_are_widened_first_are_told(tmp_path: Path, how: str) -> None:
+    report = linted(tmp_path, *LEAKS[how])
+    assert (report.verdict, report.findings[0].rule) == ("rubric_leak", "KBH101"), report.promises
+
+
+@pytest.mark.parametrize("how", UNREAD)
+def test_what_is_not_read_is_not_called_clean(tmp_path: Path, how: str) -> None:
+    report = linted(tmp_path, *UNREAD[how])
+    assert report.verdict == "unproven" and not report.findings, report.findings
+
+
+def test_the_bindings_of_the_driver_are_no_language(tmp_path: Path) -> None:
+    report = linted(tmp_path, "import cuda.tile as ct", "import cuda.tile as ct\nfrom cuda.bindings import driver")
+    assert report.verdict == "clean", report.promises
