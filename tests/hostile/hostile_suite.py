@@ -54,8 +54,8 @@ class HostileCase:
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
     get less than `least_ms`, or less than that share of what the twin gets. With `tried`, its log must show that the
     attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
-    Where a time is too long or held against the twin's, the case is `alone` on a GPU: other tests would make both
-    longer. `scratch_gib` is how much it may have on the disk, where that is less than usual.
+    Where a time is too long or held against the twin's, or all memory is taken, the case is `alone` on a GPU, which
+    others would disturb. `scratch_gib` is how much it may have on the disk, where that is less than usual.
     """
 
     name: str
@@ -287,7 +287,7 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
     said = f"{cell.outcome}: {cell.reason} | " + " | ".join(
         f.message for f in cell.verdict.findings if f.layer in ("run", "sass")
     )
-    said += " | ".join(words.decode() for words in re.findall(rb'"lost":"([^"]*)"', got.data))
+    said += " | ".join(words.decode() for words in re.findall(rb'"(?:lost":|notes":\[)"([^"]*)"', got.data))
     found = list(got.left)
     if cell.outcome not in case.outcomes:
         found.append(f"it was {said}")
