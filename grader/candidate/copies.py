@@ -20,7 +20,7 @@ from grader.candidate.clock.outside import Steps, outside
 
 __all__ = ["Copies", "plain"]
 
-SLOW_SECONDS = 0.25
+SLOW_SECONDS = 0.02  # a model that took less is made anew as fast
 MOST_BYTES = 1 << 30  # of all that are kept
 MOST_INT = 1 << 31  # addresses of a process are larger
 MOST_DEPTH = 8

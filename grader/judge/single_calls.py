@@ -22,7 +22,7 @@ from grader.judge.seen import Seen
 from grader.judge.session import Called
 from grader.judge.ticking import BUILDING
 from grader.record.spread import of_samples
-from grader.wire.channel import Kind
+from grader.wire.frames import Kind
 from kbh_lint.problems import Shape
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ __all__ = ["first_calls", "instances", "single_calls"]
 
 MOST_INSTANCES = 16
 MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
-SLOW_SECONDS = 0.25  # that making one model may take before others are to be copies of it
+SLOW_SECONDS = 0.5  # that making the models of a shape may take before all but one are to be copies of it
 DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 
 
@@ -48,7 +48,8 @@ def first_calls(trial: Trial, plan: ShapePlan, state: Seen) -> bool:
         return False
     one = _Calls(trial, plan, Group(plan.first), state, frozenset())
     made = _made(one, first, [first.state], slots)
-    if made and trial.making[plan.shape.label] >= SLOW_SECONDS and _copy_works(trial, plan):
+    making = trial.making[plan.shape.label]
+    if made and making * instances(trial, first, making) >= SLOW_SECONDS and _copy_works(trial, plan):
         trial.copied.add(plan.shape.label)
     return made
 
