@@ -1,21 +1,33 @@
 """What calling nothing costs: measured in a candidate's process before the import, when it holds no code but ours.
 
 On a GPU it is a cost of the machine, the sandbox and the sizes of a problem's tensors, not of a submission, so that
-later processes of the same command take it over for as long as nothing of the machine is likely to have changed. On a
-CPU other processes move it, and it is measured in each.
+later processes and commands of the same user take it over for as long as nothing of the machine is likely to have
+changed. On a CPU other processes move it, and it is measured in each.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
+import math
+import os
+import secrets
 import time
-from dataclasses import replace
+from dataclasses import asdict, fields, replace
+from pathlib import Path
 from statistics import median
+
+import torch
 
 from grader.judge import plan as planning
 from grader.judge.answers import expect
 from grader.judge.resources import ring_room
 from grader.judge.seen import Null
 from grader.judge.session import Session
+from grader.judge.turns import device_key
+from grader.sandbox.builds import cache_folder
+from kbh_lint import __version__
 from kbh_lint.problems import Binding
 
 __all__ = ["empty_calls", "measure_empty"]
@@ -28,20 +40,52 @@ ALONE_CALLS = 15
 BEFORE = "before the import"
 IN_A_ROW = 0.07  # of calls and copies on a GPU: on an H200 they take 2 to 7 % longer in a row than alone
 VALID_S = 600.0  # as long as one process may take by default
-_KNOWN: dict[tuple[str, str, str, str], tuple[float, Null]] = {}  # with when they were measured
+MOST_BYTES = 4096  # of what is kept
+BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
     """The cost of an empty model at one shape, measured now or in an earlier process. Raises Ended and ChildGone."""
     if session.device.type != "cuda":
         return measure_empty(session, binding)
-    key = (problem, repr(binding), str(session.device), session.setting)
-    when, known = _KNOWN.get(key, (-VALID_S, None))
-    if known is not None and time.monotonic() - when < VALID_S:
+    file = _file(session, problem, binding)
+    known = _kept(file)
+    if known is not None:
         return replace(known, earlier=True)
     found = measure_empty(session, binding)
-    _KNOWN[key] = time.monotonic(), found
+    _keep(file, found)
     return found
+
+
+def _file(session: Session, problem: str, binding: Binding) -> Path:
+    """Where a cost is kept: by all that it depends on. The clock counts from the start of the machine."""
+    boot = BOOT.read_text(encoding="ascii", errors="replace") if BOOT.exists() else ""
+    parts = (
+        problem, repr(binding), device_key(session.device), session.setting, torch.__version__, __version__, boot,
+    )  # fmt: skip
+    return cache_folder() / "empty-calls" / f"{hashlib.sha256(repr(parts).encode()).hexdigest()}.json"
+
+
+def _kept(file: Path) -> Null | None:
+    """What an earlier process of this user measured, while it is valid."""
+    try:
+        with file.open("rb") as opened:
+            said = json.loads(opened.read(MOST_BYTES))
+        when, numbers = said.pop("when"), {one.name: said[one.name] for one in fields(Null)}
+        if not all(type(one) in (bool, float) and math.isfinite(one) for one in (when, *numbers.values())):
+            return None
+        return Null(**numbers) if 0 <= time.monotonic() - when < VALID_S else None
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return None
+
+
+def _keep(file: Path, found: Null) -> None:
+    """Keeps it in one step; where nothing can be kept, the next process measures again."""
+    part = file.with_suffix(f".{secrets.token_hex(4)}")
+    with contextlib.suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        part.write_text(json.dumps({"when": time.monotonic(), **asdict(found)}), encoding="ascii")
+        os.replace(part, file)
 
 
 def measure_empty(session: Session, binding: Binding) -> Null:

@@ -20,7 +20,7 @@ class Null:
     That is `batch`, and for each of its calls `mapping` of its inputs and a `copy` of its outputs.
 
     `canary` is the share of a small read that comes from memory after a flush; 0 where nobody looked. `earlier`: it was
-    measured in an earlier process of the same command. `error` is by how much one batch may take longer than another
+    measured in an earlier process. `error` is by how much one batch may take longer than another
     for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
     they write back what the one before left in the cache, and a GPU that rests between calls runs faster. `alone` is
     all that a sealed call alone costs, and `alone_error` by how much that varies.
@@ -91,7 +91,7 @@ class Seen:
         if self.eager and self.sealed:
             notes.append("the batches could not be captured and ran call by call")
         if null.earlier:
-            notes.append("what an empty call costs was measured in an earlier process of the same command")
+            notes.append("what an empty call costs was measured in an earlier process")
         return tuple(notes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -90,7 +90,7 @@ NULL = Null(3e-6, 2e-4, 1e-4, 1e-6, 1e-6, 0.9)
 
 
 @pytest.fixture
-def measured(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     """The bindings that were measured; the clock is at 1000 s."""
     found: list[object] = []
 
@@ -99,7 +99,8 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[object]:
         return NULL
 
     monkeypatch.setattr(empty_calls, "measure_empty", measure)
-    monkeypatch.setattr(empty_calls, "_KNOWN", {})
+    monkeypatch.setattr(empty_calls, "device_key", lambda device: f"the {device}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(empty_calls.time, "monotonic", lambda: 1000.0)
     return found
 
@@ -132,4 +133,15 @@ def test_a_cell_says_that_an_empty_call_was_measured_before() -> None:
     seen = Seen(claimed=[1e-3])
     assert seen.result("8x4", NULL, 0.5).timing.notes == ()  # type: ignore[union-attr]
     notes = seen.result("8x4", replace(NULL, earlier=True), 0.5).timing.notes  # type: ignore[union-attr]
-    assert notes == ("what an empty call costs was measured in an earlier process of the same command",)
+    assert notes == ("what an empty call costs was measured in an earlier process",)
+
+
+@pytest.mark.parametrize(
+    "kept", ["", "{", "[]", "{}", '{"when": true}', json.dumps({"when": 999.0, **asdict(NULL), "batch": "0"}), "nan"]
+)
+def test_a_kept_cost_that_is_none_is_measured_again(kept: str, measured: list[object], tmp_path: Path) -> None:
+    asked(session(), "toy", "8x4")  # type: ignore[arg-type]
+    [file] = (tmp_path / "kbh" / "empty-calls").iterdir()
+    assert asked(session(), "toy", "8x4").earlier  # type: ignore[arg-type]
+    file.write_text(kept)
+    assert not asked(session(), "toy", "8x4").earlier and len(measured) == 2  # type: ignore[arg-type]
