@@ -85,10 +85,10 @@ def warm(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
     from warm import Warm
 
     from grader.authoring import verify
-    from grader.grading import check, grade
+    from grader.grading import check, course
 
     if any(request.node.get_closest_marker(name) for name in ("cold", "gpu")):
         return
-    for module in (check, grade, verify):
+    for module in (check, course, verify):
         chosen = module.choose
         monkeypatch.setattr(module, "choose", lambda *, _chosen=chosen, **wanted: Warm(_chosen(**wanted)))

@@ -34,7 +34,7 @@ from grader.judge.session import Session
 from grader.sandbox import choose
 from grader.sandbox.supervise import ChildGone, snapshot
 from grader.score.timing import device_times
-from grader.wire.channel import Kind
+from grader.wire.frames import Kind
 from kbh_lint.authors.floors import floor
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.base import paths

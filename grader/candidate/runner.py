@@ -25,8 +25,9 @@ from torch import Tensor, nn
 from grader.candidate.clock import Clock
 from grader.candidate.clock.outside import Steps, outside
 from grader.candidate.copies import Copies
-from grader.wire.channel import Kind, Slot, slots_from_json
+from grader.wire.channel import Slot, slots_from_json
 from grader.wire.driver import bound
+from grader.wire.frames import Kind
 from grader.wire.memory import SharedViews, make_views
 from grader.wire.outputs import Expected, output_faults, outputs_of
 

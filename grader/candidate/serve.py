@@ -22,8 +22,8 @@ from grader.candidate import clock
 from grader.candidate.clock import make_clock, outside
 from grader.candidate.clock.outside import Steps, run
 from grader.candidate.runner import Answer, Faults, Runner
-from grader.wire.channel import Frame, Kind, receive_with, send
 from grader.wire.driver import bound
+from grader.wire.frames import Frame, Kind, receive_with, send
 
 TRACE_LINES = 14
 TRACE_CHARACTERS = 3000

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from kbh_lint.report.text import one_line
 
 if TYPE_CHECKING:
-    from grader.grading.job import Progress
+    from grader.grading.progress import Progress
 
 __all__ = ["Display", "tick"]
 

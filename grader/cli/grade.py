@@ -18,6 +18,7 @@ from grader.cli.board import Board
 from grader.cli.display import Display
 from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
+from grader.record.bundle.read import is_bundle
 from grader.report.view import View, load_view
 from grader.sandbox import cutlass
 from kbh_lint.base import paths
@@ -25,7 +26,7 @@ from kbh_lint.cli import use_colour
 from kbh_lint.marked import DataError
 
 if TYPE_CHECKING:
-    from grader.grading.job import Tell
+    from grader.grading.progress import Tell
 
 __all__ = ["graded", "is_plain", "main", "parser", "sentence"]
 
@@ -231,7 +232,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Path, str]]:
     """The files that the paths stand for, each with its problem, and bundles, which know their own."""
-    from grader.grading.regrade import is_bundle
     from kbh_lint.source.submissions import BadInput, discover
 
     for path in args.paths:

@@ -23,7 +23,7 @@ from grader.judge import cores
 from grader.sandbox import cutlass
 
 if TYPE_CHECKING:
-    from grader.grading.job import Progress
+    from grader.grading.progress import Progress
 
 __all__ = ["work"]
 

@@ -26,8 +26,9 @@ from grader.judge import plan as planning
 from grader.judge.cores import enough, kept_away, shared
 from grader.judge.judging import Early
 from grader.judge.session import Session
+from grader.judge.turns import counters_at_once
 from grader.sandbox import Sandbox, SandboxError, second
-from grader.sandbox.supervise import CheckError, remove
+from grader.sandbox.supervise import CheckError, Child, remove
 from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.passes import Begun, begin, opened
@@ -46,10 +47,12 @@ T = TypeVar("T")
 
 
 class Ahead:
-    """A context manager: what was started and not taken is ended with it, and their folders go."""
+    """A context manager: what was started and not taken is ended with it, and their folders go. `first` gives the
+    process of the build where it was started before the job was known.
+    """
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._place = job, job.scratch / "ahead"
+    def __init__(self, job: Job, first: Callable[[], Child | None] = lambda: None) -> None:
+        self._job, self._place, self._first = job, job.scratch / "ahead", first
         self._build: Session | None = None
         self._trial: Early | None = None
         self._replay: Session | None = None
@@ -60,18 +63,25 @@ class Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
-        early = [begun.session for begun in (self._trial, *self._profiled.values()) if begun is not None]
-        for session in (self._build, self._replay, *early):
-            _end(session)
+        early = None if self._trial is None else self._trial.session
+        for started in (self._build, self._replay, early):
+            _end(started)
+        for begun in self._profiled.values():
+            with contextlib.suppress(OSError, SandboxError):
+                begun.end()
         self._threads.shutdown(cancel_futures=True)
         remove(self._place)
 
     def start_build(self, sandbox: Sandbox) -> None:
-        """Starts the process of the build, which another thread may do; nothing where nothing is compiled."""
+        """Starts the process of the build, unless it is there, which another thread may do; nothing where nothing is
+        compiled.
+        """
         if compiles(self._job) and enough():
             job = self._job
             with contextlib.suppress(*FAULTS), kept_away() if shared() else contextlib.nullcontext():
-                self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, job.workplace())
+                child = self._first()
+                place = job.workplace() if child is None else job.run_folder
+                self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, place, child)
 
     def start_trial(self, sandbox: Sandbox, master: bytes) -> None:
         """Starts the process of the first trial, whose key is `master`, and has its plans made; nothing where there is
@@ -115,12 +125,15 @@ class Ahead:
                     self._profiled[instrument] = begun
 
     def open(self, held: Callable[[], AbstractContextManager[None]]) -> None:
-        """Has the process beside the tracer import the submission, inside `held()`, while the replay goes on. The one
-        that counts is opened in its turn: no other of its kind is to use the device meanwhile.
+        """Has the processes beside instruments import the submission, inside `held()`, while the replay goes on: the
+        first use of the device takes either some seconds. The one that counts is opened in its turn where another
+        grading counts.
         """
-        begun = self._profiled.get("trace")
-        if begun is not None:
-            self._profiled["trace"] = replace(begun, opened=self._threads.submit(opened, begun.session, held))
+        for instrument, begun in self._profiled.items():
+            turn = counters_at_once(self._job.device) if instrument == "counters" else None
+            if instrument != "counters" or turn is not None:
+                waited = self._threads.submit(opened, begun.session, held)
+                self._profiled[instrument] = replace(begun, opened=waited, turn=turn)
 
     def build(self) -> Session | None:
         """The process of the build, once."""

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from grader.deck.code import DeckError
 from grader.deck.keys import new_master
-from grader.grading.job import Job, Progress
+from grader.grading.job import Job
+from grader.grading.progress import Progress
 from grader.grading.scratch import scratch_folder
 from grader.grading.stages import built, tried
 from grader.record.bundle import Bundle, redact, trial_from_json, trial_to_json

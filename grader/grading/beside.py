@@ -3,7 +3,8 @@
 Its process has a user, a sandbox and a folder of its own and finds nothing of the first, so what it compiles shows as
 much as what it would compile later (`grader.silicon.rebuild` holds the two against each other). It is kept on other
 processors than what is timed, holds the device for its calls as a build does, and is waited for only where what it
-compiled is wanted.
+compiled is wanted. What it finds best where it tunes is not used, so others may use the device for calls that are not
+timed meanwhile.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 
 from grader.deck.code import DeckError
 from grader.grading.job import Job
-from grader.grading.stages import compiles, untimed, yielding
+from grader.grading.stages import compiles, shared_calls, yielding
 from grader.judge.cores import enough, kept_away
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
@@ -102,7 +103,7 @@ class Beside:
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
                 sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
-                held=untimed(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
+                held=shared_calls(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
             )  # fmt: skip
             self._done = True
 

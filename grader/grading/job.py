@@ -3,47 +3,39 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Literal
 
-from grader.grading.request import GradeError, Request, identity, options_of, problem_files, versions
+from grader.grading.first import FOLDER
+from grader.grading.progress import Progress, Tell
+from grader.grading.request import (
+    GradeError,
+    Request,
+    copied,
+    identity,
+    options_of,
+    problem_files,
+    problem_of,
+    versions,
+)  # fmt: skip
 from grader.judge import judging as judge
 from grader.record import provenance
 from grader.record.bundle import Bundle, BundleBusy, BundleError, redact
 from grader.sandbox import cutlass
-from grader.sandbox.supervise import Snapshot, remove, snapshot
+from grader.sandbox.supervise import Snapshot, remove
 from grader.score import published, scoring
 from grader.score.targets import Chosen, choose_target, hardware_file
-from kbh_lint.base import paths
-from kbh_lint.problems import Problem, load_deck
+from kbh_lint.problems import Problem
 
-__all__ = ["Job", "Progress", "Stage", "Tell", "open_bundle", "prepare", "problem_of", "shown_file"]
+__all__ = ["Job", "open_bundle", "prepare", "shown_file"]
 
-Stage = Literal["read", "lint", "sandbox", "build", "trial", "evidence", "score", "baseline"]
 MOST_BUNDLES = 10_000
 NO_CUTLASS = (
     "it speaks of CUTLASS, of which there are no headers here that a compiler finds: name them with --cutlass or "
     "CUTLASS_PATH, or pip install nvidia-cutlass"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Something to tell people: a stage began, is at something, has to wait, or is done.
-
-    `of` says which trial of how many, or which baseline.
-    """
-
-    stage: Stage
-    state: Literal["begin", "at", "wait", "done"]
-    text: str = ""
-    of: str = ""
-
-
-Tell = Callable[[Progress], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ class Job:
     @property
     def run_folder(self) -> Path:
         """Where the workplace is."""
-        return self.scratch / "run"
+        return self.scratch / FOLDER
 
     @property
     def options(self) -> judge.TrialOptions:
@@ -95,12 +87,11 @@ class Job:
         return replace(found, samples=first, later=later, warmups=min(found.warmups, first // 2), wanted=asked)
 
 
-def prepare(request: Request, scratch: Path, tell: Tell) -> Job:
-    """Takes the copy and finds out where it is graded. Raises as `grade` does."""
+def prepare(request: Request, scratch: Path, tell: Tell, taken: Snapshot | None = None) -> Job:
+    """Takes the copy, unless it was `taken` before, and finds out where it is graded. Raises as `grade` does."""
     tell(Progress("read", "begin"))
     problem = problem_of(request)
-    reference = Path(problem.path).resolve().parent / "reference.py"
-    taken = snapshot(request.submission, scratch / "submission", reference=reference)
+    taken = taken or copied(request, problem, scratch)
     chosen = choose_target(problem, request.target, say=lambda text: tell(Progress("read", "at", text)))
     if request.protocol == "2026-04":
         scoring.check_2026_04(problem, chosen)
@@ -114,18 +105,6 @@ def prepare(request: Request, scratch: Path, tell: Tell) -> Job:
     name = identity(request, taken.sha256, hashes, f"{chosen.record.id} {chosen.record.product}", known)
     tell(Progress("read", "done", f"{problem.id} on {chosen.record.label or chosen.record.product}"))
     return Job(request, problem, chosen, taken, files, hashes, known, name, scratch, tell)
-
-
-def problem_of(request: Request) -> Problem:
-    """The problem that a request names. Raises GradeError."""
-    folder = paths.problems_dir(request.problems_dir)
-    deck = load_deck(folder)
-    if request.problem not in deck:
-        raise GradeError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
-    problem = deck[request.problem]
-    if not problem.contracts:
-        raise GradeError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
-    return problem
 
 
 def open_bundle(job: Job) -> Bundle:

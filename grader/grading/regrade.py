@@ -10,8 +10,8 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from grader.grading.grade import grade
-from grader.grading.job import Progress, problem_of
-from grader.grading.request import GradeError, Request, options_from_json
+from grader.grading.progress import Progress
+from grader.grading.request import GradeError, Request, options_from_json, problem_of
 from grader.record import provenance
 from grader.record.bundle import Bundle, cell_from_json
 from grader.record.cell import Cell
@@ -20,7 +20,7 @@ from grader.score import scoring
 from grader.score.targets import choose_target
 from kbh_lint.source.submissions import BadInput, discover
 
-__all__ = ["Comparison", "compare", "grade_again", "is_bundle"]
+__all__ = ["Comparison", "compare", "grade_again"]
 
 Word = Literal["same", "faster", "slower", "verdict changed"]
 MOST_NAME = 200
@@ -33,11 +33,6 @@ class Comparison:
     word: Word
     text: str
     noise: float | None = None
-
-
-def is_bundle(path: Path) -> bool:
-    """Whether a path is a bundle rather than a submission."""
-    return (path / "entries").is_dir() and (path / "objects").is_dir()
 
 
 def grade_again(

@@ -15,12 +15,14 @@ from typing import Any, Literal
 
 from grader.record.cell import BaselineName, FindingRecord
 from grader.sandbox import cutlass
+from grader.sandbox.supervise import Snapshot, snapshot
 from kbh_lint import __version__
-from kbh_lint.problems import Problem
+from kbh_lint.base import paths
+from kbh_lint.problems import Problem, load_deck
 
 __all__ = [
-    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "identity", "options_from_json", "options_of",
-    "problem_files", "versions",
+    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "copied", "identity", "options_from_json",
+    "options_of", "problem_files", "problem_of", "versions",
 ]  # fmt: skip
 
 Protocol = Literal["2026-11", "2026-04"]
@@ -121,6 +123,24 @@ def options_from_json(data: object) -> dict[str, Any]:
     if not all(type(name) is str for name in given["baselines"]):
         raise GradeError("the option baselines of the bundle is no list of names")
     return given | {"baselines": tuple(given["baselines"])}
+
+
+def problem_of(request: Request) -> Problem:
+    """The problem that a request names. Raises GradeError."""
+    folder = paths.problems_dir(request.problems_dir)
+    deck = load_deck(folder)
+    if request.problem not in deck:
+        raise GradeError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
+    problem = deck[request.problem]
+    if not problem.contracts:
+        raise GradeError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
+    return problem
+
+
+def copied(request: Request, problem: Problem, scratch: Path) -> Snapshot:
+    """The copy of a submission that is linted and run. Raises CheckError."""
+    reference = Path(problem.path).resolve().parent / "reference.py"
+    return snapshot(request.submission, scratch / "submission", reference=reference)
 
 
 def problem_files(problem: Problem, hardware: Path) -> dict[str, str]:

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import torch
 
-from grader.grading.job import Job, Progress, Stage
+from grader.grading.job import Job
+from grader.grading.progress import Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
 from grader.judge.cores import kept_away, shared
@@ -28,7 +29,7 @@ from grader.sandbox import Sandbox, seen_at
 from grader.sandbox.builds import Builds, build_key, builds_folder
 from grader.sandbox.supervise import CheckError, remove, restore_caches
 
-__all__ = ["Built", "built", "compiles", "held", "tried", "untimed", "waiting", "yielding"]
+__all__ = ["Built", "built", "compiles", "held", "shared_calls", "tried", "untimed", "waiting", "yielding"]
 
 MOST_WAITING = 2.0  # times what building may take: so long the build of another grading is waited for
 
@@ -51,6 +52,11 @@ def untimed(
     """
     hold = alone if job.snapshot.tunes else together
     return lambda: hold(job.device, waiting(job, stage, of), afresh=afresh)
+
+
+def shared_calls(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextManager[None]]:
+    """As `untimed`, where nothing that the submission finds best is ever used: tuning compiles all that it tries."""
+    return lambda: together(job.device, waiting(job, stage, of))
 
 
 def yielding(job: Job, stage: Stage, of: str = "") -> Yielding:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Literal
 
 from grader.record.cell import ShapeStatus
-from grader.wire.channel import Frame, Kind, clean_text
+from grader.wire.frames import Frame, Kind, clean_text
 
 __all__ = ["Ended", "expect", "first_line"]
 

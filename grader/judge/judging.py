@@ -31,7 +31,7 @@ from grader.judge.trial import Compiled, NotReplayed, Trial
 from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.builds import hand_in, hand_out, without_batons
-from grader.sandbox.supervise import CachesError, Snapshot, remove, restore_caches
+from grader.sandbox.supervise import CachesError, Child, Snapshot, remove, restore_caches
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
@@ -203,9 +203,15 @@ def begin(
     return _session(snapshot, device, options, sandbox, scratch, ahead=ahead)
 
 
-def begin_build(snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path) -> Session:
-    """Starts the process of a build in a fresh folder, before it is known whether anything is to be built."""
-    return begin(snapshot, device, _untimed(options), sandbox, scratch, None)
+def begin_build(
+    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, child: Child | None = None
+) -> Session:
+    """Starts the process of a build in a fresh folder, before it is known whether anything is to be built; `child` is
+    one that was started there for that.
+    """
+    if child is None:
+        return begin(snapshot, device, _untimed(options), sandbox, scratch, None)
+    return _session(snapshot, device, _untimed(options), sandbox, scratch, ahead=True, child=child)
 
 
 def _untimed(options: TrialOptions) -> TrialOptions:
@@ -222,12 +228,13 @@ def _swept(scratch: Path, caches: Path | None) -> None:
 
 
 def _session(
-    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, *, ahead: bool = False
+    snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, *, ahead: bool = False,
+    child: Child | None = None,
 ) -> Session:  # fmt: skip
     return Session(
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
         call_timeout=options.call_timeout, build_timeout=options.build_timeout, timing=options.timing,
-        published=options.published, ahead=ahead,
+        published=options.published, ahead=ahead, child=child,
     )  # fmt: skip
 
 

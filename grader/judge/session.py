@@ -21,9 +21,11 @@ from grader.deck.cases import Case
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.correctness import output_name
 from grader.sandbox import Sandbox
+from grader.sandbox.candidate import SETUP_LIMIT, candidate
 from grader.sandbox.supervise import CheckError, Child, Purse, Snapshot
-from grader.wire.channel import POISON, Frame, Kind, Slot, layout, size_of, slots_to_json
+from grader.wire.channel import POISON, Slot, layout, size_of, slots_to_json
 from grader.wire.driver import GpuError
+from grader.wire.frames import Frame, Kind
 from grader.wire.memory import SharedMemory, make_memory
 from kbh_lint.problems import Binding, TensorSpec
 
@@ -33,7 +35,6 @@ SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
 MOST_INT64 = (1 << 63) - 1
 FLUSH_L2 = 2  # times its size is written and read
-SETUP_LIMIT = 300.0  # seconds for what is mostly our own work, such as a start
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +64,9 @@ class Session:
 
     def __init__(
         self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
-        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False,
+        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False, child: Child | None = None,
     ) -> None:  # fmt: skip
+        """Starts the process, or takes a `child` that was started with the same arguments."""
         self.snapshot = snapshot
         self.device = torch.device(device)
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
@@ -76,16 +78,9 @@ class Session:
         self._memory: dict[str, SharedMemory] = {}
         self._slots: dict[str, tuple[Slot, ...]] = {}
         self._buffer: Tensor | None = None
-        arguments = [str(snapshot.file), "--device", device]
-        arguments += ["--timing"] if timing else []
-        arguments += ["--published"] if published else []
-        arguments += ["--ahead"] if ahead else []
-        arguments += ["--interpret"] if self.device.type == "cpu" and snapshot.triton else []
-        folder = snapshot.file.parent
-        self._child = Child(
-            arguments, sandbox=sandbox, scratch=scratch, read=(folder,), cwd=folder, budget=SETUP_LIMIT,
-            gpu=self.device.type == "cuda", submission=folder,
-        )  # fmt: skip
+        self._child = child or candidate(
+            snapshot, device=device, sandbox=sandbox, scratch=scratch, timing=timing, published=published, ahead=ahead
+        )
 
     def __enter__(self) -> Session:
         return self

@@ -31,7 +31,7 @@ from grader.judge.ticking import BUILDING
 from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
 from grader.sandbox.supervise import CheckError, ChildGone
-from grader.wire.channel import Frame, Kind
+from grader.wire.frames import Frame, Kind
 from kbh_lint.problems import Binding, Problem, Shape
 
 __all__ = ["Compiled", "NotReplayed", "Trial"]

@@ -14,6 +14,9 @@ are held; a ticket that nobody holds is of a process that was killed, and is tak
 A grading is due when it began, in each of its turns: what began first ends first, and others use the device while it
 builds. One that builds for long lets others go before it (`grader.judge.lent`), and is then due when it asks again.
 
+Nsight Compute gives no counters to two at once, from when the first begins to use the device. Who counts holds a second
+lock of the device for as long (`counters`), which is taken before the device is.
+
 A practice run, which an agent asks for while it works, is due HEAD_START seconds after it comes: gradings go before the
 practice that waits, and practice goes in the order in which it came. A practice run that has waited for that long goes
 before gradings that come later, so neither can keep the other away for ever. No call is interrupted: who bounds
@@ -41,7 +44,8 @@ if TYPE_CHECKING:
     import torch
 
 __all__ = [
-    "HEAD_START", "Standing", "alone", "device_key", "grading", "lock_path", "practising", "together", "turn", "wanted",
+    "HEAD_START", "Standing", "alone", "counters", "counters_at_once", "device_key", "grading", "lock_path",
+    "practising", "together", "turn", "wanted",
 ]  # fmt: skip
 
 Standing = Literal["asked", "held", "free"]
@@ -178,6 +182,34 @@ def together(device: str | torch.device, wait: Say = lambda _: None, *, afresh: 
     finally:
         if lock is not None:
             os.close(lock)
+
+
+@contextlib.contextmanager
+def counters(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
+    """Holds the counters of a device; `wait` is told that they have to be waited for. Where there is no lock to be had
+    nothing is held.
+    """
+    lock = _open(lock_path(f"{device_key(device)} counters"))
+    try:
+        if lock is not None and not _locked(lock):
+            wait("waiting for another grading that counts on this GPU")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        if lock is not None:
+            os.close(lock)
+
+
+def counters_at_once(device: str | torch.device) -> contextlib.ExitStack | None:
+    """The counters of a device if nobody has them, until the stack is closed; None if somebody has."""
+    held = contextlib.ExitStack()
+    lock = _open(lock_path(f"{device_key(device)} counters"))
+    if lock is not None:
+        held.callback(os.close, lock)
+        if not _locked(lock):
+            held.close()
+            return None
+    return held
 
 
 def _lock(key: str, wait: Say, afresh: bool, kind: int) -> int | None:

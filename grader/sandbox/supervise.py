@@ -21,15 +21,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-
-import torch
 
 from grader.sandbox import Jail, Sandbox, cutlass, seen_at
 from grader.sandbox.disk import ScratchWatch
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import let_go
-from grader.wire.channel import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
+from grader.wire.frames import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 __all__ = [
@@ -263,6 +262,14 @@ def _as_seen(text: str, also: Mapping[Path, PurePosixPath]) -> str:
     return text
 
 
+def _installed(package: str) -> Path:
+    """The folder of an installed package, which is not imported. Raises CheckError."""
+    found = find_spec(package)
+    if found is None or not found.submodule_search_locations:
+        raise CheckError(f"{package} is not installed")
+    return Path(found.submodule_search_locations[0]).resolve()
+
+
 class Child:
     """A running candidate. `budget` is the wall-clock time in seconds that it may keep the judge waiting, in all.
 
@@ -281,7 +288,7 @@ class Child:
         self._main = 0  # the number of the process itself, where it is known
         self._stopped: float | None = None  # since when we keep it from running
         self._idle = 0.0  # seconds for which we did
-        root, libraries = Path(__file__).resolve().parents[2], Path(torch.__file__).resolve().parent.parent
+        root, libraries = Path(__file__).resolve().parents[2], _installed("torch").parent
         places = f"{root}:{libraries}"  # -I leaves out a user's site-packages
         command = [sys.executable, "-I", "-u", "-c", boot, places, str(theirs.fileno()), *arguments]
         variables, headers = environment(scratch), cutlass.find()

@@ -7,7 +7,7 @@ import random
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from grader.deck.code import Code, load_code
 from grader.judge import plan as planning
 from grader.judge.plan import TrialOptions
 from grader.judge.session import Session
+from grader.judge.turns import counters
 from grader.record.cell import CaseOutcome, TrialResult
 from grader.sandbox import Sandbox, SandboxError
 from grader.sandbox.builds import hand_out
@@ -40,7 +41,7 @@ from grader.silicon.ncu import (
 )
 from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
-from grader.wire.channel import Frame, Kind, clean_text
+from grader.wire.frames import Frame, Kind, clean_text
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
@@ -64,7 +65,7 @@ class Begun:
 
     Its folder is its own until all of the evidence is read where it was started ahead of its turn, and else the next
     process gets it. `counts` is Nsight Compute, with the table that it writes. `opened` is waited for where another
-    thread has the submission imported (`opened`).
+    thread has the submission imported (`opened`); for counters, `turn` holds those of the device since before that.
     """
 
     session: Session
@@ -72,6 +73,12 @@ class Begun:
     counts: Profiled | None = None
     own: bool = False
     opened: Future[None] | None = None
+    turn: ExitStack | None = None
+
+    def end(self) -> None:
+        """Ends the process that nobody takes. Raises what a sandbox raises."""
+        with self.turn or nullcontext():
+            self.session.close()
 
 
 def _none_ahead(instrument: Instrument) -> Begun | None:
@@ -281,7 +288,8 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
     """
     code, found = load_code(bench.problem), dict[str, bool]()
     models: dict[int, str] = {}
-    with begun.session as session:
+    turn = nullcontext() if begun.counts is None else begun.turn or counters(bench.device, bench.say)
+    with turn, begun.session as session:
         try:
             if begun.opened is not None:
                 begun.opened.result()  # before the device is held, which it may wait for itself
@@ -296,7 +304,8 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
                     if other is not None:
                         found[shape.label] = other
                     models[model] = shape.label
-                session.leave(EXIT_SECONDS)
+                if begun.counts is not None:
+                    session.leave(EXIT_SECONDS)  # it writes its report when the process ends by itself
         except ChildGone as gone:
             raise ProfilerError(f"beside a profiler {gone}") from gone
     return models, found

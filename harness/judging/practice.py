@@ -18,8 +18,9 @@ import torch
 from grader.authoring.run import public_master, told
 from grader.deck.code import DeckError
 from grader.grading.check import CheckReport, report_of
-from grader.grading.job import Job, Progress
+from grader.grading.job import Job
 from grader.grading.linting import lint_snapshot
+from grader.grading.progress import Progress
 from grader.grading.request import GradeError, Request, versions
 from grader.grading.scratch import scratch_folder
 from grader.grading.stages import Built, built, tried

@@ -26,7 +26,7 @@ from toy import HONEST, solution, toy_problem  # noqa: E402
 from grader.candidate import serve as candidate  # noqa: E402
 from grader.deck.code import load_code  # noqa: E402
 from grader.deck.keys import new_master  # noqa: E402
-from grader.grading import grade as grading  # noqa: E402
+from grader.grading import course as grading  # noqa: E402
 from grader.grading.grade import Progress, Request, grade  # noqa: E402
 from grader.judge.plan import default_options, plan_shape  # noqa: E402
 from grader.record.bundle import Bundle, BundleError, verify  # noqa: E402

@@ -17,7 +17,7 @@ from grader.grading import ahead as module
 from grader.grading import beside, stages
 from grader.grading.ahead import PLACES, Ahead
 from grader.grading.grade import grade
-from grader.judge import judging
+from grader.judge import judging, turns
 from grader.sandbox import SandboxError, choose
 from grader.silicon.ncu import Unavailable
 from grader.silicon.passes import Begun
@@ -123,7 +123,7 @@ def test_the_process_of_the_build_starts_before_the_linter_has_read_and_ends_whe
     here.workplace = lambda: tmp_path / "run"
     with Ahead(here) as ahead:
         ahead.start_build(sandbox)
-        assert begun == [(None, "cuda", None, sandbox, tmp_path / "run")]
+        assert begun == [(None, "cuda", None, sandbox, tmp_path / "run", None)]
         ahead.built()
         assert session.closed and ahead.build() is None, "its folder is free for others"
     monkeypatch.setattr(module, "compiles", lambda job: False)
@@ -166,17 +166,27 @@ def test_the_trial_s_process_has_a_folder_of_its_own_and_gets_what_was_built_whe
     assert cell.trials[0].sandbox.uid == begun.sandbox.record.uid
 
 
-def test_only_the_tracer_s_process_imports_the_submission_while_the_replay_goes_on(
+def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_two_count_at_once(
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[object, object]] = []
-    monkeypatch.setattr(module, "opened", lambda session, held: seen.append((session, held)))
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    seen: list[object] = []
+    monkeypatch.setattr(module, "opened", lambda session, held: seen.append(session))
     sandbox: Any = object()
-    with Ahead(job(tmp_path)) as ahead:
-        ahead.start(sandbox, None)
-        ahead.open(contextlib.nullcontext)
-        counters, trace = ahead.profiled("counters"), ahead.profiled("trace")
-        assert counters is not None and counters.opened is None, "two that count at once get no counters"
-        assert trace is not None and trace.opened is not None
-        trace.opened.result()
-        assert seen == [(trace.session, contextlib.nullcontext)]
+    with Ahead(job(tmp_path / "one")) as one, Ahead(job(tmp_path / "two")) as two:
+        for ahead in (one, two):
+            ahead.start(sandbox, None)
+            ahead.open(contextlib.nullcontext)
+        first, second = one.profiled("counters"), two.profiled("counters")
+        trace = two.profiled("trace")
+        assert first is not None and first.opened is not None and trace is not None and trace.opened is not None
+        assert second is not None and second.opened is None, "two that count at once get no counters"
+        for begun in (first, trace):
+            begun.opened.result()  # type: ignore[union-attr]
+        assert len(seen) == 3
+        assert turns.counters_at_once("cuda") is None
+        first.end()
+        held = turns.counters_at_once("cuda")
+        assert held is not None, "who is ended counts no longer"
+        held.close()

@@ -23,7 +23,7 @@ from grader import sandbox as sandboxes
 from grader.grading import beside as besides
 from grader.grading import stages
 from grader.grading.grade import grade
-from grader.grading.job import Progress
+from grader.grading.progress import Progress
 from grader.judge import judging as judge
 from grader.judge import lent, turns
 from grader.judge.trial import Compiled

@@ -20,20 +20,9 @@ from hypothesis import strategies as st
 from grader.deck.code import TORCH_DTYPES
 from grader.sandbox import choose
 from grader.sandbox.supervise import CheckError, Child, ChildGone, environment, snapshot
-from grader.wire import channel
-from grader.wire.channel import (
-    ChannelError,
-    Frame,
-    Kind,
-    Memory,
-    Views,
-    clean_text,
-    layout,
-    receive,
-    receive_with,
-    send,
-    size_of,
-)
+from grader.wire import channel, frames
+from grader.wire.channel import Memory, Views, layout, size_of
+from grader.wire.frames import ChannelError, Frame, Kind, clean_text, receive, receive_with, send
 
 Pair = tuple[socket.socket, socket.socket]
 
@@ -68,8 +57,8 @@ def header(magic: bytes = b"kbh1", kind: int = 2, numbers: int = 0, seq: int = 0
     [
         header(magic=b"kbh2"),
         header(kind=99),
-        header(numbers=channel.MAX_NUMBERS + 1),
-        header(length=channel.MAX_TEXT + 1),
+        header(numbers=frames.MAX_NUMBERS + 1),
+        header(length=frames.MAX_TEXT + 1),
         b"print says hello",
     ],
 )
@@ -89,7 +78,7 @@ def test_an_end_or_a_silence_inside_a_frame_is_noticed(pair: Pair) -> None:
 
 
 def test_text_that_is_too_long_is_cut_when_it_is_sent(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MAX_TEXT", 100)
+    monkeypatch.setattr(frames, "MAX_TEXT", 100)
     send(pair[0], Frame(Kind.ERROR, 1, text="x" * 500))
     assert receive(pair[1], time.monotonic() + 5).text == "x" * 100
 

@@ -37,7 +37,7 @@ from grader.record.bundle import trial_from_json, trial_to_json
 from grader.record.cell import SandboxRecord, TrialResult
 from grader.sandbox import Jail
 from grader.sandbox.supervise import Child, ChildGone, snapshot
-from grader.wire.channel import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
+from grader.wire.frames import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
 
 Candidate = Callable[[socket.socket], None]
 SOON = 10.0  # seconds; the limits that are given to the judge here are far below

@@ -16,8 +16,7 @@ from grading import few_calls
 
 from grader.grading import job
 from grader.grading.grade import grade
-from grader.grading.job import problem_of
-from grader.grading.request import Request
+from grader.grading.request import Request, problem_of
 from grader.judge import plan
 from grader.record.cell import Cell
 from kbh_lint.authors.solutions import read_solutions

@@ -21,7 +21,7 @@ from grader.judge.empty_calls import measure_empty
 from grader.judge.seen import Seen
 from grader.judge.trial import Trial
 from grader.record.cell import SealedBatch, ShapeTiming
-from grader.wire.channel import Frame, Kind
+from grader.wire.frames import Frame, Kind
 
 anything: Any = None
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")

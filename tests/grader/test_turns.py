@@ -241,7 +241,7 @@ def test_trials_replays_and_the_measurement_of_a_cpu_have_their_turn_and_the_lin
         return ()
 
     monkeypatch.setattr(judge, "replay", again)
-    monkeypatch.setattr("grader.grading.grade.lint_snapshot", stub("lint", lint))
+    monkeypatch.setattr("grader.grading.course.lint_snapshot", stub("lint", lint))
     monkeypatch.setattr(peaks, "load", lambda *a: None)
     monkeypatch.setattr(peaks, "store", lambda *a: None)
     monkeypatch.setattr(peaks, "measure", stub("peaks", measured))

@@ -21,8 +21,8 @@ from typing import Any
 
 __all__ = [
     "ENTRIES_WEIGHT", "ENTRY_BYTES", "ENTRY_COUNT", "FORMAT", "KINDS", "OBJECT_BYTES", "OBJECT_COUNT",
-    "BundleBusy", "BundleError", "Entry", "canonical", "check_weight", "entry_bytes", "entry_name", "is_sha256",
-    "names_in", "object_parts", "parse_entry", "read_entries", "read_file", "shown",
+    "BundleBusy", "BundleError", "Entry", "canonical", "check_weight", "entry_bytes", "entry_name", "is_bundle",
+    "is_sha256", "names_in", "object_parts", "parse_entry", "read_entries", "read_file", "shown",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -64,6 +64,11 @@ class Entry:
     objects: tuple[str, ...]
     hash: str
     weight: int
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path is a bundle rather than a submission."""
+    return (path / "entries").is_dir() and (path / "objects").is_dir()
 
 
 def is_sha256(text: object) -> bool:
