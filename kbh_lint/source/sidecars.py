@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.source.imports import own_modules
 
 MAX_BYTES = 2_000_000
 MAX_TOTAL = 8_000_000
@@ -147,7 +148,7 @@ class Neighbours:
         """The files that a solution may load, by their paths relative to its folder.
 
         In a run's archive all sources count; beside a loose file only those that its text names. A Python file counts
-        when the text imports or names it.
+        when the text names it, or when the text or another that counts imports it.
         """
         listed = self._list(path.parent, whole_folder)
         imported = _imported(text)
@@ -166,7 +167,31 @@ class Neighbours:
             if total > MAX_TOTAL or len(found) >= MAX_COUNT:
                 break
             found[name] = sidecar
+        self._follow(path, text, listed, found, deep=whole_folder)
         return found
+
+    def _follow(self, path: Path, text: str, listed: dict[str, Path], found: dict[str, Sidecar], *, deep: bool) -> None:
+        """Adds the modules that a solution and its modules import from packages, and the files that these name."""
+        pending = [("", text)] + [(name, car.text) for name, car in found.items() if name.endswith(".py")]
+        total = sum(len(car.text) for car in found.values())
+        while pending:
+            of, content = pending.pop()
+            wanted = own_modules(content, of)
+            if of:
+                folder = of.rpartition("/")[0]
+                wanted |= {f"{folder}/{name}".lstrip("/") for name in _file_names(content) if not name.endswith(".py")}
+            for name in sorted(wanted - found.keys() - {path.name}):
+                root, inner, rest = name.partition("/")
+                file = listed.get(name)
+                if file is None and inner and not deep and root not in sys.stdlib_module_names:
+                    file = self._list(path.parent / root, True).get(rest)
+                sidecar = None if file is None or name in OF_THE_RUN else _read(file, name)
+                if sidecar is None or total + len(sidecar.text) > MAX_TOTAL or len(found) >= MAX_COUNT:
+                    continue
+                total += len(sidecar.text)
+                found[name] = sidecar
+                if name.endswith(".py"):
+                    pending.append((name, sidecar.text))
 
     def _list(self, folder: Path, deep: bool) -> dict[str, Path]:
         key = (folder, deep)

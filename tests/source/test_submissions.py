@@ -300,3 +300,16 @@ def test_very_deep_folders_are_left_with_a_sentence(tmp_path: Path) -> None:
 def test_a_run_file_that_is_huge_is_not_parsed(tmp_path: Path) -> None:
     write(tmp_path / "run.json", json.dumps({"problem": "01_fp8_gemm", "pad": "x" * 4_100_000}))
     assert one(write(tmp_path / "solution.py")).problem is None
+
+
+def test_modules_of_packages_beside_count_as_far_as_something_imports_them(tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", "from ours.gemm import (run,  # it\n    tune)\nimport torch, os.path\n" + CODE)
+    write(tmp_path / "ours/__init__.py", "")
+    write(tmp_path / "ours/gemm.py", "from . import tiles\nfrom ..shared import kept\nSOURCE = 'gemm.cu'\n")
+    write(tmp_path / "ours/gemm.cu", "int a;")
+    write(tmp_path / "ours/tiles.py", "x = 1\n")
+    write(tmp_path / "ours/other.py", "y = 1\n")
+    write(tmp_path / "shared.py", "kept = 1\n")
+    write(tmp_path / "theirs/gemm.py", "z = 1\n")
+    found = one(tmp_path / "mine.py").sidecars
+    assert sorted(found) == ["ours/__init__.py", "ours/gemm.cu", "ours/gemm.py", "ours/tiles.py"]

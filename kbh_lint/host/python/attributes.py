@@ -189,7 +189,10 @@ def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, na
             return owner.tensor.shape
         return getattr(owner, _OF_A_DESCRIPTOR[name]) if name in _OF_A_DESCRIPTOR else Method(owner, name)
     if isinstance(owner, Config):
-        return owner.kwargs if name == "kwargs" else owner.kwargs.get(name, Unknown())
+        if name == "all_kwargs":
+            return Method(owner, name)
+        own = {"kwargs": owner.kwargs, "pre_hook": owner.hook, **owner.options}
+        return own[name] if name in own else owner.kwargs.get(name, Unknown())
     if isinstance(owner, Blob):
         return Blob(f"{owner.path}:{name}", owner.loc)
     return DType(owner.dtype) if name in ("value_type", "dtype", "element_type") else Method(owner, name)

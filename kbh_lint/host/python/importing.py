@@ -1,4 +1,4 @@
-"""`import`: modules beside the submission, and packages that are there, or that nobody knows."""
+"""`import`: modules beside the submission, extensions, and packages that are there, or that nobody knows."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env
 from kbh_lint.host.datamodel import exceptions, modules
 from kbh_lint.host.effects import artifacts
+from kbh_lint.host.python import own_modules
 from kbh_lint.host.values.frames import Frame
-from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.objects import Blob
 from kbh_lint.host.values.packages import PACKAGES, STDLIB_OR_PRESENT
 from kbh_lint.host.values.tensors import Unknown
@@ -23,12 +22,10 @@ if TYPE_CHECKING:
 def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
     """Binds what one name of an import statement gives."""
     root = node.module.split(".")[0]
-    files = interp.files.texts
-    if f"{node.module}.py" in files or f"{root}.py" in files or node.level:
-        if import_sidecar(interp, node, frame):
-            if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
-                interp.ran_unread(f"{root}.py has the name of a module that Python may have loaded already", node.loc)
-            return
+    if own_modules.import_own(interp, node, frame):
+        if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
+            interp.ran_unread(f"{root}.py has the name of a module that Python may have loaded already", node.loc)
+        return
     if not node.level and root in interp.files.extensions:
         import_extension(interp, node, frame)
         return
@@ -68,33 +65,3 @@ def import_extension(interp: Run, node: ir.Import, frame: Frame) -> None:
         interp.store_name(node.asname or root, Blob(name, node.loc), frame)
     elif node.name != "*":
         interp.store_name(node.asname or node.name, Blob(f"{name}:{node.name}", node.loc), frame)
-
-
-def import_sidecar(interp: Run, node: ir.Import, frame: Frame) -> bool:
-    """The same from a module that stands beside the submission, run when it is first imported; False where there is
-    none."""
-    from kbh_lint.frontends import python
-
-    name = f"{node.module or node.name}.py"
-    if name not in interp.files.texts:
-        return False
-    if name not in interp.scopes.sidecars:
-        env = Env()
-        interp.scopes.sidecars[name] = env
-        text = interp.files.texts[name]
-        first = text.literal_line if hasattr(text, "literal_line") else 1
-        try:
-            module = python.lower(str(text), name, first)
-        except (SyntaxError, ValueError, RecursionError, python.TooDeep):
-            interp.miss(f"sidecar {name} is not readable Python", node.loc)
-            return True
-        interp.block(module.body, Frame(env, env, node.loc, None))
-    env = interp.scopes.sidecars[name]
-    if node.name is None or not node.module:
-        interp.store_name(node.asname or node.module or str(node.name), OwnModule(env.vars), frame)
-    elif node.name == "*":
-        for key, value in env.vars.items():
-            interp.store_name(key, value, frame)
-    else:
-        interp.store_name(node.asname or node.name, env.vars.get(node.name, Unknown()), frame)
-    return True
