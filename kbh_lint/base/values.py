@@ -196,7 +196,8 @@ class JitFunction(Brief):
     `configs` holds the constexpr keyword values of each autotune configuration (empty: not autotuned);
     `hooks` holds the function that each configuration calls with the launch's arguments before a launch (none: none
     has one). `heuristics` maps a constexpr to the function that computes it from the launch arguments. `open` says that
-    there are more configurations or heuristics, which are not known.
+    there are more configurations or heuristics, which are not known. `pruner` is the function that is asked at a launch
+    which of the `tries`, the configurations as objects, are tried.
     """
 
     func: Func
@@ -204,6 +205,8 @@ class JitFunction(Brief):
     heuristics: dict[str, Any] = field(default_factory=dict)
     open: bool = False
     hooks: list[Any] = field(default_factory=list)
+    pruner: Any = None
+    tries: list[Any] = field(default_factory=list)
 
 
 # --- C++ ---------------------------------------------------------------------------------------------------

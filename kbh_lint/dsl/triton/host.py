@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from kbh_lint.base import dtypes
@@ -18,16 +19,18 @@ _SAME = (
     "triton.runtime.jit.constexpr_function",
     "triton.experimental.gluon.constexpr_function",
 )  # change nothing of what a function computes
-_HOOK = 4  # Config(kwargs, num_warps, num_stages, num_ctas, maxnreg, pre_hook)
+_CONFIG = ("num_warps", "num_stages", "num_ctas", "maxnreg", "pre_hook")  # after the values of a configuration
+_OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
+_PRUNE = "early_config_prune"  # what prunes configurations by their values, where `perf_model` and `top_k` take times
 _JIT = ("triton.jit", "triton.experimental.gluon.jit")
 
 
 class Decorator(Modelled):
     """`triton.jit(...)`, `triton.autotune(configs, key)`, `triton.heuristics(values)`: what is called with a kernel."""
 
-    def __init__(self, kind: str, configs: Value = None, heuristics: Value = None) -> None:
-        super().__init__("triton.decorator", {"kind": kind, "configs": configs, "values": heuristics})
-        self.kind, self.configs, self.heuristics = kind, configs, heuristics
+    def __init__(self, kind: str, configs: Value = None, heuristics: Value = None, prune: Value = None) -> None:
+        super().__init__("triton.decorator", {"kind": kind, "configs": configs, "values": heuristics, "prune": prune})
+        self.kind, self.configs, self.heuristics, self.prune = kind, configs, heuristics, prune
 
     def called(self, site: Site) -> Value:
         """What the decorator makes of a kernel."""
@@ -37,11 +40,14 @@ class Decorator(Modelled):
 
     def of(self, target: JitFunction) -> JitFunction:
         """The kernel with configurations, or with values that are computed from its arguments."""
-        made = JitFunction(target.func, list(target.configs), dict(target.heuristics), target.open, list(target.hooks))
+        made = replace(
+            target, configs=list(target.configs), heuristics=dict(target.heuristics), hooks=list(target.hooks)
+        )
         if self.kind == "autotune":
             given = self.configs if isinstance(self.configs, list) else []
             known = [config for config in given if isinstance(config, Config)]
             made.configs, made.hooks = [config.kwargs for config in known], [config.hook for config in known]
+            made.pruner, made.tries = (self.prune.get(_PRUNE) if isinstance(self.prune, dict) else None), known
             made.open = made.open or not given or len(made.configs) < len(given) or not all(made.configs)
         elif isinstance(self.heuristics, dict):
             made.heuristics.update(self.heuristics)
@@ -59,9 +65,11 @@ class Triton(Library):
         return _kernel(site, fn) if site.args else Decorator("jit")
 
     @models("autotune")
-    def autotune(self, site: Site, configs: Value = (), *rest: Value, **options: Value) -> Value:
-        """`@triton.autotune(configs, key)`."""
-        return Decorator("autotune", configs=configs)
+    def autotune(
+        self, site: Site, configs: Value = (), key: Value = None, prune_configs_by: Value = None, **options: Value
+    ) -> Value:
+        """`@triton.autotune(configs, key, prune_configs_by)`."""
+        return Decorator("autotune", configs=configs, prune=prune_configs_by)
 
     @models("heuristics")
     def heuristics(self, site: Site, values: Value = None, *rest: Value, **options: Value) -> Value:
@@ -71,8 +79,10 @@ class Triton(Library):
     @models("Config")
     def config(self, site: Site, kwargs: Value = None, *rest: Value, **options: Value) -> Value:
         """One configuration of an autotuner; `pre_hook` is called with the arguments before each launch."""
-        hook = options.get("pre_hook", rest[_HOOK] if len(rest) > _HOOK else None)
-        return Config(dict(kwargs) if isinstance(kwargs, dict) else {}, hook)
+        told = {**_OPTIONS, **dict(zip(_CONFIG, rest, strict=False)), **options}
+        return Config(
+            dict(kwargs) if isinstance(kwargs, dict) else {}, told.get("pre_hook"), {n: told[n] for n in _OPTIONS}
+        )
 
     @models("cdiv")
     def ceil_div(self, site: Site, x: Value, y: Value) -> Value:

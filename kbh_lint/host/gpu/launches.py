@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
-from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail
+from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail, tuned
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
@@ -34,6 +34,9 @@ def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], lo
         given = {**kwargs, "grid": configured.grid, "warmup": False}
         return interp.call(jit.func.attrs["run"], args, given, loc)
     bound = dict(configured.bound)
+    jit = tuned.distinct(jit) if len(jit.configs) > MAX_CONFIGS else jit
+    if jit.pruner is not None and (len(jit.configs) > MAX_CONFIGS or _lacking(jit, bind(jit, args, kwargs))):
+        jit = tuned.pruned(interp, jit, args, kwargs, loc)
     runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)] if bound else []
     if bound and len(args) == len(runtime):  # a compiled kernel may be given its run-time arguments alone
         bound.update(zip(runtime, args, strict=True))

@@ -313,10 +313,11 @@ class Configured(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Config(Brief):
-    """triton.Config; `hook` is its `pre_hook`."""
+    """triton.Config; `hook` is its `pre_hook`, `options` what the compiler is told by it."""
 
     kwargs: dict[str, Any]
     hook: Any = None
+    options: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -1,0 +1,57 @@
+"""Which configurations of an autotuned kernel a launch may run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func, JitFunction
+from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.values.objects import Config
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+MAX_AROUND = 16  # names of the call that made a hook
+
+
+def pruned(interp: Run, jit: JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> JitFunction:
+    """The kernel with the configurations that its tuner's pruner leaves for a launch, as Triton asks it: with the
+    configurations, the arguments by position under their names, and those by name."""
+    names = [param.name for param in jit.func.node.params]
+    made = interp.call(jit.pruner, [list(jit.tries), dict(zip(names, args, strict=False))], dict(kwargs), loc)
+    left = iteration.materialise(interp, made, loc)
+    known = [config for config in left if isinstance(config, Config)]
+    if not known or len(known) < len(left):
+        return replace(jit, open=True)
+    kwargs_of, hooks = [config.kwargs for config in known], [config.hook for config in known]
+    return replace(jit, configs=kwargs_of, hooks=hooks, open=jit.open or not all(kwargs_of))
+
+
+def distinct(jit: JitFunction) -> JitFunction:
+    """The kernel without configurations that only the compiler's options tell from another: they are read alike."""
+    hooks = jit.hooks or [None] * len(jit.configs)
+    seen: dict[Any, int] = {}
+    for index, (setting, hook) in enumerate(zip(jit.configs, hooks, strict=True)):
+        values = tuple((name, type(value).__name__, _key(value)) for name, value in sorted(setting.items()))
+        seen.setdefault((values, _hook(hook)), index)
+    if len(seen) == len(jit.configs):
+        return jit
+    return replace(jit, configs=[jit.configs[i] for i in seen.values()], hooks=[hooks[i] for i in seen.values()])
+
+
+def _hook(hook: Any) -> Any:
+    """What tells one hook from another: where its text stands, and the plain values around it."""
+    around = hook.env.vars if isinstance(hook, Func) and hook.env.parent is not None else None
+    if around is None or len(around) > MAX_AROUND:
+        return id(hook)
+    return id(hook.node), tuple((name, type(value).__name__, _key(value)) for name, value in sorted(around.items()))
+
+
+def _key(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_key(item) for item in value)
+    if isinstance(value, Func):
+        return id(value.node)
+    return value if isinstance(value, (int, float, str, type(None))) else id(value)

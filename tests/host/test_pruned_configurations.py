@@ -1,0 +1,66 @@
+"""Configurations that a tuner's pruner makes or leaves out, and those that only options of the compiler tell apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import ARGUMENTS, DOT, GEMM, GRID, HEAD, MODEL, OUTPUT, WIDE
+
+import kbh_lint
+from kbh_lint.findings import FileReport
+
+PRUNER = """
+def prune(configs, named, **kwargs):
+    for config in configs:
+        deep = config.kwargs["BK"] if config.num_stages > 2 and named["K"] >= 64 else 32
+        yield triton.Config({"BM": 64, "BN": 128, "BK": deep}, num_warps=config.num_warps)
+"""
+TUNED = """
+
+@triton.autotune([CONFIGS], key=["K"], prune_configs_by={"early_config_prune": prune})
+@triton.jit"""
+BODY = f"{OUTPUT}        gemm[{GRID}]({ARGUMENTS})\n        return y\n"
+MANY = (
+    'triton.Config({"BM": 64, "BN": 128, "BK": 64}, num_warps=w, num_stages=s) for w in range(1, 33) for s in range(12)'
+)
+
+
+def lint(folder: Path, text: str) -> FileReport:
+    (folder / "mine.py").write_text("# kbh: problem=01_fp8_gemm\n" + HEAD + text)
+    return kbh_lint.lint([folder / "mine.py"], raise_errors=True).files[0]
+
+
+def program(configs: str, kernel: str = GEMM, tuned: str = TUNED) -> str:
+    model = MODEL.replace("SETUP\n", "").replace("BODY", BODY)
+    return PRUNER + tuned.replace("CONFIGS", configs) + kernel + model
+
+
+@pytest.mark.parametrize(("kernel", "rules"), [(GEMM, set()), (GEMM.replace(DOT, WIDE), {"KBH101"})])
+def test_a_pruner_may_complete_configurations(tmp_path: Path, kernel: str, rules: set[str]) -> None:
+    report = lint(tmp_path, program('triton.Config({"BK": 64}), triton.Config({"BK": 128})', kernel))
+    assert rules <= {finding.rule for finding in report.findings}
+    assert (report.verdict == "clean") is (not rules), [(f.rule, f.message) for f in report.findings]
+
+
+def test_without_the_pruner_they_lack_a_parameter(tmp_path: Path) -> None:
+    plain = TUNED.replace(', prune_configs_by={"early_config_prune": prune}', "")
+    assert lint(tmp_path, program('triton.Config({"BK": 64})', tuned=plain)).verdict == "unproven"
+
+
+def test_configurations_are_read_by_their_values(tmp_path: Path) -> None:
+    plain = TUNED.replace(', prune_configs_by={"early_config_prune": prune}', "")
+    assert lint(tmp_path, program(MANY, tuned=plain)).verdict == "clean"
+
+
+def test_hooks_of_one_text_and_equal_names_are_one(tmp_path: Path) -> None:
+    plain = TUNED.replace(', prune_configs_by={"early_config_prune": prune}', "")
+    hook = """
+def clearing(*names):
+    def clear(args):
+        for name in names:
+            args[name].zero_()
+    return clear
+"""
+    hooked = MANY.replace("num_stages=s", 'num_stages=s, pre_hook=clearing("y")')
+    assert lint(tmp_path, hook + program(hooked, tuned=plain)).verdict == "clean"
