@@ -15,8 +15,8 @@ from kbh_lint import registry
 from kbh_lint.base import values
 from kbh_lint.base.limits import Budget
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.core.frames import OutOfFuel
 from kbh_lint.kernels.core.run import Run
+from kbh_lint.kernels.core.walker import OutOfFuel
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3

@@ -6,32 +6,42 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.dsl.tensors import kinds
+from kbh_lint.kernels.core.fixpoint import FixPoint
+from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import UNKNOWN_V, V, constant
-from kbh_lint.kernels.languages.python.statements import PythonStatements
+from kbh_lint.kernels.core.walker import Exit
 
 if TYPE_CHECKING:
     from kbh_lint.dsl.tensors.run import TensorRun
 
 
-class TensorStatements(PythonStatements):
-    """Loops that allocate, and classes that are memory."""
+class TensorControl(FixPoint):
+    """Loops that allocate."""
 
     run: TensorRun
 
-    def unrolled(self, node: ir.For, items: tuple[V, ...]) -> bool:
+    def unrolled(self, node: ir.For, items: tuple[V, ...]) -> Exit:
         if node.orelse or len(items) < 2:
             return super().unrolled(node, items)
         for at, item in enumerate(items):
-            self.rounds.append(at)
+            self.run.unrolled.append(at)
             super().unrolled(node, (item,))
-            self.rounds.pop()
-        return True
+            self.run.unrolled.pop()
+        return None
 
-    def s_class(self, node: ir.ClassDef) -> bool:
+
+class TensorStatements(Statements):
+    """Classes that are memory."""
+
+    run: TensorRun
+
+    def __init__(self, run: TensorRun) -> None:
+        super().__init__(run, TensorControl(run))
+
+    def s_class(self, node: ir.ClassDef) -> None:
         """`@cute.struct` inside a kernel: its fields are memory."""
         fields = tuple((s.name, self.element_type(s.annotation)) for s in node.body if isinstance(s, ir.Decl))
         self.run.frame.env[node.name] = constant(values.Made(kinds.STRUCT, fields))
-        return True
 
     def element_type(self, node: object) -> Any:
         """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""

@@ -52,7 +52,7 @@ class ExtentMemory(PythonMemory):
         count: int | None = 1
         for size in pointer.shape if pointer.shape is not None else (None,):
             count = None if count is None or size is None else count * size
-        if self.run.calls.depth > 1 or self.run.frame.loops:
+        if self.run.statements.depth > 1 or self.run.frame.loops:
             count = None
         for cell in pointer.cells:
             if cell.kind == "param":

@@ -17,13 +17,14 @@ from kbh_lint.base.limits import Budget
 from kbh_lint.base.records import dataclass
 from kbh_lint.dsl.triton.kernel import LANGUAGE
 from kbh_lint.kernels.core.facts import ShortSeries
+from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.value import NOTHING, V
+from kbh_lint.kernels.core.walker import Exit
 from kbh_lint.kernels.languages.python.call import Call
 from kbh_lint.kernels.languages.python.calls import PythonCalls
 from kbh_lint.kernels.languages.python.run import PythonRun
-from kbh_lint.kernels.languages.python.statements import PythonStatements
 from kbh_lint.kernels.languages.python.tiles import Tiles
 
 FUEL = 6_000
@@ -92,7 +93,7 @@ class Series:
         self.short: dict[ir.Loc, ShortSeries] = {}
         run.numbers = SeriesNumbers(run, self)
         run.tiles = SeriesTiles(run, self)
-        run.statements = SeriesStatements(run, self)
+        run.statements.control = SeriesControl(run, self)
         run.calls = SeriesCalls(run, self)
 
     def of(self, value: V | None) -> Known | None:
@@ -254,48 +255,47 @@ class SeriesCalls(PythonCalls):
         return self.inline(func, env, loc, this)
 
 
-class SeriesStatements(PythonStatements):
-    """Unrolls loops."""
+class SeriesControl(FixPoint):
+    """Unrolls loops, and forgets what a side of a branch or a loop that is not unrolled gives another value."""
 
     def __init__(self, run: PythonRun, series: Series) -> None:
         super().__init__(run)
         self.series = series
 
-    def s_for(self, node: ir.For) -> bool:
+    def each(self, node: ir.For) -> Exit:
+        frame, walk = self.run.frame, self.run.statements
         iterable = self.run.expressions.eval(node.iterable)
         found = iterable.const
         names = assigned(node.body)
         if not isinstance(found, range) or len(found) > MAX_TRIPS:
-            return self.forgetting(names, lambda: super(SeriesStatements, self).s_for(node))
+            return self.forgetting(names, super().each, node)
         self.run.facts.decide(iterable)
-        self.run.frame.loops += 1
+        frame.loops += 1
         jumps: list[Any] = []
-        self.run.frame.jumps.append(jumps)
+        frame.jumps.append(jumps)
         for index in found:
-            self.run.names.assign(node.target, V("i32", "i32", const=index, shape=()))
-            if not self.block(node.body):
+            walk.assign(node.target, V("i32", "i32", const=index, shape=()))
+            if walk.block(node.body) is not None:
                 self.forget(names)
                 break
-        self.run.frame.jumps.pop()
-        self.run.frame.loops -= 1
+        frame.jumps.pop()
+        frame.loops -= 1
         if jumps:
             self.forget(names)
-        return self.block(node.orelse)
+        return walk.block(node.orelse)
 
-    def s_while(self, node: ir.While) -> bool:
-        return self.forgetting(assigned(node.body), lambda: super(SeriesStatements, self).s_while(node))
+    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+        return self.forgetting(assigned(node.body), super().rounds, node)
 
-    def s_if(self, node: ir.If) -> bool:
-        if self.run.numbers.truth(self.run.expressions.eval(node.test)) is not None:
-            return super().s_if(node)
-        return self.forgetting(assigned((*node.body, *node.orelse)), lambda: super(SeriesStatements, self).s_if(node))
+    def either(self, node: ir.If, test: V) -> Exit:
+        return self.forgetting(assigned((*node.body, *node.orelse)), super().either, node, test)
 
-    def forgetting(self, names: set[str], body: Callable[[], object]) -> bool:
+    def forgetting(self, names: set[str], follow: Callable[..., Exit], *given: Any) -> Exit:
         """Executes what runs an unknown number of times, or on one of two sides."""
         self.forget(names)
-        falls = bool(body())
+        why = follow(*given)
         self.forget(names)
-        return falls
+        return why
 
     def forget(self, names: Iterable[str]) -> None:
         """Nothing is known of these variables any more."""

@@ -24,7 +24,6 @@ class Calls:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.depth = 0
         self.calls: dict[Any, tuple[Any, ...]] = {}
 
     def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
@@ -64,7 +63,7 @@ class Calls:
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:
         """Runs a function of the submission with its parameters bound in `env`."""
         node = func.node
-        if self.depth >= MAX_CALL_DEPTH or self.run.frame.key.count(id(node)) > 2:
+        if self.run.statements.depth >= MAX_CALL_DEPTH or self.run.frame.key.count(id(node)) > 2:
             self.run.facts.unread(f"recursion through {node.name}", loc)
             return self.run.memory.havoc(list(env.values()), "?", loc)
         if node.body is None:
@@ -75,20 +74,14 @@ class Calls:
         if isinstance(definer, Frame):
             held = func.env.vars.get(HELD, {})  # copies that a lambda of C++ made
             env, own = {**definer.env, **held, **env}, own | frozenset(held)
-        saved = self.run.frame
-        frame = Frame(env, func.env, func, (*saved.key, id(node), loc))
+        around = self.run.frame
+        frame = Frame(env, func.env, func, (*around.key, id(node), loc))
         frame.this = this
-        frame.loops = saved.loops
+        frame.loops = around.loops
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
-        self.run.frame = frame
-        self.depth += 1
-        try:
-            with self.run.sides.function():
-                self.run.statements.block(node.body)
-        finally:
-            self.depth -= 1
-            self.run.frame = saved
+        with self.run.sides.function():
+            self.run.statements.activate(frame, node.body)
         if isinstance(definer, Frame) and node.kind == "lambda":
             for name, value in frame.env.items():
                 if name not in own and definer.env.get(name, value) is not value:

@@ -10,10 +10,6 @@ from kbh_lint.kernels.core.value import V
 Env = dict[str, V]
 
 
-class OutOfFuel(Exception):
-    """The analysis reached its bound on executed statements."""
-
-
 class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 

@@ -10,13 +10,14 @@ from kbh_lint.kernels.core.branches import Sides
 from kbh_lint.kernels.core.calls import Calls
 from kbh_lint.kernels.core.expressions import Expressions
 from kbh_lint.kernels.core.flags import Flags
-from kbh_lint.kernels.core.frames import Frame, OutOfFuel
+from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.memory import Memory
 from kbh_lint.kernels.core.names import Names
 from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.products import Products
 from kbh_lint.kernels.core.recorder import Recorder
 from kbh_lint.kernels.core.statements import Statements
+from kbh_lint.kernels.core.walker import OutOfFuel
 
 
 class Run:

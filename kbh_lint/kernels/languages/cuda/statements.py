@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import TWIDDLED, CType, Mul, Struct, V
+from kbh_lint.kernels.core.walker import Exit
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import run_asm
@@ -21,11 +21,11 @@ class CudaStatements(Statements):
 
     run: CudaRun
 
-    def execute(self, node: Any) -> bool:
+    def execute(self, node: Any) -> Exit:
         self.run.place = node.loc
         return super().execute(node)
 
-    def s_decl(self, node: ir.Decl) -> bool:
+    def s_decl(self, node: ir.Decl) -> None:
         frame = self.run.frame
         name = node.name
         if frame.shadowed and name not in frame.shadowed[-1]:
@@ -34,7 +34,7 @@ class CudaStatements(Statements):
         ct = self.run.types.resolve_type(ref) if ref is not None else CType()
         if node.storage & {"__shared__"}:
             frame.env[name] = self.run.objects.shared(node, ct)
-            return True
+            return
         init = node.init
         if ct.dims:
             frame.env[name] = (
@@ -42,30 +42,27 @@ class CudaStatements(Statements):
                 if init is None or isinstance(init, ir.Seq)
                 else self.run.objects.rows(node, ct)
             )
-            return True
+            return
         if init is None:
             frame.env[name] = self.run.objects.default_value(ct, id(node))
-            return True
+            return
         if ref is not None and ref.reference and not isinstance(init, ir.Seq):
             frame.env[name] = self.run.objects.reference(init, ct)
-            return True
+            return
         frame.env[name] = self.run.objects.initialized(name, ct, init, node)
-        return True
 
-    def s_using(self, node: ir.Using) -> bool:
+    def s_using(self, node: ir.Using) -> None:
         if node.type is not None and node.name:
             self.run.frame.env[node.name] = V(const=self.run.types.resolve_type(node.type))
         elif node.namespace:
             self.run.types.directives = (*self.run.types.directives, node.namespace)
-        return True
 
-    def s_class(self, node: ir.ClassDef) -> bool:
+    def s_class(self, node: ir.ClassDef) -> None:
         self.run.frame.env[node.name] = V(const=CType(name=node.name, decl=values.CppType(node, self.run.frame.outer)))
-        return True
 
-    def s_return(self, node: ir.Return) -> bool:
+    def result(self, node: ir.Return) -> None:
         if node.value is None:
-            return False
+            return
         value = self.run.expressions.eval(node.value)
         func = self.run.frame.func
         returns = func.node.returns if isinstance(func, values.Func) else None
@@ -78,13 +75,10 @@ class CudaStatements(Statements):
                 value = self.run.objects.cast_to(value, ct, node.loc)
                 if mark is not None and value.x is None and value.dtype == ct.dtype and isinstance(mark, Mul):
                     value = value.with_(x=mark)
-        returned = self.run.frame.returned
-        self.run.frame.returned = value if returned is None else join(returned, value)
-        return False
+        self.returned(value)
 
-    def s_asm(self, node: ir.Asm) -> bool:
+    def s_asm(self, node: ir.Asm) -> None:
         run_asm(self.run, node)
-        return True
 
     def self_addition(self, target: object, value: object) -> V | None:
         if isinstance(target, ir.Name):

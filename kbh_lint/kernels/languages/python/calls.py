@@ -121,7 +121,7 @@ class PythonCalls(Calls):
         made = self.run.language.function(name, call)
         if made is not None:
             return made
-        if not self.run.statements.doubtful and self.run.language.lacks(path):
+        if not self.run.statements.control.doubtful and self.run.language.lacks(path):
             self.run.facts.refused = self.run.facts.refused or f"{path}, which does not exist"
         return self.not_read(f"a call of {path}", call)
 

@@ -29,9 +29,9 @@ class PythonExpressions(Expressions):
         return _identities(self.run.frame.func.node)
 
     def e_cond(self, node: ir.Cond) -> V:
-        self.run.statements.doubtful += 1
+        self.run.statements.control.doubtful += 1
         made = super().e_cond(node)
-        self.run.statements.doubtful -= 1
+        self.run.statements.control.doubtful -= 1
         kept = self.identities().kept(node.test, node.yes, node.no) if made.origins and self.run.frame.func else None
         return made if kept is None else self.eval(kept)
 

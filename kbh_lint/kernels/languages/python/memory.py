@@ -31,6 +31,6 @@ class PythonMemory(Memory):
     def tensor(self, kind: str, dtype: str, loc: ir.Loc, name: str = "", *, one: bool = False) -> V:
         """A tensor over memory that is allocated here; one call of a function has one of it, or the block has `one`,
         whoever asks for it."""
-        key = name if one else (kind, name, loc, self.run.frame.key, *self.run.statements.rounds)
+        key = name if one else (kind, name, loc, self.run.frame.key, *self.run.unrolled)
         cell = self.at_place(key, kind, f"{name or kind} {len(self.allocated)}", dtype)
         return V(dtype, dtype, cells=frozenset((cell,)))

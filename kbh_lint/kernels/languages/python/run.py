@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.run import Run
+from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.languages.python.calls import PythonCalls
 from kbh_lint.kernels.languages.python.expressions import PythonExpressions
 from kbh_lint.kernels.languages.python.memory import PythonMemory
 from kbh_lint.kernels.languages.python.names import PythonNames
-from kbh_lint.kernels.languages.python.statements import PythonStatements
 from kbh_lint.kernels.languages.python.tiles import Tiles
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ class PythonRun(Run):
     memory: PythonMemory
     names: PythonNames
     expressions: PythonExpressions
-    statements: PythonStatements
     calls: PythonCalls
 
     def __init__(
@@ -33,10 +32,11 @@ class PythonRun(Run):
         super().__init__(name, fuel)
         self.language = language
         self.convert_outer = outer
+        self.unrolled: list[int] = []  # where the loops that are unrolled stand: memory made in one is its own
         self.tiles = Tiles(self)
         self.numbers = Numbers(self)
         self.memory = PythonMemory(self)
         self.names = PythonNames(self)
         self.expressions = PythonExpressions(self)
-        self.statements = PythonStatements(self)
+        self.statements = Statements(self)
         self.calls = PythonCalls(self)

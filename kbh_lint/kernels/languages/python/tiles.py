@@ -34,7 +34,7 @@ class Tiles:
         a branch that a compile-time argument may leave out, it does not matter."""
         known = [size for size in shape if size is not None]
         fits = all(size > 0 and not size & (size - 1) for size in known) and prod(known) <= MAX_TILE
-        if fits or self.run.statements.doubtful or self.run.facts.refused:
+        if fits or self.run.statements.control.doubtful or self.run.facts.refused:
             return
         for size in sizes:
             self.run.facts.decide(size)
