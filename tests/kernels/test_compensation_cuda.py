@@ -197,7 +197,7 @@ def test_an_evaluation_that_fails_is_said_and_hides_nothing_else(monkeypatch: py
     def fail(*args: object, **options: object) -> None:
         raise OverflowError
 
-    monkeypatch.setattr("kbh_lint.kernels.numeric.machine.Machine.run", fail)
+    monkeypatch.setattr("kbh_lint.kernels.numeric.statements.Statements.block", fail)
     found = thread("s += e;")
     assert found.state == "unknown"
     assert [reason for reason, _ in found.unread] == ["the evaluation of the kernel failed (OverflowError)"]

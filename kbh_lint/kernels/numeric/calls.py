@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.base.values import UNKNOWN, DType, Sym
-from kbh_lint.kernels.numeric import ctypes
+from kbh_lint.base.values import UNKNOWN, DType, Env, Sym
+from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.builtins import LIMITS, Args, Builtin, unknown_call
+from kbh_lint.kernels.numeric.control import CAPS
 from kbh_lint.kernels.numeric.cuda import METHODS as CUDA
 from kbh_lint.kernels.numeric.cuda import cuda_builtin
 from kbh_lint.kernels.numeric.numbers import Num, literal
@@ -15,6 +16,8 @@ from kbh_lint.kernels.numeric.state import OTHER, Closure, CType, Frame, Method,
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
+
+MAX_CALLS = 24
 
 
 class Calls:
@@ -136,7 +139,7 @@ class Calls:
         if isinstance(callee, values.JitFunction):
             callee = callee.func
         if isinstance(callee, values.Func) and callee.node.kind == "python":
-            return self.m.call(callee.node, callee.env, args, keywords, node, frame, defaults=callee.defaults)
+            return self.inline(callee.node, callee.env, args, keywords, node, frame, defaults=callee.defaults)
         if isinstance(callee, values.Overloads | values.Func):
             funcs = callee.funcs if isinstance(callee, values.Overloads) else [callee]
             name = funcs[0].node.name if funcs else ""
@@ -146,11 +149,11 @@ class Calls:
                 return self._call_symbol(name, Args(loaded, keywords, self.m.site(frame, node), node, frame))
             chosen = self.m.structs.chosen_of(funcs, args, targs, frame)
             if chosen is not None:
-                return self.m.call(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
+                return self.inline(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
         if isinstance(callee, Closure):
             outer = callee.frame
             scopes = [*outer.scopes, callee.held] if callee.held else outer.scopes
-            return self.m.call(callee.node, outer.env, args, keywords, node, frame, outer=scopes, this=outer.this)
+            return self.inline(callee.node, outer.env, args, keywords, node, frame, outer=scopes, this=outer.this)
         if isinstance(callee, values.CppType | values.TypeValue | CType):
             items = [self._loaded(a, node, frame) for a in args]
             return self.m.structs.construct(
@@ -182,7 +185,7 @@ class Calls:
                 chosen = self.m.structs.chosen_of(funcs, args, targs, packed.frame, value.type.args)
                 func = funcs[0] if chosen is None else chosen.func
                 bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
-                return self.m.call(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
+                return self.inline(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
         if packed.frame.cpp:
             handler = CUDA.get(callee.name)
             made = handler(self.m, packed) if handler is not None else NotImplemented
@@ -199,3 +202,67 @@ class Calls:
         if handler is None:
             return unknown_call(self.m, path, packed)
         return handler(self.m, packed)
+
+    def inline(
+        self,
+        node: ir.FuncDef,
+        env: Env,
+        args: list[Any],
+        keywords: dict[str, Any],
+        at: object,
+        frame: Frame,
+        *,
+        outer: list[dict[str, Any]] | None = None,
+        this: Obj | None = None,
+        bound: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+    ) -> Any:
+        """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
+        if self.m.statements.depth > MAX_CALLS or node.body is None:
+            self.m.note(f"{node.name or 'a function'} is not followed", at)
+            return UNKNOWN
+        scope: dict[str, Any] = dict(bound or {})
+        inner = Frame([*(outer or []), scope], env, frame.cpp, self.m.sites.number(frame.ctx, at) // 8 + 1, this)
+        returns = node.returns
+        inner.by_place = frame.cpp and isinstance(returns, ir.TypeRef) and returns.reference and not returns.const
+        self._bind(node, inner, scope, args, keywords, defaults or {})
+        loops = self.m.depth
+        self.m.depth = min(loops, len(CAPS) - 1)
+        try:
+            self.m.statements.activate(inner, node.body)
+        finally:
+            self.m.depth = loops
+        result = inner.result
+        if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int | tuple):
+            result = self.m.ctypes.passed(node.returns, result, inner)
+        return result.copy() if isinstance(result, Obj) else result
+
+    def _bind(
+        self,
+        node: ir.FuncDef,
+        inner: Frame,
+        scope: dict[str, Any],
+        args: list[Any],
+        keywords: dict[str, Any],
+        defaults: dict[str, Any],
+    ) -> None:
+        at = 0
+        for param in node.params:
+            if param.kind == "star":
+                scope[param.name] = tuple(args[at:])
+                at = len(args)
+                continue
+            if param.name in keywords:
+                value = keywords[param.name]
+            elif at < len(args) and param.kind != "keyword":
+                value = args[at]
+                at += 1
+            elif param.name in defaults:
+                value = ops.wrapped(defaults[param.name])
+            elif param.default is not None:
+                value = self.m.expressions.evaluate(param.default, inner)
+            else:
+                value = UNKNOWN
+            if inner.cpp and isinstance(param.type, ir.TypeRef):
+                value = self.m.ctypes.passed(param.type, value, inner)
+            scope[param.name] = value

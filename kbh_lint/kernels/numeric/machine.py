@@ -1,4 +1,4 @@
-"""Statements, loops and calls of a kernel, run for one lane."""
+"""One run of a kernel, or of several in order, for one lane: what its parts share, and the parts, one an idea."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from types import MappingProxyType
 from typing import Any
 
 from kbh_lint import registry
-from kbh_lint.base import ir, values
+from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.walk import walk
-from kbh_lint.kernels.numeric import branches, ctypes, loops, ops, places
+from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import integers as whole
-from kbh_lint.kernels.numeric.asm import run_asm
+from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.calls import Calls
+from kbh_lint.kernels.numeric.control import TURNS
 from kbh_lint.kernels.numeric.ctypes import CTypes
 from kbh_lint.kernels.numeric.dialect import Dialect
 from kbh_lint.kernels.numeric.expr import Expressions
 from kbh_lint.kernels.numeric.memory import Access
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
 from kbh_lint.kernels.numeric.places import Places
-from kbh_lint.kernels.numeric.state import Bits, Chained, Closure, Frame, Obj, OutOfFuel, Ptr, Reference
+from kbh_lint.kernels.numeric.state import Bits, Chained, Frame, Obj, Ptr, Reference
+from kbh_lint.kernels.numeric.statements import Statements
 from kbh_lint.kernels.numeric.structs import Structs
 from kbh_lint.kernels.numeric.templates import Types
-
-MAX_CALLS = 24
 
 Dims = tuple[Any, Any, Any]
 
@@ -77,7 +77,9 @@ class Machine:
         self.places = Places(self)
         self.expressions = Expressions(self)
         self.calls = Calls(self)
+        self.statements = Statements(self)
         self.sites = sites
+        self.frame = Frame([{}], Env(), False, 0)  # of the function whose statements run
         self.many = many
         self.fuel = fuel
         self.tensors: Mapping[int, Chained] = {}  # those that launches hand to one another, by storage
@@ -86,8 +88,7 @@ class Machine:
         self.unsure = 0
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}
-        self.depth = 0
-        self.nested = 0
+        self.depth = 0  # loops that are running, one in another, in the function that runs
         self.globals: dict[int, Any] = {}
         self.guessed = False
         self.blind = False  # a branch on such a value went a way that may not be the right one
@@ -113,7 +114,7 @@ class Machine:
         self.block, self.grid = block, grid
         self.dialect: Dialect = registry.of_kernel(language).dialect or Dialect()
         self.outer, self.starts = outer, starts
-        self.unsure = self.depth = self.nested = 0
+        self.unsure = self.depth = 0
         for tensor in self.tensors.values():
             tensor.once = set() if self.dialect.elements else None
 
@@ -152,7 +153,7 @@ class Machine:
         """The tests, by loop, that went one way too rarely: later rounds may see them go there."""
         found: dict[int, set[int]] = {}
         for (loop, test), counts in self.tests.items():
-            if min(counts) < loops.TURNS:
+            if min(counts) < TURNS:
                 found.setdefault(loop, set()).add(test)
         return {loop: frozenset(tests) for loop, tests in found.items()}
 
@@ -161,161 +162,12 @@ class Machine:
         if len(self.unread) < 64:
             self.unread.setdefault((reason, id(node)), node.loc)
 
-    # --- statements ------------------------------------------------------------------------------------------
-
-    def run(self, body: tuple[ir.Stmt, ...] | None, frame: Frame) -> str | None:
-        """Runs statements; says why it stopped early: break, continue, return or None."""
-        for stmt in body or ():
-            self.spend()
-            handler = _STATEMENTS.get(type(stmt))
-            if handler is None:
-                continue
-            why = handler(self, stmt, frame)
-            if why is not None:
-                return why
-        return None
-
-    def scoped(self, body: tuple[ir.Stmt, ...], frame: Frame) -> str | None:
-        """Runs statements in a scope of their own where the language has one."""
-        if not frame.cpp:
-            return self.run(body, frame)
-        frame.scopes.append({})
-        try:
-            return self.run(body, frame)
-        finally:
-            frame.scopes.pop()
-
-    def _assign(self, stmt: ir.Assign, frame: Frame) -> None:
-        value = self.expressions.evaluate(stmt.value, frame)
-        for target in stmt.targets:
-            self.places.assign(target, value, frame)
-
-    def _aug_assign(self, stmt: ir.AugAssign, frame: Frame) -> None:
-        self.places.update(stmt.target, stmt.op, self.expressions.evaluate(stmt.value, frame), stmt, frame)
-
-    def _decl(self, stmt: ir.Decl, frame: Frame) -> None:
-        if frame.cpp and stmt.name:
-            value = frame.scopes[-1][stmt.name] = self.ctypes.declared(stmt, frame)
-            if value is UNKNOWN and stmt.type is not None:
-                frame.scopes[-1][places.TYPE + stmt.name] = self.ctypes.resolve(stmt.type, frame)
-
-    def _expr(self, stmt: ir.ExprS, frame: Frame) -> None:
-        self.expressions.evaluate(stmt.value, frame)
-
     def guess(self, test: ir.Expr, frame: Frame) -> None:
         """A truth is not known. Where only the host's values decide it, what is taken for it says nothing."""
         names = [node.id for node in walk(test) if isinstance(node, ir.Name)] if self.dialect.elements else []
         if names and all(frame.find(name) is None for name in names):
             self.blind = True
             self.note("a branch on a value of the host that is not known", test)
-
-    def _return(self, stmt: ir.Return, frame: Frame) -> str:
-        where = self.places.place(stmt.value, frame) if frame.by_place and stmt.value is not None else None
-        if where is not None:
-            frame.result = Reference(where)
-        else:
-            frame.result = None if stmt.value is None else self.expressions.evaluate(stmt.value, frame)
-        return "return"
-
-    def _jump(self, stmt: ir.Jump, frame: Frame) -> str | None:
-        if stmt.kind == "goto":
-            self.note("a goto is not followed", stmt)
-        return stmt.kind if stmt.kind in ("break", "continue") else None
-
-    def _block(self, stmt: ir.Block, frame: Frame) -> str | None:
-        return self.scoped(stmt.body, frame)
-
-    def _with(self, stmt: ir.With, frame: Frame) -> str | None:
-        for value, target in stmt.items:
-            held = self.expressions.evaluate(value, frame)
-            if target is not None:
-                self.places.assign(target, held, frame)
-        return self.run(stmt.body, frame)
-
-    def _asm(self, stmt: ir.Asm, frame: Frame) -> None:
-        run_asm(self, stmt, frame)
-
-    def _using(self, stmt: ir.Using, frame: Frame) -> None:
-        if stmt.type is not None:
-            frame.scopes[-1][stmt.name] = values.TypeValue(stmt.type, ctypes.scope_env(frame))
-
-    def _func(self, stmt: ir.FuncDef, frame: Frame) -> None:
-        frame.scopes[-1][stmt.name] = Closure(stmt, frame)
-
-    def _class(self, stmt: ir.ClassDef, frame: Frame) -> None:
-        frame.scopes[-1][stmt.name] = values.CppType(stmt, ctypes.scope_env(frame))
-
-    def _opaque(self, stmt: ir.Opaque, frame: Frame) -> str | None:
-        self.note(f"not read: {stmt.reason}", stmt)
-        statements = tuple(c for c in stmt.children if type(c) in _STATEMENTS)
-        return self.run(statements, frame)
-
-    # --- calls -----------------------------------------------------------------------------------------------
-
-    def call(
-        self,
-        node: ir.FuncDef,
-        env: Env,
-        args: list[Any],
-        keywords: dict[str, Any],
-        at: object,
-        frame: Frame,
-        *,
-        outer: list[dict[str, Any]] | None = None,
-        this: Obj | None = None,
-        bound: dict[str, Any] | None = None,
-        defaults: dict[str, Any] | None = None,
-    ) -> Any:
-        """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
-        if self.nested >= MAX_CALLS or node.body is None:
-            self.note(f"{node.name or 'a function'} is not followed", at)
-            return UNKNOWN
-        scope: dict[str, Any] = dict(bound or {})
-        inner = Frame([*(outer or []), scope], env, frame.cpp, self.sites.number(frame.ctx, at) // 8 + 1, this)
-        returns = node.returns
-        inner.by_place = frame.cpp and isinstance(returns, ir.TypeRef) and returns.reference and not returns.const
-        self._bind(node, inner, scope, args, keywords, defaults or {})
-        self.nested += 1
-        depth, self.depth = self.depth, min(self.depth, len(loops.CAPS) - 1)
-        try:
-            self.run(node.body, inner)
-        finally:
-            self.nested -= 1
-            self.depth = depth
-        result = inner.result
-        if inner.cpp and isinstance(node.returns, ir.TypeRef) and isinstance(result, Num | int | tuple):
-            result = self.ctypes.passed(node.returns, result, inner)
-        return result.copy() if isinstance(result, Obj) else result
-
-    def _bind(
-        self,
-        node: ir.FuncDef,
-        inner: Frame,
-        scope: dict[str, Any],
-        args: list[Any],
-        keywords: dict[str, Any],
-        defaults: dict[str, Any],
-    ) -> None:
-        at = 0
-        for param in node.params:
-            if param.kind == "star":
-                scope[param.name] = tuple(args[at:])
-                at = len(args)
-                continue
-            if param.name in keywords:
-                value = keywords[param.name]
-            elif at < len(args) and param.kind != "keyword":
-                value = args[at]
-                at += 1
-            elif param.name in defaults:
-                value = ops.wrapped(defaults[param.name])
-            elif param.default is not None:
-                value = self.expressions.evaluate(param.default, inner)
-            else:
-                value = UNKNOWN
-            if inner.cpp and isinstance(param.type, ir.TypeRef):
-                value = self.ctypes.passed(param.type, value, inner)
-            scope[param.name] = value
 
     # --- memory ----------------------------------------------------------------------------------------------
 
@@ -343,25 +195,3 @@ def _seen(value: object) -> Any:
     if isinstance(value, Reference | Ptr):
         return None
     return value if isinstance(value, int) else None
-
-
-_STATEMENTS: dict[type, Callable[[Machine, Any, Frame], str | None]] = {
-    ir.Assign: Machine._assign,
-    ir.AugAssign: Machine._aug_assign,
-    ir.Decl: Machine._decl,
-    ir.ExprS: Machine._expr,
-    ir.If: branches.if_,
-    ir.While: loops.while_,
-    ir.For: loops.for_each,
-    ir.CFor: loops.c_for,
-    ir.Switch: branches.switch,
-    ir.Return: Machine._return,
-    ir.Jump: Machine._jump,
-    ir.With: Machine._with,
-    ir.Block: Machine._block,
-    ir.Asm: Machine._asm,
-    ir.Using: Machine._using,
-    ir.FuncDef: Machine._func,
-    ir.ClassDef: Machine._class,
-    ir.Opaque: Machine._opaque,
-}

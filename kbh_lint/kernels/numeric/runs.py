@@ -10,10 +10,11 @@ from typing import Any
 from kbh_lint.base import ir, values
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN
+from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import params
 from kbh_lint.kernels.numeric.machine import Dims, Machine, Sites
 from kbh_lint.kernels.numeric.numbers import EXP, Numbers, Zero
-from kbh_lint.kernels.numeric.state import Chained, Frame, OutOfFuel
+from kbh_lint.kernels.numeric.state import Chained, Frame
 
 _SEEDS = (0, 1, 2, 3, 4)
 _SINGLE = 3  # up to so many places are looked at one by one
@@ -116,7 +117,7 @@ class Evaluation:
         frame = Frame([{}], launch.kernel.env, cpp, ctx)
         try:
             _bind(machine, launch, frame)
-            machine.run(node.body, frame)
+            machine.statements.activate(frame, node.body)
         except OutOfFuel:
             return TOO_LONG
         except RecursionError:

@@ -16,10 +16,6 @@ MODES = (1, 61, 3001, 100_003)  # distances that keep the coordinates of small t
 _APART = 32
 
 
-class OutOfFuel(Exception):
-    """The evaluation took more steps than allowed."""
-
-
 @dataclass(slots=True, eq=False)
 class CType:
     """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.

@@ -63,7 +63,9 @@ class Structs:
                 fitting = self.chosen_of(found, args[1:], (), frame, bound)
                 func = found[0] if fitting is None else fitting.func
                 bound.update({} if fitting is None else fitting.bound)
-                result = self.m.call(func.node, func.env, list(args[1:]), {}, node, frame, this=first, bound=bound)
+                result = self.m.calls.inline(
+                    func.node, func.env, list(args[1:]), {}, node, frame, this=first, bound=bound
+                )
                 return UNKNOWN if result is None else result
         try:
             free = frame.env.lookup(name)
@@ -74,7 +76,7 @@ class Structs:
         if chosen is None:
             return None
         cells = [Reference(VarRef({"v": a}, "v")) if isinstance(a, Obj) else a for a in args]
-        result = self.m.call(chosen.func.node, chosen.func.env, cells, {}, node, frame, bound=chosen.bound)
+        result = self.m.calls.inline(chosen.func.node, chosen.func.env, cells, {}, node, frame, bound=chosen.bound)
         return UNKNOWN if result is None else result
 
     def conversion(self, value: object, wanted: str = "") -> Any:
@@ -92,7 +94,8 @@ class Structs:
         if not numeric:
             return None
         func, env = numeric.get(wanted) or next(iter(numeric.values())), value.type.struct.env
-        return self.m.call(func, env, [], {}, func, Frame([{}], env, True, 0), this=value, bound=dict(value.type.args))
+        frame, bound = Frame([{}], env, True, 0), dict(value.type.args)
+        return self.m.calls.inline(func, env, [], {}, func, frame, this=value, bound=bound)
 
     def makers(self, kind: CType, count: int) -> list[values.Func]:
         """The constructors of a struct that take so many arguments."""
@@ -110,7 +113,7 @@ class Structs:
             chosen = self.chosen_of(funcs, args, (), frame, kind.args)
             if chosen is not None and isinstance(made, Obj):
                 bound = {**kind.args, **chosen.bound}
-                self.m.call(chosen.func.node, kind.struct.env, args, {}, node, frame, this=made, bound=bound)
+                self.m.calls.inline(chosen.func.node, kind.struct.env, args, {}, node, frame, this=made, bound=bound)
                 return made
             return self.m.ctypes.aggregate(kind, args, self.m.site(frame, node)) if args or braces else made
         if kind.kind == "vec":
