@@ -16,7 +16,7 @@ from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Unknown
-from kbh_lint.kernels.core.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.facts import KernelFacts, Origin, Origins
 from kbh_lint.kernels.core.origins import floors
 from kbh_lint.kernels.extents.unused import unused
 
@@ -277,6 +277,12 @@ def widens(source: str, target: str) -> bool:
     return source in FP8 and target in WIDE_FLOATS or source == "bf16" and target in FP8
 
 
+def _taken_apart_last(origin: Origin) -> tuple[int, bool]:
+    """An order in which of the ways that a value came the walk, which begins with the last, meets one whose nibbles
+    were taken apart first."""
+    return origin.storage, "unpack" in origin.flags
+
+
 def _launch_sources(
     event: Event, content: Content
 ) -> Iterator[tuple[Content, tuple[Step, ...], tuple[ir.Loc | None, ...]]]:
@@ -287,7 +293,7 @@ def _launch_sources(
         for store in facts.stores:
             if store.storage != storage:
                 continue
-            for origin in store.origins:
+            for origin in sorted(store.origins, key=_taken_apart_last):
                 if "product" in origin.flags or "index" in origin.flags or origin.storage not in held:
                     continue
                 key = (origin.storage, "unpack" in origin.flags)
