@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import conversions
+from kbh_lint.cpp import integers
 
 _MAX_BITS = 256
 _SIZES = {
@@ -257,7 +257,7 @@ def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
 def _kept(value: object, kind: ir.TypeRef) -> Any:
     """A folded number as a variable of a type holds it."""
     dt = dtypes.from_cpp(kind.name)
-    return value if type(value) is not int or dt == "bool" else conversions.held(value, dt)
+    return value if type(value) is not int or dt == "bool" else int(integers.held(value, dt))
 
 
 def fold(node: ir.Expr, env: values.Env, prefix: str = "", depth: int = 0) -> int | float | bool | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import DType, Value
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values.cpp_objects import IntArrayRef
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -38,9 +39,9 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
             if isinstance(value.attrs.get("dtype"), DType):
                 kwargs["dtype"] = value.attrs["dtype"]
         elif isinstance(value, IntArrayRef):
-            plain.append(value.attrs["items"])
+            plain.append(cpp_numbers.all_plain(value.attrs["items"]))
         else:
-            plain.append(value)
+            plain.append(cpp_numbers.all_plain(value) if type(value) is list else cpp_numbers.plain(value))
     return plain, kwargs
 
 

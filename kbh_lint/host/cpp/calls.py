@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue, Value
+from kbh_lint.cpp import integers
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -13,6 +14,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
@@ -78,7 +80,7 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         return _chosen(run, run.choose(target, args, (), env, node.args), args, node, env)
     if isinstance(target, Sym) and target.path in cpp_std.EXCHANGES:
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
-    args = [a.get() if isinstance(a, Slot) and not _wants_place(target) else a for a in args]
+    args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) and not _wants_place(target) else a) for a in args]
     if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
         return target
     if isinstance(target, TypeValue):
@@ -174,7 +176,7 @@ def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
     args = [a.get() if isinstance(a, Slot) else a for a in args]
     if not isinstance(ref, ir.TypeRef):
         return Unknown((), "new")
-    if cpp_types.element(run, ref, env) is not None and len(args) == 1 and type(args[0]) is int:
+    if cpp_types.element(run, ref, env) is not None and len(args) == 1 and integers.is_plain(args[0]):
         return [Unknown() for _ in range(min(args[0], cpp_construction.MAX_ELEMENTS))]
     return cpp_construction.construct(run, ref, args, env, node.loc)
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Value
-from kbh_lint.cpp import conversions
+from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import cutlass as cpp_cutlass
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values import bounds
@@ -49,8 +50,8 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
         dtype = cpp_types.element(run, ref, env) if kind is None and not isinstance(value, list) else None
     if isinstance(value, LibObject) and dtype is not None:
         made = cpp_classes.conversion(run, value, dtype)
-        return value if made is NotImplemented else conversions.held(made, dtype)
-    return conversions.held(value, dtype) if number else value
+        return value if made is NotImplemented else cpp_numbers.held(made, dtype)
+    return cpp_numbers.held(value, dtype) if number else value
 
 
 def _class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
@@ -102,7 +103,7 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
         return made + [construct(run, one, [], env, None) for _ in range(more)]
     if given and not one.dims and isinstance(size, int) and len(items) < size <= MAX_ELEMENTS:
         if cpp_types.element(run, one, env) is not None and not ref.pointers:
-            items = items + [0] * (size - len(items))
+            items = [*items, *[0] * (size - len(items))]
     count = size if isinstance(size, int) and 0 < size <= MAX_PLAIN and not one.dims else 16
     return items or [Unknown() for _ in range(count)]
 
@@ -134,7 +135,7 @@ def construct(
     if short in CONTAINERS:
         if len(items) == 1 and isinstance(items[0], list):
             return items[0]
-        count = items[0] if items and not braces and short == "vector" and type(items[0]) is int else -1
+        count = items[0] if items and not braces and short == "vector" and integers.is_plain(items[0]) else -1
         if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
             return [items[1] if len(items) > 1 else 0] * count
         return list(items)
@@ -144,14 +145,14 @@ def construct(
         return Dim3(
             "dim3",
             {
-                "x": items[0] if items else 1,
-                "y": items[1] if len(items) > 1 else 1,
-                "z": items[2] if len(items) > 2 else 1,
+                "x": cpp_numbers.plain(items[0]) if items else 1,
+                "y": cpp_numbers.plain(items[1]) if len(items) > 1 else 1,
+                "z": cpp_numbers.plain(items[2]) if len(items) > 2 else 1,
             },
         )
     scalar = cpp_types.element(run, ref, env)
     if scalar is not None:
-        return converted(run, ref, items[0], env) if items else 0
+        return converted(run, ref, items[0], env) if items else cpp_numbers.held(0, scalar)
     target, scope = cpp_types.resolve(run, ref, env)
     try:
         found = scope.lookup(target.name)

@@ -132,7 +132,7 @@ class Cpp:
         kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
         # `return {values, indices};` makes what the function is declared to return
         filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
-        return tuple(result) if filled else result
+        return cpp_numbers.plain(tuple(result) if filled else result)
 
     def choose(
         self,
@@ -169,7 +169,7 @@ class Cpp:
                 env.vars[param.name] = tuple(args[i:])
             elif i < len(args):
                 env.vars[param.name] = value = self.parameter(param.type, args[i], env)
-                if type(value) in (int, float, bool) and isinstance(param.type, ir.TypeRef):
+                if cpp_numbers.is_number(value) and isinstance(param.type, ir.TypeRef):
                     self.widths[(id(env.vars), param.name)] = env.vars, dtypes.from_cpp(param.type.name) or ""
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
@@ -279,14 +279,17 @@ class Cpp:
             if found is not NotImplemented:
                 return found
         if isinstance(left, Pointer) and op in "+-":
-            return left.moved(-right if op == "-" and type(right) is int else right if op == "+" else Unknown())
+            by = cpp_numbers.plain(right)
+            return left.moved(-by if op == "-" and type(by) is int else by if op == "+" else Unknown())
         if isinstance(right, Pointer) and op == "+":
-            return right.moved(left)
+            return right.moved(cpp_numbers.plain(left))
         if op in _OF_NUMBERS:  # a pointer that was cast to a number: `(uintptr_t)p % 16`
             left = _address(left) if isinstance(left, Pointer) else left
             right = _address(right) if isinstance(right, Pointer) else right
-        if op in "/%" and isinstance(left, int) and isinstance(right, int):
-            return cpp_numbers.divided(op, left, right)
+        if isinstance(left, int) and isinstance(right, int):
+            found = cpp_numbers.binary(op, left, right)
+            if found is not NotImplemented:
+                return found
         if op == "<<" and isinstance(left, LibObject):
             return left
         return operators.binary(self.interp, op, left, right, loc)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
-from kbh_lint.cpp import traits
+from kbh_lint.cpp import integers, traits
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def e_const(run: Cpp, node: ir.Const, env: Env) -> Any:
-    return node.value
+    return integers.typed(node.value, node.dt) if node.dt else node.value
 
 
 def e_name(run: Cpp, node: ir.Name, env: Env) -> Any:
@@ -85,7 +86,7 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
 
 
 def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
-    owner, key = run.eval(node.value, env), run.eval(node.index, env)
+    owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
     if isinstance(owner, dict):
@@ -126,6 +127,8 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
         if isinstance(value, (Pointer, LibObject, Sym)):
             return False
         return not run.interp.truth(value, node.loc)
+    if isinstance(value, integers.Typed):
+        return integers.typed(value, integers.promoted(value)) if node.op == "+" else integers.negated(value, node.op)
     return operators.unary(run.interp, node.op, value, node.loc)
 
 
@@ -155,6 +158,8 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
             return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said
     if isinstance(left, Pointer) and right in (None, 0):
         return node.ops[0] == "!="
+    if integers.is_plain(left) and integers.is_plain(right):
+        left, right = integers.alike(left, right)
     return operators.compare(run.interp, node.ops[0], left, right, node.loc)
 
 

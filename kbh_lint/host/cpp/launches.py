@@ -12,6 +12,7 @@ from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.gpu import handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
     """`kernel<<<grid, block, shared, stream>>>(...)`."""
     target = run.eval(node.func, env)
-    args = [a.get() if isinstance(a, Slot) else a for a in run.arguments(node.args, env)]
-    shape = [run.eval(n, env) if n is not None else None for n in (node.grid, node.block)]
+    args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in run.arguments(node.args, env)]
+    shape = [cpp_numbers.plain(run.eval(n, env)) if n is not None else None for n in (node.grid, node.block)]
     stream = run.eval(node.stream, env) if node.stream is not None else None
-    _limit(run, shape[1], run.eval(node.shared, env) if node.shared is not None else None)
+    _limit(run, shape[1], cpp_numbers.plain(run.eval(node.shared, env)) if node.shared is not None else None)
     with lanes.on(run.interp, stream.get() if isinstance(stream, Slot) else stream):
         return launch_value(run, target, args, shape, node.loc)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Sym, TypeValue, Value
-from kbh_lint.cpp import conversions
+from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import iteration
@@ -43,7 +44,7 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         owner = field_owner(run, node.value, env)
         return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
     if isinstance(node, ir.Index):
-        owner, key = run.eval(node.value, env), run.eval(node.index, env)
+        owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
         if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
             field = place(run, node.value, env)  # an array in a struct comes to be when an element is assigned
             if field is not None:
@@ -104,18 +105,19 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
         if isinstance(owner, Pointer):
             owner = owner.tensor
         if isinstance(owner, Tensor):
-            tensor_views.assign_index(run.interp, owner, run.eval(target.index, env), value, target.loc)
+            key = cpp_numbers.plain(run.eval(target.index, env))
+            tensor_views.assign_index(run.interp, owner, key, cpp_numbers.plain(value), target.loc)
             return
     if isinstance(value, Slot) and isinstance(target, ir.Name) and _point_elsewhere(target.id, value, env):
         return
     slot = place(run, target, env)
     if slot is not None:
         holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
-        value = conversions.held(value, dtype) if holder is slot.env else value
+        value = cpp_numbers.held(value, dtype) if holder is slot.env else value
         old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None
         if isinstance(old, Slot) and not isinstance(value, Slot):
             slot, old = old, old.get()
-        slot.set(_from_braces(run, value, old))
+        slot.set(cpp_numbers.held(_from_braces(run, value, old), old.dt if isinstance(old, integers.Typed) else None))
 
 
 def _from_braces(run: Cpp, value: object, old: object) -> Any:
@@ -151,7 +153,8 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)
-        return Sym(hidden) if hidden else value
+        dtype = env.type_of(name) if type(value) is int else ""
+        return Sym(hidden) if hidden else integers.typed(value, dtype) if dtype else value
     this = _this(env)
     if this is not None and name in this.attrs:
         return this.attrs[name]

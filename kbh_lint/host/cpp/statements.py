@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Value
+from kbh_lint.cpp import integers
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
@@ -41,7 +43,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     if node.type is None or not (node.type.pointers or node.type.reference):
         value = cpp_std.fresh(run, node.init, value, env)
         cpp_classes.ends_with_scope(value, env)
-    if type(value) in (int, float, bool) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
+    if cpp_numbers.is_number(value) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
         if dtype is not None:
             run.widths[(id(env.vars), node.name)] = env.vars, dtype
@@ -237,7 +239,7 @@ def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
     found: list[tuple[dict[str, Any], str, int]] = []
     inner: Env | None = env
     while inner is not None and not inner.outermost:  # the outermost scope is the file
-        found += [(inner.vars, name, value) for name, value in inner.vars.items() if type(value) is int]
+        found += [(inner.vars, name, value) for name, value in inner.vars.items() if integers.is_plain(value)]
         inner = inner.parent
     return found
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
-from kbh_lint.cpp import overloads, templates
+from kbh_lint.cpp import integers, overloads, templates
 from kbh_lint.cpp.domain import Type
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
@@ -91,6 +91,8 @@ class Types:
         if isinstance(value, Tensor):
             return Type("Tensor")
         if isinstance(value, (bool, int, float)):
+            if isinstance(value, integers.Typed):
+                return DType(value.dt)
             return DType("bool" if isinstance(value, bool) else "i32" if isinstance(value, int) else "f32")
         if isinstance(value, DType):
             return Type("ScalarType")

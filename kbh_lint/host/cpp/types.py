@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, TypeValue, Value
-from kbh_lint.cpp import conversions, hierarchy, templates
+from kbh_lint.cpp import hierarchy, templates
 from kbh_lint.cpp.domain import Type
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
@@ -225,9 +226,7 @@ def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
             return value.seen_as(element(run, ref, env) or value.dtype)
         return value
     dtype = element(run, ref, env)
-    if isinstance(value, float) and dtype in dtypes.INTS:
-        return int(value)
-    return 0 if equality.is_success(value) and dtype in dtypes.INTS else conversions.held(value, dtype)
+    return 0 if equality.is_success(value) and dtype in dtypes.INTS else cpp_numbers.held(value, dtype)
 
 
 def bindable(value: Value) -> Any:

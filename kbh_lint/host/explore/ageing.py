@@ -8,6 +8,7 @@ from copy import copy
 from typing import Any
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.cpp import integers
 from kbh_lint.host.values.escapes import EscapedState, Length
 from kbh_lint.host.values.tensors import ADDRESS_BITS
 
@@ -97,7 +98,8 @@ def _is_there(slot: EscapedState) -> bool:
 
 
 def _is_counter(slot: EscapedState) -> bool:
-    return type(slot.value) in (int, float, Length) and isinstance(slot.table, (dict, list, set))
+    counts = integers.is_plain(slot.value) or type(slot.value) in (float, Length)
+    return counts and isinstance(slot.table, (dict, list, set))
 
 
 def _after(value: Any, step: Any, grows: bool) -> Any:

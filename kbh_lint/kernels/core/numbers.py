@@ -192,11 +192,15 @@ class Numbers:
             return "f32"
         return wider(x, y)
 
+    def folded(self, op: str, a: V, b: V) -> Any:
+        """The number that an operation on two known ones makes; NOTHING when it has none."""
+        return fold(op, a.const, b.const, c_division=self.c_rules)
+
     def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
         """`a op b`."""
         deps = a.deps if not b.deps else a.deps | b.deps
         if a.const is not NOTHING and b.const is not NOTHING:
-            value = fold(op, a.const, b.const, c_division=self.c_rules)
+            value = self.folded(op, a, b)
             if value is not NOTHING:
                 made = constant(value, deps)
                 if self.c_rules and not isinstance(value, str):

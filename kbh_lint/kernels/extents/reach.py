@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.records import dataclass
-from kbh_lint.cpp import conversions
+from kbh_lint.cpp import integers
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, limited, lowest, scaled
@@ -243,7 +243,7 @@ class Follow:
         dtype = dtypes.from_cpp(kind.name) if self.cpp and kind is not None and not kind.pointers else None
         if not isinstance(value, Linear) or dtype is None or dtype in dtypes.INTS and dtypes.BITS[dtype] >= 32:
             return value
-        if value.terms or conversions.held(value.const, dtype) != value.const:
+        if value.terms or integers.held(value.const, dtype) != value.const:
             return self.unknown()
         return value
 

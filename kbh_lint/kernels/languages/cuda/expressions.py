@@ -9,7 +9,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import traits
 from kbh_lint.kernels.core.calls import HELD
 from kbh_lint.kernels.core.expressions import Expressions
-from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V, constant
+from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, CType, V, constant
 from kbh_lint.kernels.languages.cuda.builtins import builtin
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.places import CppCall, Ref
@@ -23,6 +23,9 @@ class CudaExpressions(Expressions):
     """Evaluates expressions of C++."""
 
     run: CudaRun
+
+    def e_const(self, node: ir.Const) -> V:
+        return V(node.dt, LITERAL, const=node.value, shape=()) if node.dt else super().e_const(node)
 
     def e_name(self, node: ir.Name) -> V:
         name = node.id

@@ -126,6 +126,9 @@ class CudaNames(Names):
 
     def outer(self, name: str, loc: ir.Loc) -> V:
         value = super().outer(name, loc)
+        kind = self.run.frame.outer.type_of(name) if type(value.const) is int and value.dtype == "i32" else ""
+        if kind:
+            return value.with_(dtype=kind)
         return self.run.memory.read_through(value.x.pointer, loc) if isinstance(value.x, Ref) else value
 
     def missing(self, name: str, loc: ir.Loc) -> V:

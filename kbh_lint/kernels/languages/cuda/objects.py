@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.cpp import conversions
+from kbh_lint.cpp import integers
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, CType, Offset, Struct, Unbound, V
@@ -30,9 +30,9 @@ class CudaObjects:
             return value
         if value.cells and ct.dtype in dtypes.INTS:
             return value.with_(ct=None)
-        kept = value.const if ct.lanes > 1 else conversions.held(value.const, ct.dtype)
-        if kept is not value.const and ct.dtype in dtypes.INTS:
-            value = value.with_(const=kept)
+        kept = value.const if ct.lanes > 1 else integers.held(value.const, ct.dtype)
+        if ct.dtype in dtypes.INTS and kept is not value.const:
+            value = value.with_(const=int(kept) if isinstance(kept, integers.Typed) else kept)
         if value.dtype == ct.dtype:
             if value.content in dtypes.FLOATS and value.content != ct.dtype and ct.dtype in dtypes.FLOATS:
                 return self.run.numbers.convert(value, ct.dtype, loc)

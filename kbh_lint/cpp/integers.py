@@ -1,0 +1,126 @@
+"""Whole numbers of C++ that know their type: what wraps around, which type an operation has, how numbers compare.
+
+A plain `int` is one of C's `int`; other types are subclasses of it, which all else reads as numbers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any, TypeGuard
+
+from kbh_lint.base import dtypes
+
+
+class Typed(int):
+    """A whole number of a type other than `int`."""
+
+    dt = "i64"
+
+    def __reduce__(self) -> tuple[type[int], tuple[int]]:
+        return int, (int(self),)  # what leaves the process is a number
+
+
+_TYPED: dict[str, type[Typed]] = {
+    dt: type(dt, (Typed,), {"dt": dt}) for dt in ("i8", "u8", "i16", "u16", "u32", "i64", "u64")
+}
+RANKS = ("i32", "u32", "i64", "u64")  # what small types are promoted to; of two an operation has the later one
+_BITWISE: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
+}  # fmt: skip
+OPERATORS = frozenset({*_BITWISE, "<<", ">>", "/", "%"})
+
+
+def typed(value: int, dt: str) -> int:
+    """`value` modulo two to the width of an integer type."""
+    bits = dtypes.BITS.get(dt, 32)
+    low = value & (1 << bits) - 1
+    if dt[0] == "i" and low >> bits - 1:
+        low -= 1 << bits
+    kind = _TYPED.get(dt)
+    return low if kind is None else kind(low)
+
+
+def type_of(value: int) -> str:
+    """The type of a number; of a plain one the first of `int` and its wider kin that holds it."""
+    if isinstance(value, Typed):
+        return value.dt
+    return "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if -(1 << 63) <= value < 1 << 63 else "u64"
+
+
+def promotion(dt: str) -> str:
+    """The type that an operation takes an integer type as: small ones are `int`."""
+    return dt if dt in RANKS else "i32"
+
+
+def common_type(one: str, other: str) -> str:
+    """The type of an operation on two integer types."""
+    return max(promotion(one), promotion(other), key=RANKS.index)
+
+
+def promoted(value: int) -> str:
+    """The type that an operation takes a number as."""
+    return promotion(type_of(value))
+
+
+def common(a: int, b: int) -> str:
+    """The type of an operation on two numbers."""
+    return common_type(type_of(a), type_of(b))
+
+
+def saturated(value: float, dt: str) -> int:
+    """A conversion from a floating-point number, which stops at the ends of the type as a device's does."""
+    bits = dtypes.BITS.get(dt, 32)
+    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dt[0] == "i" else (0, (1 << bits) - 1)
+    return typed(min(max(int(value), low), high), dt)
+
+
+def binary(op: str, a: int, b: int) -> int | None:
+    """`a op b`; None where C++ gives it no meaning, and for what is no operator of whole numbers."""
+    if op in ("<<", ">>"):
+        dt = promoted(a)
+        if not 0 <= b < dtypes.BITS[dt]:
+            return None
+        return typed(int(a) << int(b) if op == "<<" else int(typed(a, dt)) >> int(b), dt)
+    dt = common(a, b)
+    a, b = int(typed(a, dt)), int(typed(b, dt))
+    if op in ("/", "//", "%"):
+        if b == 0:
+            return None
+        quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+        return typed(a - quotient * b if op == "%" else quotient, dt)
+    found = _BITWISE.get(op)
+    return None if found is None else typed(found(a, b), dt)
+
+
+def negated(value: int, op: str = "-") -> int:
+    """`-value`, or `~value`."""
+    return typed(-int(value) if op == "-" else ~int(value), promoted(value))
+
+
+def alike(a: int, b: int) -> tuple[int, int]:
+    """Two numbers as a comparison sees them."""
+    if not (isinstance(a, Typed) or isinstance(b, Typed)):
+        return a, b
+    dt = common(a, b)
+    return int(typed(a, dt)), int(typed(b, dt))
+
+
+def held(value: object, dtype: str | None) -> Any:
+    """A number as a variable of an element type holds it: whole numbers modulo two to its width, fractions cut off,
+    truths of anything. What is no number, or goes into a floating-point type, is itself."""
+    if dtype not in dtypes.INTS or not isinstance(value, (int, float)):
+        return value
+    if dtype == "bool":
+        return value != 0
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return value
+        value = int(value)
+    return typed(value, dtype)
+
+
+def is_plain(value: object) -> TypeGuard[int]:
+    """Whether a value is a whole number of some type: no truth, and nothing that only passes for one."""
+    return type(value) is int or isinstance(value, Typed)
