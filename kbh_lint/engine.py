@@ -77,6 +77,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         sessions += more
     paths = [p for run in runs for p in run]
     default = paths[0]
+    beside: list[Session] = []
     if any(kind == "capability-read" for kind, _, _ in default.notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in GENERATIONS if c[0] != capability[0]]
         beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
@@ -106,7 +107,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     whole = ShapeFacts("", [*file_facts(module, paths, per_path, reference), *foreign])
     apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
     promises = _promises(graded, contract, shapes) if graded is not None and contract is not None else ()
-    return Analysis(
+    analysis = Analysis(
         facts=(*merge([*shapes, *apart, whole]), *broken_promises(promises)),
         promises=promises,
         unread=(*hole, *_unfollowed(problem, graded, contract, hole), *_unread(module, default, shapes)),
@@ -115,6 +116,9 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         trace=tuple(trace_lines(default)) if trace else None,
         shares={shape.label: shape.shares for shape in shapes if shape.shares},
     )
+    for session in (*sessions, *beside):
+        session.close()
+    return analysis
 
 
 def _target(problems_dir: Path, name: str | None) -> Target | None:

@@ -86,6 +86,7 @@ class Run:
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
         self.session = session
+        session.runs.append(self)
         self.granted = session.budgets.host.grant(FUEL)
         self.fuel = self.granted
         self.trace = Trace()
@@ -177,6 +178,7 @@ class Run:
         self.burn(3)
         self.lanes.emitted(event, bool(self.capturing))
         trace.events.append(event)
+        self.session.events.append(event)
         for graph in self.capturing:
             graph.events.append(event)
 

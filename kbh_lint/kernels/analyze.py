@@ -63,4 +63,6 @@ def analyze(
         run.facts.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
     if budget is not None:
         budget.take(fuel - max(run.fuel, 0))
-    return run.facts.found()
+    found = run.facts.found()
+    vars(run).clear()  # its parts know it: nothing is left for the garbage collector to find
+    return found
