@@ -30,7 +30,8 @@ CONTROL: tuple[Operation, ...] = (
             "warp_group_idx get_dyn_smem_size canonical_warp_group_idx make_layout_image_mask max_common_vector "
             "idx2crd vote_ballot_sync create_tma_multicast_mask get_smem_capacity_in_bytes"),
     op("size_of", "size", cuda="sizeof"),
-    op("alignment", "size", cuda="alignof sizeof..."),
+    op("alignment", "size", cuda="alignof"),
+    op("pack_size", "size", cuda="sizeof..."),
     op("state", "size",
        cuda="__activemask __float2int clock64 clock __isShared __nvvm_get_smem_pointer __match_all_sync"),
     op("predicate", "size", cute="elem_less"),

@@ -6,17 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import integers
+from kbh_lint.cpp import integers, layout
+from kbh_lint.cpp.domain import Type
 
 _MAX_BITS = 256
-_SIZES = {
-    "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "int8_t": 1, "uint8_t": 1, "short": 2,
-    "unsigned short": 2, "int16_t": 2, "uint16_t": 2, "int": 4, "unsigned": 4, "unsigned int": 4, "int32_t": 4,
-    "uint32_t": 4, "float": 4, "long": 8, "unsigned long": 8, "long long": 8, "unsigned long long": 8, "int64_t": 8,
-    "uint64_t": 8, "size_t": 8, "double": 8, "__half": 2, "half": 2, "__nv_bfloat16": 2, "nv_bfloat16": 2,
-    "__nv_fp8_e4m3": 1, "__nv_fp8_e5m2": 1, "float2": 8, "float4": 16, "int2": 8, "int4": 16, "uint2": 8, "uint4": 16,
-    "__half2": 4, "half2": 4, "__nv_bfloat162": 4,
-}  # fmt: skip
 
 
 def module_env(module: ir.Module) -> values.Env:
@@ -322,16 +315,24 @@ def _call(node: ir.Call, env: values.Env, prefix: str, depth: int) -> int | floa
     name = node.func.id if isinstance(node.func, ir.Name) else getattr(node.func, "name", "")
     if name == "sizeof" and node.args and isinstance(node.args[0], ir.TypeRef):
         kind = node.args[0]
-        return 8 if kind.pointers else _SIZES.get(kind.name.rsplit("::", 1)[-1])
+        return _size(kind)
     args = [fold(arg, env, prefix, depth + 1) for arg in node.args]
     numbers = [arg for arg in args if arg is not None]
     if len(numbers) < len(args) or not numbers:
         return None
     if name in ("std::max", "std::min", "max", "min") and len(numbers) == 2:
         return max(numbers) if name.endswith("max") else min(numbers)
-    if name in _SIZES and len(numbers) == 1:
-        return float(numbers[0]) if name in ("float", "double") else int(numbers[0])
-    return None
+    dt = dtypes.from_cpp(name) if len(numbers) == 1 else None
+    if dt in dtypes.FLOATS:
+        return float(numbers[0])
+    return None if dt is None else _kept(int(numbers[0]), ir.TypeRef(name, (), node.loc))
+
+
+def _size(kind: ir.TypeRef) -> int | None:
+    """`sizeof` a type of C++ or of CUDA's headers."""
+    base, lanes = dtypes.vector_from_cpp(kind.name) or (dtypes.from_cpp(kind.name) or "", 1)
+    plain = not (kind.args or kind.member or kind.dims)
+    return layout.size(Type(base, lanes, kind.pointers)) if plain or kind.pointers and not kind.dims else None
 
 
 def _operation(

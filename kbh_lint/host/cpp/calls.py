@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue, Value
-from kbh_lint.cpp import integers
+from kbh_lint.cpp import integers, layout
+from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -58,8 +59,8 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         return _checked(run, node, env)
     if isinstance(func, ir.Name) and func.id.startswith(DISPATCHERS):
         return _dispatch(run, node, env)
-    if isinstance(func, ir.Name) and func.id == "sizeof":
-        return _sizeof(run, node, env)
+    if isinstance(func, ir.Name) and func.id in ("sizeof", "alignof"):
+        return _sizeof(run, node, env, aligned=func.id == "alignof")
     if isinstance(func, ir.Name) and func.id == "new":
         return _new(run, node, env)
     if isinstance(func, ir.Attr) and func.name == "reset" and _reset(run, func, node, env):
@@ -155,18 +156,18 @@ def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef
     return found
 
 
-def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
-    if node.args and isinstance(node.args[0], ir.TypeRef):
-        ref = node.args[0]
-        if ref.pointers:
-            return 8
-        vector = dtypes.vector_from_cpp(ref.name)
-        if vector is not None:
-            return dtypes.BITS[vector[0]] // 8 * vector[1]
-        found = cpp_types.element(run, ref, env)
-        if found is not None:
-            return max(dtypes.BITS[found] // 8, 1)
-    return Unknown((), "sizeof")
+def _sizeof(run: Cpp, node: ir.Call, env: Env, *, aligned: bool) -> Any:
+    """`sizeof(T)`, `sizeof(value)`, `alignof(T)`."""
+    written = node.args[0] if node.args else None
+    if isinstance(written, ir.TypeRef):
+        found = layout.measured(run.types, written, env, aligned=aligned)
+    else:
+        value = run.eval(written, env) if written is not None else None
+        kind = run.types.of_argument(written, value, env)
+        vague = kind is None or type(value) in (int, float) and kind == run.types.type_of(value)  # an int, or a double
+        key = None if vague else run.types.key(kind)
+        found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
+    return Unknown((), "sizeof") if found is None else integers.typed(found, "u64")
 
 
 def _new(run: Cpp, node: ir.Call, env: Env) -> Any:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import dtypes
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, TypeValue
+from kbh_lint.cpp import layout
+from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
@@ -67,17 +69,24 @@ def _group_reduce(m: Machine, c: Args) -> Any:
 
 
 def _sizeof(m: Machine, c: Args) -> Any:
+    return _measured(m, c, aligned=False)
+
+
+def _alignof(m: Machine, c: Args) -> Any:
+    return _measured(m, c, aligned=True)
+
+
+def _measured(m: Machine, c: Args, *, aligned: bool) -> Any:
+    written = c.node.args[0] if isinstance(c.node, ir.Call) and c.node.args else None
     value = c.get(0)
-    kind = (
-        m.ctypes.resolve(value.ref, c.frame)
-        if isinstance(value, TypeValue)
-        else value
-        if type(value) is CType
-        else None
-    )
-    if kind is None or kind.dt not in dtypes.BITS:
-        return UNKNOWN
-    return whole.typed(max(1, dtypes.BITS[kind.dt] // 8) * kind.lanes, "u64")
+    if isinstance(written, ir.TypeRef):
+        found = layout.measured(m.types, written, c.frame, aligned=aligned)
+    else:
+        array = isinstance(value, Ptr) and bool(value.rest)
+        kind = None if array else m.types.type_of(value)
+        key = None if kind is None else m.types.key(kind)
+        found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
+    return UNKNOWN if found is None else whole.typed(found, "u64")
 
 
 def _to(dt: str) -> Builtin:
@@ -114,7 +123,8 @@ FUNCTIONS: dict[str, Builtin] = {
         OPERATIONS,
         "cuda",
         {
-            "atomic_add": _atomic, "size_of": _sizeof, "copy": _copy, "copy_async": _copy, "load": _read,
+            "atomic_add": _atomic, "size_of": _sizeof, "alignment": _alignof, "copy": _copy,
+            "copy_async": _copy, "load": _read,
             "store": _write, "shuffle_masked": mathematics.other_lane(1), "shuffle": mathematics.other_lane(0),
             "sync": mathematics.nothing,
             "barrier": mathematics.nothing, "check": mathematics.nothing, "prefetch_line": mathematics.nothing,

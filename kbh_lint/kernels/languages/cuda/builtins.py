@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.cpp import layout
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import join, mix
@@ -258,11 +259,25 @@ def _barrier(call: CppCall) -> V:
 
 
 def _size(call: CppCall) -> V:
-    node = call.nodes[0] if call.nodes else None
+    return _measured(call, aligned=False)
+
+
+def _alignment(call: CppCall) -> V:
+    return _measured(call, aligned=True)
+
+
+def _measured(call: CppCall, *, aligned: bool) -> V:
+    node, types = call.nodes[0] if call.nodes else None, call.m.types
     if isinstance(node, ir.TypeRef):
-        return call.m.types.size_of(call.m.types.resolve_type(node))
+        found = layout.measured(types.cpp, node, types.cpp.here(), aligned=aligned)
+        return V("u64", const=NOTHING if found is None else found)
     value = call.arg(0)
-    return call.m.types.size_of(value.const if isinstance(value.const, CType) else value.ct or CType(value.dtype))
+    return types.size_of(value.const if isinstance(value.const, CType) else value.ct or CType(value.dtype), aligned)
+
+
+def _pack_size(call: CppCall) -> V:
+    """`sizeof...(T)`: how many a pack has is not followed."""
+    return V("u64")
 
 
 def _address(call: CppCall) -> V:
@@ -313,7 +328,8 @@ _NAMED: dict[str, Builtin] = {
     "shuffle": _same(0), "shuffle_masked": _same(1), "lane_reduce": _same(1), "lane_or": _same(1), "vote": _vote,
     "same": lambda call: call.arg(0), "lane_of_pair": _lane, "aligned": _lane, "to_address": _lane, "pack": _pack,
     "pack_values": _pack, "byte_perm": _bits, "reversed": _bits, "funnel": _bits, "state": _index,
-    "dot_of_bytes": _dp4a, "address": _address, "shared_address": _address, "size_of": _size, "alignment": _size,
+    "dot_of_bytes": _dp4a, "address": _address, "shared_address": _address, "size_of": _size, "alignment": _alignment,
+    "pack_size": _pack_size,
     "forward": _std_move, "pointer_of": _std_move, "swap": _swap, "fragment_fill": fragment_fill,
     "fragment_load": fragment_load, "fragment_store": fragment_store, "mma": fragment_product,
     "fold_expression": _fold_expression, "infinity": lambda call: V("f32", "", const=float("inf")),

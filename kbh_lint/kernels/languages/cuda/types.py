@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import templates
+from kbh_lint.cpp import layout, templates
+from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
 from kbh_lint.kernels.languages.cuda import spaces
 from kbh_lint.kernels.languages.cuda.templates import Types
@@ -237,12 +238,11 @@ class CudaTypes:
             return V(deps=deps)
         return V(const=value, deps=deps)
 
-    def size_of(self, ct: CType) -> V:
-        """`sizeof`, where the type has a known size."""
-        if ct.pointers:
-            return V("u64", const=8)
-        bits = dtypes.BITS.get(ct.dtype)
-        return V("u64", const=bits // 8 * ct.lanes if bits and not ct.dims else NOTHING)
+    def size_of(self, ct: CType, aligned: bool = False) -> V:
+        """`sizeof`, where the type has a known size, or `alignof`."""
+        key = None if ct.dims else self.cpp.key(V(const=ct))
+        found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
+        return V("u64", const=NOTHING if found is None else found)
 
 
 @lru_cache(maxsize=2048)
