@@ -11,32 +11,36 @@ from __future__ import annotations
 
 import contextlib
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 
 from grader.deck.code import DeckError
+from grader.grading.first import AGAIN, PLACE, at_once
 from grader.grading.job import Job
 from grader.grading.stages import compiles, shared_calls, yielding
+from grader.judge import judging as judge
 from grader.judge.cores import enough, kept_away
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
-from grader.sandbox.supervise import CheckError, remove
+from grader.sandbox.supervise import CheckError, Child, remove
 from grader.wire.driver import GpuError
 
 __all__ = ["Beside"]
 
-PLACE = 2  # of its user; the first is that of a trial's second process, which may run at the same time
 JOIN_SECONDS = 5.0  # one that waits for the device is left behind, and ends when it gets it
 FAULTS = (CheckError, DeckError, GpuError, OSError, SandboxError, torch.OutOfMemoryError)
 
 
 class Beside:
-    """A context manager: the second build goes on within, and what is left of it at the end is ended."""
+    """A context manager: the second build goes on within, and what is left of it at the end is ended. `first` gives its
+    process where that was started before the job was known.
+    """
 
-    def __init__(self, job: Job, sandbox: Sandbox) -> None:
-        self._job, self._sandbox = job, sandbox
-        self._place, self._caches = job.scratch / "second", job.scratch / "again"
+    def __init__(self, job: Job, sandbox: Sandbox, first: Callable[[], Child | None] = lambda: None) -> None:
+        self._job, self._sandbox, self._first = job, sandbox, first
+        self._place, self._caches = job.scratch / AGAIN, job.scratch / "again"
         self._thread: threading.Thread | None = None
         self._guard = threading.Lock()
         self._session: Session | None = None
@@ -58,20 +62,14 @@ class Beside:
         remove(self._caches)
 
     def start(self) -> None:
-        """Begins beside the first build, but where both would only wait for each other's calls: where what is compiled
-        quickly is tuned.
-        """
-        if self._at_once:
+        """Begins beside the first build where it may (`at_once`)."""
+        if at_once(self._job.snapshot):
             self._start()
 
     def start_late(self) -> None:
         """Begins after the first build where it did not begin beside it."""
-        if not self._at_once:
+        if not at_once(self._job.snapshot):
             self._start()
-
-    @property
-    def _at_once(self) -> bool:
-        return self._job.snapshot.calls_nvcc or not self._job.snapshot.tunes
 
     def _start(self) -> None:
         """Nothing is done for a submission that compiles nothing, on a machine with few processors, and where the
@@ -79,12 +77,13 @@ class Beside:
         """
         if not (compiles(self._job) and enough()):
             return
-        for folder in (self._place, self._caches):
+        child = self._first()
+        for folder in (self._caches, *([self._place] if child is None else [])):
             remove(folder)
         with contextlib.suppress(SandboxError):
             other = second(self._sandbox, PLACE)
             if other is not None:
-                self._thread = threading.Thread(target=self._build, args=(other,), daemon=True)
+                self._thread = threading.Thread(target=self._build, args=(other, child), daemon=True)
                 self._thread.start()
 
     def finish(self) -> Path | None:
@@ -93,17 +92,21 @@ class Beside:
             self._thread.join()
         return self._caches if self._done else None
 
-    def _build(self, sandbox: Sandbox) -> None:
+    def _build(self, sandbox: Sandbox, child: Child | None) -> None:
         """Whatever ends it early leaves nothing: the evidence pass then makes one."""
         from grader.silicon.ncu import ProfilerError
         from grader.silicon.rebuild import second_build
 
         job = self._job
         with contextlib.suppress(*FAULTS, ProfilerError), kept_away():
+            begun = None if child is None else judge.begin_build(
+                job.snapshot, job.device, job.options, sandbox, self._place, child
+            )  # fmt: skip
             second_build(
                 job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
                 sandbox=sandbox, scratch=self._place, caches=self._caches, progress=lambda text: None,
                 held=shared_calls(job, "build", "again"), yielding=yielding(job, "build", "again"), opened=self._opened,
+                begun=begun,
             )  # fmt: skip
             self._done = True
 

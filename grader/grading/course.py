@@ -30,6 +30,7 @@ from grader.record.bundle import Bundle, cell_to_json, redact, trial_from_json, 
 from grader.record.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.record.words import seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
+from grader.sandbox.supervise import Child
 from grader.score import scoring
 from kbh_lint.findings import PromiseState
 
@@ -51,10 +52,10 @@ def graded(request: Request, scratch: Path, progress: Tell, first: First) -> tup
 
 def _graded(job: Job, bundle: Bundle, first: First) -> Cell:
     with Ahead(job, first.child) as ahead:
-        return _graded_with(job, bundle, ahead)
+        return _graded_with(job, bundle, ahead, first.again)
 
 
-def _graded_with(job: Job, bundle: Bundle, ahead: Ahead) -> Cell:
+def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, again: Callable[[], Child | None]) -> Cell:
     linted, report_hash = _lint(job, bundle, ahead)
     hoped = _verdict(job, linted, report_hash, () if job.request.evidence else None)
     if job.request.strict and not job.request.all_evidence and not hoped.accepted:
@@ -68,7 +69,7 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead) -> Cell:
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    with Beside(job, sandbox) as second:
+    with Beside(job, sandbox, again) as second:
         wanted = job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
         if wanted:
             second.start()

@@ -1,8 +1,8 @@
-"""The first process of a grading on a GPU, started before the judge has imported torch, which takes either seconds.
+"""The first processes of a grading on a GPU, started before the judge has imported torch, which takes each seconds.
 
-It is that of the build: it imports torch, waits, and leaves the device alone; no code of the submission runs in it
-before the linter has read that. Whether there will be a build is not known yet, so whatever keeps the process from
-being started is told later, where it counts, and a process that nobody wants is ended.
+They are those of the build and of a second build beside it: they import torch, wait, and leave the device alone; no
+code of the submission runs in them before the linter has read that. Whether there will be a build is not known yet, so
+whatever keeps a process from being started is told later, where it counts, and one that nobody wants is ended.
 """
 
 from __future__ import annotations
@@ -14,26 +14,38 @@ from pathlib import Path
 from grader.grading.request import GradeError, Request, copied, problem_of
 from grader.judge.cores import enough, kept_away, shared
 from grader.judge.native import cannot_run
-from grader.sandbox import SandboxError, choose, harden_judge
+from grader.sandbox import Sandbox, SandboxError, choose, harden_judge, second
 from grader.sandbox.candidate import candidate
 from grader.sandbox.places import gpu_nodes
 from grader.sandbox.supervise import CheckError, Child, Snapshot
 from kbh_lint.marked import DataError
 
-__all__ = ["First"]
+__all__ = ["AGAIN", "FOLDER", "First", "at_once"]
 
 DEVICE = "cuda"
 FOLDER = "run"  # of a grading's scratch folder, where builds are made
+AGAIN, PLACE = "second", 2  # that of the second build, and the place of its user; 1 is that of a trial's second process
 FAULTS = (CheckError, DataError, GradeError, OSError, SandboxError)
 
 
+def at_once(snapshot: Snapshot) -> bool:
+    """Whether a second build goes on beside the first: not where both would only wait for each other's calls, which
+    they do where what is compiled quickly is tuned.
+    """
+    return snapshot.calls_nvcc or not snapshot.tunes
+
+
 class First:
-    """A context manager: another thread copies the submission and starts the process, and what nobody took is ended."""
+    """A context manager: another thread copies the submission and starts the processes, and what nobody took is ended.
+
+    `child` and `again` give each once.
+    """
 
     def __init__(self, request: Request, scratch: Path) -> None:
         self._request, self._scratch = request, scratch
         self._snapshot: Snapshot | None = None
         self._child: Child | None = None
+        self._again: Child | None = None
         self._thread: threading.Thread | None = None
 
     def __enter__(self) -> First:
@@ -43,22 +55,28 @@ class First:
         return self
 
     def __exit__(self, *_: object) -> None:
-        child = self.child()
-        if child is not None:
-            with contextlib.suppress(OSError, SandboxError):
-                child.close()
+        for child in (self.child(), self.again()):
+            if child is not None:
+                with contextlib.suppress(OSError, SandboxError):
+                    child.close()
 
     def snapshot(self) -> Snapshot | None:
-        """The copy that the process was started for; None where there is none, and the submission is still to be
+        """The copy that the processes were started for; None where there is none, and the submission is still to be
         copied.
         """
         self._wait()
         return self._snapshot if self._child is not None else None
 
     def child(self) -> Child | None:
-        """The process, once."""
+        """The process of the build."""
         self._wait()
         found, self._child = self._child, None
+        return found
+
+    def again(self) -> Child | None:
+        """The process of the second build."""
+        self._wait()
+        found, self._again = self._again, None
         return found
 
     def _wait(self) -> None:
@@ -72,7 +90,15 @@ class First:
             if cannot_run(self._snapshot, DEVICE):
                 return
             harden_judge()  # before, because a probe looks whether it can read the judge
-            self._child = candidate(
-                self._snapshot, device=DEVICE, sandbox=choose(device=DEVICE, wanted=request.sandbox),
-                scratch=self._scratch / FOLDER, timing=False, published=request.protocol == "2026-04", ahead=True,
-            )  # fmt: skip
+            sandbox = choose(device=DEVICE, wanted=request.sandbox)
+            self._child = self._started(self._snapshot, sandbox, FOLDER)
+            other = second(sandbox, PLACE) if request.evidence and at_once(self._snapshot) else None
+            if other is not None:
+                with kept_away():
+                    self._again = self._started(self._snapshot, other, AGAIN)
+
+    def _started(self, taken: Snapshot, sandbox: Sandbox, folder: str) -> Child:
+        return candidate(
+            taken, device=DEVICE, sandbox=sandbox, scratch=self._scratch / folder, timing=False,
+            published=self._request.protocol == "2026-04", ahead=True,
+        )  # fmt: skip

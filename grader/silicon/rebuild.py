@@ -83,14 +83,17 @@ def second_build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Callable[[str], None], held: Held = nullcontext,
     yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
+    begun: Session | None = None,
 ) -> None:  # fmt: skip
     """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
+    `begun` is its process where that was started before.
 
     Raises ProfilerError where it did not come to its end: code that is missing then would say nothing.
     """
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
         caches=caches, progress=progress, calls=CALLS, held=held, yielding=yielding, opened=opened,
+        begun=begun,
     )  # fmt: skip
     if said.refused or said.ended:
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")

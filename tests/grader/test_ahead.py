@@ -182,8 +182,10 @@ def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_
         trace = two.profiled("trace")
         assert first is not None and first.opened is not None and trace is not None and trace.opened is not None
         assert second is not None and second.opened is None, "two that count at once get no counters"
-        for begun in (first, trace):
-            begun.opened.result()  # type: ignore[union-attr]
+        other = one.profiled("trace")
+        assert other is not None and other.opened is not None
+        for waited in (first.opened, trace.opened, other.opened):
+            waited.result()
         assert len(seen) == 3
         assert turns.counters_at_once("cuda") is None
         first.end()

@@ -56,8 +56,14 @@ def test_a_process_that_nobody_takes_is_ended(here: Path) -> None:
         child.close()
     with First(request(here), here / "scratch") as begun:
         begun.snapshot()
-        kept = begun._child
-    assert kept is not None and kept._closed
+        left = begun._child, begun._again
+    assert all(child is not None and child._closed for child in left)
+
+
+def test_there_is_no_second_process_where_it_would_wait_for_the_first_or_nobody_wants_evidence(here: Path) -> None:
+    for text, evidence in ((HONEST + "\n# triton.autotune\n", True), (HONEST, False)):
+        with First(replace(request(here, text), evidence=evidence), here / "scratch") as begun:
+            assert begun.snapshot() is not None and begun.again() is None
 
 
 @pytest.mark.parametrize("fault", ["cpu", "no GPU", "missing package", "no file", "no problem"])
@@ -80,7 +86,8 @@ def test_what_keeps_it_from_starting_is_left_to_be_told_later(
 def test_a_grading_builds_in_the_process_that_was_started_first(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for where in (ahead, stages, beside):
         monkeypatch.setattr(where, "compiles", lambda job: True)
-    monkeypatch.setattr(ahead, "enough", lambda: True)
+    for where in (ahead, beside):
+        monkeypatch.setattr(where, "enough", lambda: True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(here / "cache"))
     taken: list[Any] = []
     whole = judging.begin_build
@@ -100,4 +107,4 @@ def test_a_grading_builds_in_the_process_that_was_started_first(here: Path, monk
     few_calls(monkeypatch)
     cell, _ = grade(request(here))
     assert [trial.status for trial in cell.trials] == ["right"], cell.reason
-    assert len(taken) == 1 and taken[0] is not None
+    assert len(taken) == 2 and None not in taken and taken[0] is not taken[1]
