@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 import sys
 from pathlib import Path
@@ -29,6 +30,8 @@ _MARKER = re.compile(r"^# ===== sidecar: (?P<name>\S.*?)(?: \((?P<size>\d+) byte
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+\.*(\w+)|import[ \t]+([\w, \t]+))", re.M)
 _SUFFIX = re.compile(rf"\.(?:{'|'.join(sorted(suffix[1:] for suffix in TEXTS | BINARIES))})(?!\w)")
 _NAME_END = re.compile(r"[\w.+-]+$")
+_PATH_END = re.compile(r"(?<![\w./+-])(?:[\w.+-]+/)*[\w.+-]+$")
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)', re.M)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,27 +174,22 @@ class Neighbours:
         return found
 
     def _follow(self, path: Path, text: str, listed: dict[str, Path], found: dict[str, Sidecar], *, deep: bool) -> None:
-        """Adds the modules that a solution and its modules import from packages, and the files that these name."""
-        pending = [("", text)] + [(name, car.text) for name, car in found.items() if name.endswith(".py")]
+        """Adds what a solution and its files name in turn: modules of packages, headers, sources by their paths."""
+        pending = [("", text), *((name, car.text) for name, car in found.items())]
         total = sum(len(car.text) for car in found.values())
         while pending:
             of, content = pending.pop()
-            wanted = own_modules(content, of)
-            if of:
-                folder = of.rpartition("/")[0]
-                wanted |= {f"{folder}/{name}".lstrip("/") for name in _file_names(content) if not name.endswith(".py")}
-            for name in sorted(wanted - found.keys() - {path.name}):
+            for name in sorted(_wanted(content, of) - found.keys() - {path.name}):
                 root, inner, rest = name.partition("/")
                 file = listed.get(name)
-                if file is None and inner and not deep and root not in sys.stdlib_module_names:
+                if file is None and inner and not deep and root not in sys.stdlib_module_names and root != "..":
                     file = self._list(path.parent / root, True).get(rest)
                 sidecar = None if file is None or name in OF_THE_RUN else _read(file, name)
                 if sidecar is None or total + len(sidecar.text) > MAX_TOTAL or len(found) >= MAX_COUNT:
                     continue
                 total += len(sidecar.text)
                 found[name] = sidecar
-                if name.endswith(".py"):
-                    pending.append((name, sidecar.text))
+                pending.append((name, sidecar.text))
 
     def _list(self, folder: Path, deep: bool) -> dict[str, Path]:
         key = (folder, deep)
@@ -200,10 +198,22 @@ class Neighbours:
         return self._listed[key]
 
 
-def _file_names(text: str) -> set[str]:
+def _wanted(text: str, of: str) -> set[str]:
+    """The files, by their names from the solution's folder, that the text of the file `of` may load."""
+    if not of or of.endswith(".py"):
+        wanted, paths = own_modules(text, of), {name for name in _file_names(text, _PATH_END) if "/" in name}
+    else:
+        wanted, paths = set(), {match[1] or match[2] for match in _INCLUDE.finditer(text)}
+    folder = of.rpartition("/")[0]
+    if of.endswith(".py"):
+        paths |= {name for name in _file_names(text) if not name.endswith(".py")}
+    return wanted | {posixpath.normpath(posixpath.join(at, name)) for name in paths for at in ("", folder)}
+
+
+def _file_names(text: str, end: re.Pattern[str] = _NAME_END) -> set[str]:
     found = set()
     for match in _SUFFIX.finditer(text):
-        stem = _NAME_END.search(text[max(0, match.start() - 100) : match.start()])
+        stem = end.search(text[max(0, match.start() - 100) : match.start()])
         if stem is not None:
             found.add(stem[0] + match[0])
     return found

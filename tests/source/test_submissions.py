@@ -313,3 +313,18 @@ def test_modules_of_packages_beside_count_as_far_as_something_imports_them(tmp_p
     write(tmp_path / "theirs/gemm.py", "z = 1\n")
     found = one(tmp_path / "mine.py").sidecars
     assert sorted(found) == ["ours/__init__.py", "ours/gemm.cu", "ours/gemm.py", "ours/tiles.py"]
+
+
+def test_headers_and_sources_by_their_paths_count_beside_a_loose_file(tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", "load(sources=['csrc/bind.cpp', str(HERE / 'gemm.cu')])\n" + CODE)
+    write(tmp_path / "gemm.cu", '#include "tiles.cuh"\n#include <deep/mma.cuh>\n#include <cuda.h>\n')
+    write(tmp_path / "tiles.cuh", '#include "../outside.h"\n')
+    write(tmp_path / "deep/mma.cuh", '#include "ptx.h"\n')
+    write(tmp_path / "deep/ptx.h", "int a;")
+    write(tmp_path / "csrc/bind.cpp", '# include "common/types.h"\n')
+    write(tmp_path / "csrc/common/types.h", "int b;")
+    write(tmp_path / "csrc/other.h", "int c;")
+    write(tmp_path / "unused.cuh", "int d;")
+    found = one(tmp_path / "mine.py").sidecars
+    names = ["csrc/bind.cpp", "csrc/common/types.h", "deep/mma.cuh", "deep/ptx.h", "gemm.cu", "tiles.cuh"]
+    assert sorted(found) == names
