@@ -64,3 +64,12 @@ def clearing(*names):
 """
     hooked = MANY.replace("num_stages=s", 'num_stages=s, pre_hook=clearing("y")')
     assert lint(tmp_path, hook + program(hooked, tuned=plain)).verdict == "clean"
+
+
+def test_a_grid_may_ask_for_what_heuristics_make(tmp_path: Path) -> None:
+    tuned = '\n\n@triton.heuristics({"BM": lambda args: 64 if args["M"] > 16 else 32})\n@triton.jit'
+    text = program("", tuned=tuned).replace(
+        "(triton.cdiv(M, 64), N // 128)", 'lambda m: (triton.cdiv(M, m["BM"]), N // 128)'
+    )
+    report = lint(tmp_path, text.replace(ARGUMENTS, f"{ARGUMENTS}, BN=128, BK=64"))
+    assert report.verdict == "clean", [(f.rule, f.message) for f in report.findings]

@@ -138,12 +138,14 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
     common = {
         n: launch_arguments.given(arguments[n], const) if n in arguments else UNKNOWN for n, const in params.items()
     }
+    meta: dict[str, Any] = {}  # what heuristics make of the first configuration
     for setting, hook in zip_longest(settings, jit.hooks[:MAX_CONFIGS]):
         chosen = {name: value for name, value in setting.items() if name not in LAUNCH_OPTIONS}
         if jit.heuristics:
             full = {**given, **chosen}
             for name, rule in jit.heuristics.items():
                 full[name] = chosen[name] = interp.call(rule, [full], {}, loc)
+            meta = meta or dict(chosen)
         changed = {n: launch_arguments.of(interp, value, params[n]) for n, value in chosen.items() if n in params}
         if hook is not None:
             changed |= _prepared(interp, hook, {**given, **setting}, params, setting is not settings[0], loc)
@@ -151,11 +153,11 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     if interp.trying and launches_that_fail.refused(interp, jit, facts):
         exceptions.fails(interp, launches_that_fail.COMPILATION, loc)
-    size = evaluate_grid(interp, grid, {**bound, **settings[0]}, loc)
+    size = evaluate_grid(interp, grid, {**bound, **settings[0], **meta}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     taint.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
-    event.attrs["numbers"] = numbers(interp, {**bound, **settings[0]})
+    event.attrs["numbers"] = numbers(interp, {**bound, **settings[0], **meta})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
     tensor_flags.after_launch(interp, bound, facts)
     handshakes.after_launch(interp, event)

@@ -41,7 +41,7 @@ def distinct(jit: JitFunction) -> JitFunction:
     return replace(jit, configs=[jit.configs[i] for i in seen.values()], hooks=[hooks[i] for i in seen.values()])
 
 
-def _hook(hook: Any) -> Any:
+def _hook(hook: object) -> object:
     """What tells one hook from another: where its text stands, and the plain values around it."""
     around = hook.env.vars if isinstance(hook, Func) and hook.env.parent is not None else None
     if around is None or len(around) > MAX_AROUND:
@@ -49,7 +49,7 @@ def _hook(hook: Any) -> Any:
     return id(hook.node), tuple((name, type(value).__name__, _key(value)) for name, value in sorted(around.items()))
 
 
-def _key(value: Any) -> Any:
+def _key(value: object) -> object:
     if isinstance(value, tuple):
         return tuple(_key(item) for item in value)
     if isinstance(value, Func):
