@@ -36,7 +36,7 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         out.append(ShapeFact(StateIgnored(names=tuple(run.state)), forward_loc(run, "load_state_dict")))
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
-    strange = any(kind in ("import", "binary", "star-import") for kind, _, _ in path.notes)
+    strange = any(kind in ("import", "binary", "star-import", "given") for kind, _, _ in path.notes)
     followed = not (strange or run.unread or path.unread or any(e.kind in ("blob", "unread") for e in events))
     given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
     if given and contents and outputs and followed and not found.outside and not found.unfilled:

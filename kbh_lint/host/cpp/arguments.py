@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values.cpp_objects import IntArrayRef
@@ -79,3 +80,10 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
         elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
             found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
     return tuple(dict.fromkeys(found))
+
+
+def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+    """Notes that a function or a type that nobody knows was given memory that nothing has written so far: it may
+    be what fills it."""
+    if any(pointer.tensor.storage.content.label == "empty" for pointer in pointers(args)):
+        interp.note("given", {"name": name}, loc)

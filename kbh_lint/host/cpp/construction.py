@@ -164,4 +164,5 @@ def construct(
     pointers = cpp_arguments.pointers(items)
     if kind is not None:
         return CutlassOperator("cutlass", {"kind": kind, "pointers": pointers, "__name__": target.name})
+    cpp_arguments.given(run.interp, target.name, items, loc)
     return LibObject.by_path(f"cpp:{target.name}", {"items": list(items), "pointers": pointers}, tuple(items))

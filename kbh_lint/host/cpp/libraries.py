@@ -108,6 +108,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
     ):
         return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args)})
+    cpp_arguments.given(run.interp, name, args, loc)
     return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args), "items": args, "called": True})
 
 

@@ -43,9 +43,9 @@ def distinct(jit: JitFunction) -> JitFunction:
 
 def _hook(hook: object) -> object:
     """What tells one hook from another: where its text stands, and the plain values around it."""
-    around = hook.env.vars if isinstance(hook, Func) and hook.env.parent is not None else None
-    if around is None or len(around) > MAX_AROUND:
+    if not isinstance(hook, Func) or hook.env.parent is None or len(hook.env.vars) > MAX_AROUND:
         return id(hook)
+    around = hook.env.vars
     return id(hook.node), tuple((name, type(value).__name__, _key(value)) for name, value in sorted(around.items()))
 
 
