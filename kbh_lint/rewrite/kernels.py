@@ -41,9 +41,21 @@ class KernelTransformer(Transformer):
         return any(self.source.path(d.decorator) == "triton.jit" for d in node.decorators)
 
     def put(self, module: cst.Module, helper: str) -> cst.Module:
-        """Device functions stand before the first function."""
-        at = next(i for i, s in enumerate(module.body) if isinstance(s, (cst.FunctionDef, cst.ClassDef)))
-        return insert(module, at, helper)
+        """Device functions stand before the first function that stands behind the imports of Triton."""
+        names = {self.tl, self.triton}
+        first = max((i for i, s in enumerate(module.body) if _bound(s) & names), default=-1) + 1
+        behind = enumerate(module.body[first:], first)
+        defined = (i for i, s in behind if isinstance(s, (cst.FunctionDef, cst.ClassDef)))
+        return insert(module, next(defined, len(module.body)), helper)
+
+
+def _bound(statement: cst.BaseStatement) -> set[str]:
+    """The names that an import binds."""
+    found: set[str] = set()
+    for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+        if isinstance(part, (cst.Import, cst.ImportFrom)) and not isinstance(part.names, cst.ImportStar):
+            found |= {a.evaluated_alias or a.evaluated_name.partition(".")[0] for a in part.names}
+    return found
 
 
 def cast_functions(program: Program, rng: Random) -> Program:

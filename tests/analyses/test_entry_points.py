@@ -301,6 +301,41 @@ def test_an_honest_entry_point_is_unproven_and_nothing_more(case: str, tmp_path:
     assert flags(HONEST[case], tmp_path) == []
 
 
+WRAPPED = """
+def timed(work):
+    @functools.wraps(work)
+    def run(*args, **kwargs):
+        return work(*args, **kwargs)
+
+    return run
+"""
+DECODER = """
+class DECODER(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.held = {}
+
+    MARK
+    def advance(self, token, cache):
+        WORK
+        return _sum(token, rows)
+"""
+BY_ID = "rows = self.held.setdefault(id(cache), cache['keys'] * 2)"
+EACH_TIME = "rows = cache['keys'] * 2"
+
+
+@pytest.mark.parametrize(("work", "found"), [(BY_ID, True), (EACH_TIME, False)])
+@pytest.mark.parametrize("how", ["a decorator", "a base"])
+def test_entry_points_behind_a_decorator_or_in_a_base_are_called(
+    how: str, work: str, found: bool, tmp_path: Path
+) -> None:
+    decorated = how == "a decorator"
+    code = DECODER.replace("MARK", "@timed" if decorated else "").replace("WORK", work)
+    code = code.replace("DECODER", "Decoder" if decorated else "_Base")
+    code = WRAPPED + code if decorated else code + "\n\nclass Decoder(_Base):\n    pass\n"
+    assert ("identity-keyed-input-cache" in [known for known, _ in flags(code, tmp_path)]) is found
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_names_that_are_made_at_module_level(known: bool, tmp_path: Path) -> None:
     """`globals()[name] = ...`: a name that nobody knows may be any, so that what the file's others mean is open."""

@@ -9,7 +9,7 @@ from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.memory import struct_fields
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.value import HANDLE, UNKNOWN_V, CType, Struct, Unbound, V, constant
-from kbh_lint.kernels.languages.python.call import Call
+from kbh_lint.kernels.languages.python.call import Call, first
 from kbh_lint.kernels.languages.python.calls import PythonCalls
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ class TensorCalls(PythonCalls):
             return self.run.numbers.binary(_OPERATORS.get(path[9:], "+"), call.args[0], call.args[1], call.loc)
         if path == "types.SimpleNamespace":
             return V(x=Struct(dict(call.kwargs), CType()))
+        if path == "contextlib.nullcontext":
+            return first(call) if call.args else constant(None)
         return super().symbol(path, call)
 
     def call_value(self, callee: V, call: Call) -> V:

@@ -116,7 +116,7 @@ def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -
         if isinstance(node, ir.FuncDef) and node.name not in used:
             value = values.get(node.name)
             func = _function_in(value)
-            if func is not None and func.node is node and not func.language:
+            if func is not None and _is(func, node) and not func.language:
                 params = tuple(parameters.parameters(node, functions, False))
                 yield Entry(node.name, func, value, None, params)
         cls = values.get(node.name) if isinstance(node, ir.ClassDef) else None
@@ -134,21 +134,23 @@ def _methods(
     around = module.body if not of_torch else [one for one in module.body if isinstance(one, ir.ClassDef)]
     if any(isinstance(n, ir.Name) and n.id == cls.name for other in around if other is not node for n in walk(other)):
         return  # a part of another class, which shows what it does
-    for one in node.body:
-        if not isinstance(one, ir.FuncDef) or one.name.startswith("_") or one.name in _OF_MODULES:
+    seen: set[str] = set()
+    for one in [one for part in cls.mro() if part.node is not None for one in part.node.body]:
+        if not isinstance(one, ir.FuncDef) or one.name.startswith("_") or one.name in _OF_MODULES or one.name in seen:
             continue
-        func = _function_in(cls.env.vars.get(one.name))
-        if func is None or func.node is not one or not one.params or one.decorators and not _is_context(one):
+        seen.add(one.name)
+        func = _function_in(cls.get(one.name))
+        if func is None or not _is(func, one) or not one.params:
             continue
         if one.name == "forward" and of_torch or one.name not in used:
             params = tuple(parameters.parameters(one, functions, True))
             yield Entry(f"{cls.name}.{one.name}", func, None, cls, params)
 
 
-def _is_context(node: ir.FuncDef) -> bool:
-    """Whether decorators only say how torch runs: `@torch.no_grad()`."""
-    names = [parameters.dotted(d.func if isinstance(d, ir.Call) else d) for d in node.decorators]
-    return all(name.startswith("torch.") for name in names)
+def _is(func: Func, node: ir.FuncDef) -> bool:
+    """Whether a function is what a definition made: itself, or one of the file that hands on all that it is given."""
+    handed_on = {"star", "doublestar"} <= {param.kind for param in func.node.params}
+    return func.node is node or bool(node.decorators) and handed_on
 
 
 def _function_in(value: object) -> Func | None:
@@ -270,9 +272,10 @@ class _World:
         if entry.cls is None:
             return entry.value
         owner = self.model(entry.cls)
-        if owner is None or entry.func.node.name == "forward" and _of_torch(entry.cls):
+        name = entry.name.rpartition(".")[2]
+        if owner is None or name == "forward" and _of_torch(entry.cls):
             return owner
-        return self.interp.get_attr(owner, entry.func.node.name, None)
+        return self.interp.get_attr(owner, name, None)
 
     def model(self, cls: ClassV) -> Instance | None:
         """The object of a class that entry points share, constructed as its signature says; None when none is made."""
