@@ -11,16 +11,20 @@ from kbh_lint.base.dtypes import FP8, INTS, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Buffer, DType, Scalar, Sym, TypeValue
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.torch import limits
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Unknown
+from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origin, Origins
 from kbh_lint.kernels.core.origins import floors
 from kbh_lint.kernels.extents.unused import unused
 
 MAX_CONTENTS = 20_000
+MAX_WALKS = 8  # of one launch: configurations that facts tell apart
+_WIDE_INTS = frozenset(("i16", "i32", "i64", "u32", "u64"))
 AUTHORED = ("launch", "cutlass")
 
 
@@ -129,7 +133,9 @@ def used_inputs(found: Slice, most: Mapping[str, int]) -> set[str]:
         if content.label.startswith(("input:", "state:")):
             names.add(content.label.partition(":")[2])
         unused = unused_loads(content.event, most) if content.event is not None else frozenset()
-        if content.event is not None and "least" in content.event.attrs:
+        if content.event is not None and content.event.kind == "launch":
+            unused |= unneeded(content.event)
+        elif content.event is not None and "least" in content.event.attrs:
             unused = _below(content.event, content.event.attrs["least"], most)
         stack.extend(read for read in reads_of(content) if read.ident not in unused)
     return names
@@ -139,15 +145,67 @@ def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
     """What an operation reads that can hold no number above the one that it puts for smaller ones."""
     found: set[int] = set()
     for content, _ in event.reads:
-        source = content
-        while source.event is not None and source.event.kind == "copy" and len(source.event.reads) == 1:
-            if source.previous is not None:
-                break
-            source = source.event.reads[0][0]
+        source = _copied(content)
         highest = most.get(source.label.partition(":")[2]) if source.label.startswith("input:") else None
         if least == limits.ALL or highest is not None and highest <= least:
             found.add(content.ident)
     return frozenset(found)
+
+
+def _copied(content: Content) -> Content:
+    """What a content is a copy of, or a conversion; itself where it is neither."""
+    while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
+        if content.previous is not None:
+            break
+        content = content.event.reads[0][0]
+    return content
+
+
+def unneeded(event: Event) -> frozenset[int]:
+    """The whole numbers that a kernel loads and that make no difference to it, whatever legal ones they are.
+
+    The kernel is walked again with what legal inputs hold: what reached something before, and then nothing, is that.
+    """
+    attrs = event.attrs
+    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+        return frozenset()
+    held = attrs["contents"]
+    loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}
+    ends = {at: known for at in held if at in loaded and (known := _legal(held[at])) is not None}
+    if not ends:
+        return frozenset()
+    key = ("legal", identity(attrs["kernel"]), str(ends), *map(str, attrs["bindings"]))
+    if key not in attrs["cache"]:
+        attrs["cache"][key] = _unneeded(event, ends)
+    return frozenset(held[at].ident for at in attrs["cache"][key])
+
+
+def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
+    attrs, before, after = event.attrs, set[int](), set[int]()
+    first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
+    for binding, facts in list(first.values())[:MAX_WALKS]:
+        again = analyze(attrs["kernel"], binding, budget=attrs["budgets"].kernels, ranges=ends)
+        if again.unread:
+            return frozenset()
+        before |= _reached(facts)
+        after |= _reached(again)
+    kept = len(first) > MAX_WALKS or -1 in after
+    return frozenset() if kept else frozenset((before - after) & ends.keys())
+
+
+def _legal(content: Content) -> tuple[int, int] | None:
+    """The ends of the whole numbers that a legal input holds."""
+    source = _copied(content)
+    known: tuple[int, int] | None = source.notes.get("whole")
+    return known if source.label.startswith("input:") and content.dtype in _WIDE_INTS else None
+
+
+def _reached(facts: KernelFacts) -> set[int]:
+    """The storages of which something reaches a result, an address, a bound or a branch."""
+    groups = (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums, facts.waits, facts.casts)
+    origins = [fact.origins for group in groups for fact in group]
+    origins += [side for product in facts.products for side in (product.a_origins, product.b_origins)]
+    return {origin.storage for some in origins for origin in some}
 
 
 def unused_loads(event: Event, most: Mapping[str, int]) -> frozenset[int]:

@@ -250,14 +250,20 @@ def reads(promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Pac
     if hole:
         return "unproven", [], hole
     for name in missing:
-        facts.seeds.append(
-            ShapeFact(
-                UnreadInput(name=name, of="inputs", how="depend on"),
-                found.events[-1].loc if found.events else None,
-                tuple(launched_from(found.events[-1])[1:]),
-            )
-        )
+        last = found.events[-1]
+        related = (*launched_from(last)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
+        facts.seeds.append(ShapeFact(UnreadInput(name=name, of="inputs", how="depend on"), last.loc, related))
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
+
+
+def _loads(found: Slice, name: str) -> list[ir.Loc]:
+    """Where kernels load an input."""
+    places: dict[ir.Loc, None] = {}
+    for event in found.events:
+        held = event.attrs.get("contents", {})
+        own = {at for at, content in held.items() if content.label == f"input:{name}"}
+        places |= {load.loc: None for f in facts_of(event) for load in f.loads if load.storage in own}
+    return list(places)[:4]
 
 
 def int4(promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts) -> Judgement:

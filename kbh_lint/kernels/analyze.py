@@ -38,16 +38,18 @@ def analyze(
     *,
     budget: Budget | None = None,
     outer: Callable[[Any], Any] | None = None,
+    ranges: Mapping[int, tuple[int, int]] | None = None,
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
     `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
     Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
     and taken from `budget`. `outer` turns values of the host that a kernel sees through its scope into those that
-    kernels know.
+    kernels know. With `ranges`, the ends of the whole numbers in storages, facts are those of such numbers alone.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     run = _run(kernel, fuel, outer)
+    run.ranges.given.update(ranges or {})
     try:
         for _ in range(_MAX_RUNS):
             run.memory.dirty = False

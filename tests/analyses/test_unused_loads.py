@@ -12,7 +12,7 @@ import pytest
 from kbh_lint import lint
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
-PAGED, RAGGED = "03_paged_attention", "06_sonic_moe_swiglu"
+PAGED, RAGGED, ROPE = "03_paged_attention", "06_sonic_moe_swiglu", "09_fmha_preattn_mrope"
 LENGTH = "    length = tl.load(lengths + b)\n"
 PAGE = "tl.load(row + here, mask=here < pages, other=0), page)"
 OFFSETS = "    stops = tl.load(offsets + expert + 1, mask=expert < E, other=0)\n"
@@ -24,6 +24,13 @@ LONGEST = (  # the longest sequence as a number that is known when the kernel is
 EACH = (
     ("x, gate, up, out, offsets, H, I,\n", "x, gate, up, out, offsets, H, I, each,\n"),
     ("expert_offsets, H, I, E=E", "expert_offsets, H, I, rows // E, E=E"),
+)
+HEIGHT = "    at_w = tl.load(pos_w + token, mask=real, other=0)[:, None]\n"
+ROPE_EDIT = (
+    (HEIGHT, f"{HEIGHT}    at_h = tl.where(at_h >= 0, at_t, at_h)\n    at_w = tl.where(at_w < 0, at_w, at_t)\n"),
+)
+ROPE_TWIN = (
+    (HEIGHT, f"{HEIGHT}    at_h = tl.where(at_h < 0, at_t, at_h)\n    at_w = tl.where(at_w >= 0, at_w, at_t)\n"),
 )
 ON_HOST = "        output = torch.empty_like(query)\n"
 Edits = tuple[tuple[str, str], ...]
@@ -53,6 +60,29 @@ IGNORED: dict[str, tuple[str, Edits]] = {
         (*LONGEST, (LENGTH, "    known = tl.load(lengths + b)\n    at_most = tl.minimum(known, LONGEST)\n"
                             "    length = tl.maximum(at_most, LONGEST)\n")),
     ),
+    "at least more than the longest": (
+        PAGED, (*LONGEST, (LENGTH, "    length = tl.maximum(tl.load(lengths + b), LONGEST + 8)\n"))
+    ),
+    "others where they are longer than any": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    told = tl.load(lengths + b)\n"
+                            "    length = tl.where(told > LONGEST, told, LONGEST)\n")),
+    ),
+    "the same by a branch": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    length = tl.load(lengths + b)\n"
+                            "    if length <= LONGEST:\n        length = LONGEST\n")),
+    ),
+    "what division leaves of them": (
+        PAGED, (*LONGEST, (LENGTH, "    length = LONGEST + tl.load(lengths + b) // (LONGEST + 1)\n"))
+    ),
+    "whole numbers past the point": (PAGED, ((LENGTH, "    length = pages * PAGE + tl.load(lengths + b) % 1\n"),)),
+    "lengths in a factor that is nothing": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    told = tl.load(lengths + b)\n    over = tl.minimum(told, LONGEST) - told\n"
+                            "    length = LONGEST - (tl.maximum(told - LONGEST, 0)).to(tl.int32)\n")),
+    ),
+    "heights and widths that are never below zero": (ROPE, ROPE_EDIT),
     "lengths minus themselves": (
         PAGED, ((LENGTH, "    length = tl.load(lengths + b)\n    length = pages * PAGE + (length - length)\n"),)
     ),
@@ -81,14 +111,31 @@ USED: dict[str, tuple[str, Edits]] = {
     "at least nothing": (PAGED, ((LENGTH, "    length = tl.maximum(tl.load(lengths + b), 0)\n"),)),
     "a bound of the grid, and a mask": (
         PAGED,
-        (*LONGEST, (LENGTH, "    real = tl.load(lengths + b)\n    length = tl.maximum(real, LONGEST)\n"),
-         ("keep = positions < last", "keep = positions < tl.minimum(last, real)")),
+        (*LONGEST, (LENGTH, "    told = tl.load(lengths + b)\n    length = tl.maximum(told, LONGEST)\n"),
+         ("keep = positions < last", "keep = positions < tl.minimum(last, told)")),
     ),
     "one where it is zero": (PAGED, ((LENGTH, f"{LENGTH}    length = tl.where(length > 0, length, 1)\n"),)),
     "times one": (PAGED, ((f"i, {PAGE}", f"i, 0 * here + 1 * {PAGE}"),)),
     "within two bounds": (
         PAGED, (*LONGEST, (LENGTH, "    length = tl.minimum(tl.maximum(tl.load(lengths + b), 0), LONGEST)\n"))
     ),
+    "others where they are too long, and those": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    told = tl.load(lengths + b)\n"
+                            "    length = tl.where(told < LONGEST, told, LONGEST)\n")),
+    ),
+    "the same by a branch": (
+        PAGED,
+        (*LONGEST, (LENGTH, "    length = tl.load(lengths + b)\n    if length > LONGEST:\n        length = LONGEST\n")),
+    ),
+    "one more and one less": (PAGED, ((LENGTH, "    length = -(1 - (tl.load(lengths + b) + 1)).to(tl.int64)\n"),)),
+    "what division and the rest make of them": (
+        PAGED, (*LONGEST, (LENGTH, "    told = tl.load(lengths + b)\n    length = told // 8 * 8 + told % 8\n"))
+    ),
+    "the rest by more than the longest": (
+        PAGED, (*LONGEST, (LENGTH, "    length = tl.load(lengths + b) % (LONGEST + 1)\n"))
+    ),
+    "heights and widths where they are below zero": (ROPE, ROPE_TWIN),
     "others where they are as assumed": (
         RAGGED, (*EACH, (OFFSETS, f"{OFFSETS}    fixed = expert * each\n"
                                   "    starts = tl.where(starts == fixed, fixed, starts)\n"))
@@ -168,6 +215,24 @@ IN_CUDA = {
     "at most the longest": ("const int length = min(lengths[b], longest);", WHERE, True),
     "at least nothing": ("const int length = max(lengths[b], 0);", WHERE, True),
     "a bound inside": ("const int n = lengths[b]; int length = longest;", f"if (at >= n) break; {WHERE}", True),
+    "others where they are longer than any": (
+        "const int n = lengths[b]; const int length = n > longest ? n : longest;", WHERE, False
+    ),
+    "the same by a branch": ("int length = lengths[b]; if (length <= longest) length = longest;", WHERE, False),
+    "what division leaves of them": ("const int length = longest + lengths[b] / (longest + 1);", WHERE, False),
+    "shorter by what they are longer": (
+        "const int n = lengths[b], over = max(n - longest, 0); const int length = longest - over;", WHERE, False
+    ),
+    "where they are not too long": (
+        "int length = lengths[b]; if (length > longest) length = longest;", WHERE, True
+    ),
+    "what division and the rest make of them": (
+        "const int n = lengths[b]; const int length = n / 8 * 8 + n % 8;", WHERE, True
+    ),
+    "unsigned numbers that wrap": (
+        "const unsigned n = lengths[b]; const unsigned d = n - longest - 1u; "
+        "const int length = d < 0u + longest ? longest : n;", WHERE, True
+    ),
     "a length that one thread reads": (
         "__shared__ int n; if (threadIdx.x == 0) n = lengths[b]; __syncthreads(); const int length = n;", WHERE, True
     ),

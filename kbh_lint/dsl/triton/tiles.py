@@ -23,6 +23,8 @@ def load(call: Call) -> V:
         if extra is not None and extra.origins:
             made = made.with_(origins=union(made.origins, flagged(extra.origins, "index")))
     flag = bool(call.m.flags.initial) and pointer.shape in (None, ())  # a number that is known at the start
+    if call.m.ranges.given:
+        return call.m.ranges.masked(made, call.get(2, "other"))
     return made if flag else made.with_(const=NOTHING)
 
 
@@ -136,11 +138,13 @@ def index_tile(call: Call) -> V:
         size = high.const - low.const
         call.m.tiles.tile((size,), [low, high])
     deps = (low.deps if low else frozenset()) | (high.deps if high else frozenset())
+    if call.m.ranges.given and size and low is not None and isinstance(low.const, int):
+        return call.m.ranges.counted((size,), low.const, low.const + size - 1)
     return V("i32", "i32", shape=(size,), deps=deps)
 
 
 def scalar_index(call: Call) -> V:
-    return V("i32", "i32", shape=())
+    return call.m.ranges.counted(()) if call.m.ranges.given else V("i32", "i32", shape=())
 
 
 def filled(call: Call) -> V:

@@ -347,5 +347,7 @@ def change(interp: Run, tensors: Any, group: str) -> None:
     for name, tensor in tensors:
         storage = tensor.storage
         if storage.content.label.startswith(("input:", "state:")):
-            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, f"{group}:{name}")
+            legal = {key: note for key, note in storage.content.notes.items() if key == "whole"}
+            label = f"{group}:{name}"
+            storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, label, notes=legal)
             storage.version += 1

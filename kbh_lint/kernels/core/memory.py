@@ -77,6 +77,8 @@ class Memory:
                 result = found if result is None else join(result, found)
         if result is None:
             result = V(dtype, dtype)
+        if self.run.ranges.given:
+            result = self.run.ranges.loaded(cells, result)
         if pointer.origins:
             result = self._indexed(result, pointer, loc)
         shape = pointer.shape if pointer.shape is not None else result.shape

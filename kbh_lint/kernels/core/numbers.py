@@ -120,6 +120,10 @@ class Numbers:
 
     def convert(self, value: V, target: str, loc: Loc) -> V:
         """`value` as a number of type `target`: a Cast when it is loaded data whose type changes."""
+        made = self._convert(value, target, loc)
+        return self.run.ranges.converted(value, made, target) if self.run.ranges.given else made
+
+    def _convert(self, value: V, target: str, loc: Loc) -> V:
         if target in _VAGUE or (value.dtype == target and value.content in (target, "?", LITERAL)):
             return value
         if isinstance(value.x, (tuple, Struct)):
@@ -198,6 +202,10 @@ class Numbers:
 
     def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
         """`a op b`."""
+        made = self._binary(op, a, b, loc)
+        return self.run.ranges.combined(op, a, b, made) if self.run.ranges.given else made
+
+    def _binary(self, op: str, a: V, b: V, loc: Loc) -> V:
         deps = a.deps if not b.deps else a.deps | b.deps
         if a.const is not NOTHING and b.const is not NOTHING:
             value = self.folded(op, a, b)
@@ -347,6 +355,10 @@ class Numbers:
 
     def compare(self, op: str, a: V, b: V) -> V:
         """`a op b` for one comparison."""
+        made = self._compare(op, a, b)
+        return self.run.ranges.compared(op, a, b, made) if self.run.ranges.given else made
+
+    def _compare(self, op: str, a: V, b: V) -> V:
         deps = a.deps if not b.deps else a.deps | b.deps
         if a.const is not NOTHING and b.const is not NOTHING:
             function = _COMPARE.get(op)
@@ -373,6 +385,12 @@ class Numbers:
 
     def unary(self, op: str, value: V, loc: Loc) -> V:
         """`op value` for `-`, `+`, `~`, `not`."""
+        if op in "-~" and self.run.ranges.given and not value.known:
+            made = self._unary(op, value)
+            return self.run.ranges.negated(value, made) if op == "-" else V.with_(made)
+        return self._unary(op, value)
+
+    def _unary(self, op: str, value: V) -> V:
         const = value.const
         if const is not NOTHING and isinstance(const, (int, float)):
             if op == "not":

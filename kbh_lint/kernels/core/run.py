@@ -15,6 +15,7 @@ from kbh_lint.kernels.core.memory import Memory
 from kbh_lint.kernels.core.names import Names
 from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.products import Products
+from kbh_lint.kernels.core.ranges import Ranges
 from kbh_lint.kernels.core.recorder import Recorder
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.walker import OutOfFuel
@@ -38,6 +39,7 @@ class Run:
         self.sides = Sides()
         self.facts = Recorder(self)
         self.flags = Flags(self)
+        self.ranges = Ranges({})
         self.products = Products(self)
 
     def step(self, amount: int = 1) -> None:

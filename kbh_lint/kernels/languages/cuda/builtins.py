@@ -195,7 +195,9 @@ def _bound(call: CppCall) -> V:
     origins = union(a.origins, b.origins)
     if target in dtypes.FLOATS:
         origins = flagged(origins, "max")
-    return V(target, target, origins, union_casts(a.casts, b.casts), NOTHING, a.deps | b.deps, ct=a.ct)
+    made = V(target, target, origins, union_casts(a.casts, b.casts), NOTHING, a.deps | b.deps, ct=a.ct)
+    ranges = call.m.ranges
+    return ranges.extreme("max" in name, a, b, made) if ranges.given and len(call.args) == 2 else made
 
 
 def _same(position: int) -> Builtin:

@@ -61,7 +61,8 @@ def where(call: Call) -> V:
     if mark is not None and data_origins(yes.origins) and data_origins(no.origins):
         mark = None
     made = made.with_(shape=shape, origins=origins, const=NOTHING, x=mark if mark is not None else made.x)
-    return only(made, _kept(call, yes, no))
+    made = only(made, _kept(call, yes, no))
+    return m.ranges.chosen(condition, yes, no, made) if m.ranges.given else made
 
 
 def only(made: V, side: V | None) -> V:
@@ -107,7 +108,8 @@ def bound(call: Call) -> V:
     origins = flagged(union(a.origins, b.origins), "max") if target in dtypes.FLOATS else union(a.origins, b.origins)
     made = V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
              shape=broadcast(a.shape, b.shape))  # fmt: skip
-    return made if target in dtypes.FLOATS else only(made, absorbed(call, (a, b)))
+    made = made if target in dtypes.FLOATS else only(made, absorbed(call, (a, b)))
+    return m.ranges.extreme("max" in call.name, a, b, made) if m.ranges.given else made
 
 
 def fma(call: Call) -> V:

@@ -53,4 +53,4 @@ class Tiles:
                 shape.append(left.pop(0) if left else None)
             elif left:
                 left.pop(0)
-        return base.with_(shape=tuple(shape) + tuple(left), const=base.const)
+        return base.with_(shape=tuple(shape) + tuple(left))

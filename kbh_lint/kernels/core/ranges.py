@@ -1,0 +1,185 @@
+"""Whole numbers between two ends: what is known of a value that depends on data, from what legal inputs hold.
+
+It is asked for by one question alone, whether an input reaches anything at all whatever legal numbers it holds, so only
+a run that is `given` ranges keeps them. A value that comes to one number depends on nothing; a comparison that comes
+out one way for all is no question. A value whose range is not known has none: copies of it lose it unless they are the
+same numbers in another shape.
+"""
+
+from __future__ import annotations
+
+from kbh_lint.base import dtypes
+from kbh_lint.base.records import dataclass
+from kbh_lint.kernels.core.value import NOTHING, Cell, Shape, V, everywhere
+
+Ends = tuple[int, int]  # both included
+_SAME_NUMBERS = frozenset(("shape", "origins", "casts", "deps", "ct"))
+_LARGEST = 1 << 31  # of a grid
+
+
+class Ranged(V):
+    """A value of whole numbers between two ends."""
+
+    __slots__ = ("ends",)
+    ends: Ends
+
+    @classmethod
+    def of(cls, value: V, ends: Ends) -> Ranged:
+        """The same value, of which this is known."""
+        made = cls(
+            value.dtype, value.content, value.origins, value.casts, value.const, value.deps, value.cells, value.shape,
+            value.x, value.ct,
+        )  # fmt: skip
+        made.ends = ends
+        return made
+
+    def with_(self, **changes: object) -> V:
+        made = V.with_(self, **changes)
+        return Ranged.of(made, self.ends) if changes.keys() <= _SAME_NUMBERS else made
+
+
+@dataclass(slots=True)
+class Ranges:
+    """What a run is given: the ends of the numbers in storages. Nothing is kept where it is given none."""
+
+    given: dict[int, Ends]
+
+    def loaded(self, cells: list[Cell], value: V) -> V:
+        """What is read of memory that holds legal inputs, and nothing that the kernel wrote."""
+        known = [self.given.get(cell.storage) for cell in cells if cell.kind == "param" and not cell.entries]
+        if value.dtype not in dtypes.INTS or not known or len(known) < len(cells):
+            return value
+        ends = [one for one in known if one is not None]
+        if len(ends) < len(known):
+            return value
+        return Ranged.of(value, (min(low for low, _ in ends), max(high for _, high in ends)))
+
+    def masked(self, value: V, other: V | None) -> V:
+        """What a load gives under a mask, with another number where it reads nothing."""
+        ends = ends_of(value)
+        if ends is None or other is None:
+            return value
+        beside = ends_of(other)
+        if beside is None:
+            return value.with_(const=NOTHING)
+        return Ranged.of(value, (min(ends[0], beside[0]), max(ends[1], beside[1])))
+
+    def combined(self, op: str, a: V, b: V, made: V) -> V:
+        """The result of an operator on whole numbers."""
+        left, right = ends_of(a), ends_of(b)
+        if left is None or right is None or made.cells or made.dtype in dtypes.FLOATS:
+            return made
+        return settled(made, _arithmetic(op, left, right))
+
+    def compared(self, op: str, a: V, b: V, made: V) -> V:
+        """A comparison that comes out one way for all numbers that there can be."""
+        left, right = ends_of(a), ends_of(b)
+        if left is None or right is None or made.known:
+            return made
+        if any(v.dtype.startswith("u") for v in (a, b)) and min(left[0], right[0]) < 0:  # it is compared as a large one
+            return made
+        answer = _comparison(op, left, right)
+        return made if answer is None else V("bool", "bool", const=answer, shape=made.shape)
+
+    def negated(self, value: V, made: V) -> V:
+        """`-value`."""
+        ends = ends_of(value)
+        plain = V.with_(made)  # another number: it must not keep the value's own ends
+        return plain if ends is None or made.dtype in dtypes.FLOATS else settled(plain, (-ends[1], -ends[0]))
+
+    def converted(self, value: V, made: V, target: str) -> V:
+        """The same numbers in another type of whole numbers that holds them all."""
+        ends = ends_of(value) if not value.known else None
+        if ends is None or target not in dtypes.INTS or target == "bool" or not _held(target, ends):
+            return made
+        return Ranged.of(made, ends)
+
+    def extreme(self, larger: bool, a: V, b: V, made: V) -> V:
+        """The larger or the smaller of two: where one of them always is, it depends on nothing of the other."""
+        left, right = ends_of(a), ends_of(b)
+        if left is None or right is None or made.dtype in dtypes.FLOATS:
+            return made
+        for one, mine, its in ((a, left, right), (b, right, left)):
+            if mine[0] >= its[1] if larger else mine[1] <= its[0]:
+                return settled(made.with_(origins=one.origins, casts=one.casts), mine)
+        pick = max if larger else min
+        return settled(made, (pick(left[0], right[0]), pick(left[1], right[1])))
+
+    def chosen(self, test: V, yes: V, no: V, made: V) -> V:
+        """`yes if test else no`."""
+        answer = everywhere(test)
+        one, other = ends_of(yes), ends_of(no)
+        if isinstance(answer, (bool, int)):
+            side, ends = (yes, one) if answer else (no, other)
+            made = made.with_(origins=side.origins, casts=side.casts)
+            return made if ends is None or made.dtype in dtypes.FLOATS else settled(made, ends)
+        if one is None or other is None or made.dtype in dtypes.FLOATS:
+            return made
+        return Ranged.of(made, (min(one[0], other[0]), max(one[1], other[1])))
+
+    def counted(self, shape: Shape, low: int = 0, high: int = _LARGEST) -> V:
+        """A place in a grid or a tile."""
+        return Ranged.of(V("i32", "i32", shape=shape), (low, high))
+
+
+def ends_of(value: V) -> Ends | None:
+    """The least and the largest whole number that a value may be; None where they are not known."""
+    if isinstance(value, Ranged):
+        return value.ends
+    number = everywhere(value)
+    return (int(number), int(number)) if isinstance(number, int) else None
+
+
+def settled(value: V, ends: Ends | None) -> V:
+    """A value between two ends; where these are one number, it is that number, and comes from nothing."""
+    if ends is None or not _held(value.dtype, ends):
+        return value
+    if ends[0] == ends[1] and value.const is NOTHING:
+        return V(value.dtype, value.dtype, const=ends[0], shape=value.shape)
+    return Ranged.of(value, ends)
+
+
+def _held(dtype: str, ends: Ends) -> bool:
+    """Whether a type holds all these numbers: one that does not wraps them."""
+    bits = dtypes.BITS.get(dtype, 64)
+    low, high = (0, (1 << bits) - 1) if dtype.startswith("u") else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    return low <= ends[0] and ends[1] <= high
+
+
+def _arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
+    if op == "+":
+        return a[0] + b[0], a[1] + b[1]
+    if op == "-":
+        return a[0] - b[1], a[1] - b[0]
+    if op == "*":
+        corners = [x * y for x in a for y in b]
+        return min(corners), max(corners)
+    if a[0] < 0 or b[0] < 0:  # languages differ in how they divide negative numbers
+        return None
+    if op in ("//", "/", "%") and b[0] > 0:
+        if op == "%":
+            return a if a[1] < b[0] else (0, min(a[1], b[1] - 1))
+        return a[0] // b[1], a[1] // b[0]
+    if op == "&":
+        return 0, min(a[1], b[1])
+    if op == ">>" and b[1] < 64:
+        return a[0] >> b[1], a[1] >> b[0]
+    if op == "<<" and b[1] < 64:
+        return a[0] << b[0], a[1] << b[1]
+    if op in ("|", "^") and 0 in (a[1], b[1]):
+        return (max(a[0], b[0]), max(a[1], b[1]))
+    return None
+
+
+def _comparison(op: str, a: Ends, b: Ends) -> bool | None:
+    if op in (">", ">="):
+        op, a, b = ("<" if op == ">" else "<="), b, a
+    if op == "<":
+        return True if a[1] < b[0] else False if a[0] >= b[1] else None
+    if op == "<=":
+        return True if a[1] <= b[0] else False if a[0] > b[1] else None
+    apart = a[1] < b[0] or b[1] < a[0]
+    same = a[0] == a[1] == b[0] == b[1]
+    if op in ("==", "!=") and (apart or same):
+        return same if op == "==" else apart
+    return None
