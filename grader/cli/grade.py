@@ -302,10 +302,11 @@ def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
 def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) -> Path:
     """The bundle of one submission, or of what a bundle holds."""
     from grader.grading.grade import Request, grade
-    from grader.grading.regrade import grade_again
     from grader.record.provenance import of_run
 
     if not problem:
+        from grader.grading.regrade import grade_again  # here, for it imports torch
+
         return grade_again(path, args.out, args.problems_dir, display)[1]
     request = Request(
         path, problem, target=args.target, strict=args.strict, trials=args.trials, samples=args.samples,

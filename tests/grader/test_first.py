@@ -39,11 +39,23 @@ def request(folder: Path, text: str = HONEST) -> Request:
     return replace(toy_request(folder, text, sandbox="bubblewrap"), target="auto")
 
 
-def test_nothing_that_a_grading_begins_with_needs_torch() -> None:
-    said = subprocess.run(
-        [sys.executable, "-c", "import grader.cli.grade, grader.grading.grade, sys; print('torch' in sys.modules)"],
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
+COMMAND = """
+import sys
+from pathlib import Path
+from grader.cli import grade as cli
+from grader.grading import grade as grading
+
+def grade(request, progress):
+    print("torch" in sys.modules)
+    return None, Path("bundle")
+
+grading.grade = grade
+cli.graded(cli.parser().parse_args(["mine.py"]), Path("mine.py"), "toy", print)
+"""
+
+
+def test_nothing_that_the_command_does_before_a_grading_needs_torch() -> None:
+    said = subprocess.run([sys.executable, "-c", COMMAND], capture_output=True, text=True, check=True).stdout
     assert said == "False\n"
 
 
