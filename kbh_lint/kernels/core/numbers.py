@@ -1,14 +1,12 @@
-"""Operators on abstract values: constant folding, promotion, nibble unpacking, pending products."""
+"""Operators on abstract values: promotion, conversions, nibble unpacking, pending products."""
 
 from __future__ import annotations
 
-import math
-import operator
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
+from kbh_lint.kernels.core.folding import as_type, compared, fold, is_edge, is_zero
 from kbh_lint.kernels.core.joins import mix, tuple_of, wider
 from kbh_lint.kernels.core.origins import (
     NO_ORIGINS,
@@ -38,15 +36,6 @@ if TYPE_CHECKING:
 
 
 _VAGUE = ("?", LITERAL)
-_FOLD: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "/": operator.truediv, "//": operator.floordiv,
-    "%": operator.mod, "**": operator.pow, "<<": operator.lshift, ">>": operator.rshift, "&": operator.and_,
-    "|": operator.or_, "^": operator.xor,
-}  # fmt: skip
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
-    "is": operator.is_, "is not": operator.is_not,
-}  # fmt: skip
 _BIT_OPS = frozenset({"<<", ">>", "&", "|", "^"})
 _NIBBLE_MASKS = frozenset(
     {
@@ -54,45 +43,12 @@ _NIBBLE_MASKS = frozenset(
         0x0F0F0F0F0F0F0F0F,
     }
 )  # fmt: skip
-_MAX_FOLDED_BITS = 256
-_MAX_OPERAND_BITS = 4096
 CUTTING = frozenset(("&", ">>", "//", "/"))
 
 
 def is_nibble_mask(mask: int) -> bool:
     """Whether a bit mask takes 4-bit fields out of a wider integer."""
     return mask & 0xFFFFFFFF in _NIBBLE_MASKS or mask in _NIBBLE_MASKS
-
-
-def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
-    """The result of a known operation, or NOTHING when it has none or would be large."""
-    function = _FOLD.get(op)
-    if function is None:
-        return NOTHING
-    if op in ("**", "<<") and isinstance(b, (int, float)) and not -64 <= b <= 64:
-        return NOTHING
-    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
-        return a + b if op == "+" and type(a) is type(b) and len(a) + len(b) < 4096 else NOTHING
-    if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or _costly(op, a, b):
-        return NOTHING
-    try:
-        if c_division and op in ("/", "%") and isinstance(a, int) and isinstance(b, int):
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return quotient if op == "/" else a - b * quotient
-        result = function(a, b)
-    except (ArithmeticError, TypeError, ValueError):
-        return NOTHING
-    if isinstance(result, int) and result.bit_length() > _MAX_FOLDED_BITS:
-        return NOTHING
-    return NOTHING if isinstance(result, complex) else result
-
-
-def _costly(op: str, a: int | float, b: int | float) -> bool:
-    """Whether an operation on integers takes or makes numbers so long that no clock could stop it in time."""
-    if not isinstance(a, int) or not isinstance(b, int):
-        return False
-    bits = max(a.bit_length(), b.bit_length())
-    return bits > _MAX_OPERAND_BITS or (op == "**" and bits * b > _MAX_OPERAND_BITS)
 
 
 def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
@@ -130,7 +86,7 @@ class Numbers:
             value = mix([value])
         data = data_origins(value.origins)
         if not data:
-            const = _convert_const(value.const, target)
+            const = as_type(value.const, target)
             keep = value.x if isinstance(value.x, (Unbound, Mul)) else None
             return V(target, target, value.origins, value.casts, const, value.deps, value.cells, value.shape, keep)
         source = value.content if value.content not in _VAGUE else value.dtype
@@ -272,7 +228,7 @@ class Numbers:
                     target, content, union(a.origins, b.origins), union_casts(a.casts, b.casts), NOTHING, deps,
                     shape=shape, x=TWIDDLED,
                 )  # fmt: skip
-        zero = (a if _is_zero(a) else b if _is_zero(b) else None) if op == "*" else None
+        zero = (a if is_zero(a) else b if is_zero(b) else None) if op == "*" else None
         if zero is not None:
             self.run.facts.decide(zero)
         made = V(
@@ -361,23 +317,16 @@ class Numbers:
     def _compare(self, op: str, a: V, b: V) -> V:
         deps = a.deps if not b.deps else a.deps | b.deps
         if a.const is not NOTHING and b.const is not NOTHING:
-            function = _COMPARE.get(op)
-            try:
-                if function is not None:
-                    return constant(bool(function(a.const, b.const)), deps)
-                if op == "in":
-                    return constant(a.const in b.const, deps)
-                if op == "not in":
-                    return constant(a.const not in b.const, deps)
-            except TypeError:
-                pass
+            holds = compared(op, a.const, b.const)
+            if holds is not None:
+                return constant(holds, deps)
         if op in ("in", "not in") and a.known and isinstance(b.x, tuple) and all(item.known for item in b.x):
             inside = any(type(item.const) is type(a.const) and item.const == a.const for item in b.x)
             return constant(inside == (op == "in"), deps)
         if op in ("is", "is not", "==", "!=") and (a.cells or isinstance(a.x, tuple)) and b.const is None:
             return constant(op in ("is not", "!="), frozenset(cell.name for cell in a.cells) | deps)
         origins = union(a.origins, b.origins)
-        edge = _is_edge(a.const) or _is_edge(b.const)
+        edge = is_edge(a.const) or is_edge(b.const)
         if origins and edge and (a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS):
             origins = flagged(origins, "zero")
         return V("bool", "bool", origins, union_casts(a.casts, b.casts), deps=deps,
@@ -427,30 +376,3 @@ class Numbers:
                 old, value, self.promote(op, old, value), loc, self.run.frame.loops > 0
             )
         return self.binary(op, old, value, loc)
-
-
-def _is_zero(value: V) -> bool:
-    return isinstance(value.const, (int, float)) and value.const == 0
-
-
-def _is_edge(const: object) -> bool:
-    """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
-    return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)
-
-
-def _convert_const(value: object, target: str) -> Any:
-    if value is NOTHING or isinstance(value, bool):
-        return value
-    try:
-        if isinstance(value, float) and target in dtypes.INTS:
-            return int(value)
-        if isinstance(value, int) and target in dtypes.FLOATS:
-            return float(value)
-    except (OverflowError, ValueError):
-        return NOTHING
-    if isinstance(value, int) and target in dtypes.INTS and target != "bool":
-        bits = dtypes.BITS[target]
-        value &= (1 << bits) - 1
-        if target.startswith("i") and value >> (bits - 1):
-            value -= 1 << bits
-    return value
