@@ -15,7 +15,8 @@ from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
-from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.kernels.extents.parts import Part
+from kbh_lint.kernels.extents.reads import read_parts
 from kbh_lint.kernels.extents.writes import all_parts
 from kbh_lint.problems import Promise
 

@@ -11,7 +11,7 @@ from kbh_lint.frontends import cuda, python
 from kbh_lint.host.run import Run
 from kbh_lint.host.values.session import Session
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.extents.reach import reach
+from kbh_lint.kernels.extents.stores import store_extents
 from kbh_lint.kernels.numeric.compensation import evaluate
 
 HEAD = "#include <torch/extension.h>\n#include <type_traits>\n"
@@ -93,7 +93,7 @@ def numeric(row: Row) -> str:
 
 def extents(row: Row) -> str:
     func = function(ENDS, row)
-    found = reach(func, {"y_": Buffer("f32", 0, "f32"), "n_": COUNT}, (COUNT // 256, 1, 1), (256, 1, 1))
+    found = store_extents(func, {"y_": Buffer("f32", 0, "f32"), "n_": COUNT}, (COUNT // 256, 1, 1), (256, 1, 1))
     ends, right = sorted(set(found.ends.values())), min(COUNT - row.r, COUNT)
     if not ends or ends[0] > right:  # further than they reach is said where the number is not known
         return f"unknown: {ends}"

@@ -10,7 +10,8 @@ from compensation_support import scope
 
 from kbh_lint.base.values import Buffer, Func
 from kbh_lint.kernels.extents import intervals
-from kbh_lint.kernels.extents.reads import Part, read_parts
+from kbh_lint.kernels.extents.parts import Part
+from kbh_lint.kernels.extents.reads import read_parts
 from kbh_lint.kernels.extents.writes import all_parts
 
 ROWS = """
@@ -72,3 +73,11 @@ def test_loads_have_their_steps_to_themselves(monkeypatch: pytest.MonkeyPatch) -
         reads, _ = both(triton(), ARGS)
         spent += [most] if reads != alone else []
     assert spent and max(spent) < 59
+
+
+@pytest.mark.parametrize("where", ["{ const float* x = y; total += x[i]; }", "for (const float* x = y; i < n; i++) {}"])
+def test_a_name_of_a_block_says_nothing_of_what_it_hides(where: str) -> None:
+    text = "__global__ void kernel(const float* x, float* y, int n) {\n  int i = threadIdx.x; float total = 0.f;\n"
+    reads, _ = both(kernel_of(text + where + " y[i] = total + x[8 * i];\n}\n"), ARGS)
+    assert 1 not in reads
+    assert 2 not in reads

@@ -72,9 +72,10 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     if len(bindings) != 1 or not stores:
         return False
-    from kbh_lint.kernels.extents.reach import reach
+    from kbh_lint.kernels.extents.stores import store_extents
 
-    found = reach(kernel, bindings[0], *(tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)))
+    dims = [tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)]
+    found = store_extents(kernel, bindings[0], *dims)
     if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
         return True
     unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in BITS for s in stores)

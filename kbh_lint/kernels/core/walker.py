@@ -5,6 +5,10 @@ A domain says what its values are by the methods that a walker leaves open (`eva
 what it makes of control flow by a `Control`: run both sides and join them, run one, run a loop until nothing changes,
 or so many times. The walk itself is here once: what a statement computes first, which branch a known test takes, how
 a `break` or a `return` leaves the statements around it, scopes, and functions run in frames of their own.
+
+Expressions are each domain's own (`core.expressions`, `numeric.expr`, `extents.expressions`): what a node comes to is
+what tells domains apart, and of the order of evaluation little is left to share where one joins both sides of `and`,
+another stops at the first that is false, and a third makes a condition of both.
 """
 
 from __future__ import annotations

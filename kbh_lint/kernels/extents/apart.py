@@ -12,8 +12,10 @@ from math import gcd
 from typing import Any
 
 from kbh_lint.base import ir, values
+from kbh_lint.kernels.extents.expressions import Expressions
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Linear, highest, lowest
-from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
+from kbh_lint.kernels.extents.values import Dims, Pointer, Value
 
 MAX_PLACES = 8
 
@@ -26,30 +28,31 @@ def apart(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims,
     body = kernel.node.body or ()
     if len(wanted) > MAX_PLACES or not can_be_followed(body):
         return False
-    follow = _Loads(kernel, args, grid, block)
+    follow = Follow(kernel, args, grid, block)
+    noted = follow.expressions = _Loads(follow)
     try:
-        follow.run(body, {})
-    except (TooLong, RecursionError):
+        follow.run()
+    except NOT_FOLLOWED:
         return False
-    if any(at not in follow.loaded for at in wanted):
+    if any(at not in noted.loaded for at in wanted):
         return False
-    return all(_apart(follow, a, b) for a, b in combinations([follow.loaded[at] for at in sorted(wanted)], 2))
+    return all(_apart(follow, a, b) for a, b in combinations([noted.loaded[at] for at in sorted(wanted)], 2))
 
 
-class _Loads(Follow):
+class _Loads(Expressions):
     """Notes the address of each load: of one that is met at several, none."""
 
-    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
-        super().__init__(kernel, args, grid, block)
+    def __init__(self, run: Follow) -> None:
+        super().__init__(run)
         self.loaded: dict[Place, Linear] = {}
         self._met: dict[Place, Linear | None] = {}
 
-    def value(self, node: object) -> Any:
+    def value(self, node: object) -> Value:
         made = super().value(node)
-        if isinstance(node, ir.Call) and not self.cpp and self._called(node.func) == "load" and node.args:
+        if isinstance(node, ir.Call) and not self.run.cpp and self.called(node.func) == "load" and node.args:
             self._note(node.loc, super().value(node.args[0]))
-        elif isinstance(node, ir.Index) and self.cpp:
-            self._note(node.loc, self._binary("+", super().value(node.value), super().value(node.index)))
+        elif isinstance(node, ir.Index) and self.run.cpp:
+            self._note(node.loc, self.binary("+", super().value(node.value), super().value(node.index)))
         return made
 
     def _note(self, loc: ir.Loc, where: object) -> None:

@@ -14,8 +14,11 @@ from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.kernels.extents.control import OneRound
+from kbh_lint.kernels.extents.expressions import Expressions
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
-from kbh_lint.kernels.extents.reach import Dims, Follow, Pointer, TooLong, can_be_followed
+from kbh_lint.kernels.extents.values import Dims, Pointer, Value
 
 MAX_PLACES = 20_000  # addresses that are looked at for one storage
 LEFT_OUT = 8  # less than one part in so many is no claim
@@ -40,10 +43,10 @@ def stepped_over(
     if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
         return {}
     try:
-        follow.run(body, {})
+        follow.run()
         loads = sum(follow.called(call) == "load" for call in calls)
         return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
-    except (TooLong, RecursionError):
+    except NOT_FOLLOWED:
         return {}
 
 
@@ -66,76 +69,23 @@ class _Rounds(Follow):
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]) -> None:
         super().__init__(kernel, args, grid, ())
-        self.known = known
+        self.expressions = _Loads(self, known)
+        self.statements.control = _Counted(self)
         self.loads: dict[Any, Pointer] = {}
         self.lost = False
         self.rounds: dict[int, _Round] = {}
         self.counts: set[int] = set()  # numbers of rounds, by which names grow that are no loop variables
 
     def called(self, call: ir.Call) -> str:
-        return self._called(call.func)
+        return self.expressions.called(call.func)
 
     def is_own(self, call: ir.Call) -> bool:
         """Whether a call is of a function of the submission."""
         try:
-            found = self.kernel.env.lookup(call.func.id) if isinstance(call.func, ir.Name) else None
+            found = self.frame.kernel.env.lookup(call.func.id) if isinstance(call.func, ir.Name) else None
         except KeyError:
             return False
         return isinstance(found, (values.Func, values.JitFunction))
-
-    def _statement(self, stmt: object, limits: Limits) -> Limits:
-        """`a, b = x, y` assigns each."""
-        if not isinstance(stmt, ir.Assign) or len(stmt.targets) != 1:
-            return super()._statement(stmt, limits)
-        target = stmt.targets[0]
-        if not isinstance(target, ir.Seq) or not isinstance(stmt.value, ir.Seq):
-            return super()._statement(stmt, limits)
-        if len(target.items) != len(stmt.value.items) or not all(isinstance(one, ir.Name) for one in target.items):
-            return super()._statement(stmt, limits)
-        for one, value in zip(target.items, [self.value(item) for item in stmt.value.items], strict=True):
-            self._assign(one, value)
-        return limits
-
-    def _counted(self, stmt: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
-        call = stmt.iterable
-        given = [self.value(arg) for arg in call.args] if isinstance(call, ir.Call) else []
-        inside = super()._counted(stmt, limits, rounds)
-        self.counts |= {atom for part in (rounds, inside[1]) for atom, _ in part.terms}
-        numbers = [value for value in given if isinstance(value, Linear)]
-        ranged = isinstance(call, ir.Call) and self.called(call) in ("range", "static_range")
-        if ranged and isinstance(stmt.target, ir.Name) and 0 < len(numbers) == len(given) <= 3:
-            now = self.env[stmt.target.id] = self._position()
-            first, last = (Linear(0), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
-            step = numbers[2] if len(numbers) == 3 else Linear(1)
-            self.rounds[now.terms[0][0]] = _Round(first, last, step, stmt.loc)
-        return inside
-
-    def value(self, node: object) -> Any:
-        if not isinstance(node, ir.Call) or self.called(node) not in ("load", "where"):
-            return super().value(node)
-        if self.called(node) == "where":
-            return self._chosen(node)
-        where = super().value(node.args[0]) if node.args else None
-        for part in (*node.args[1:], *(value for _, value in node.keywords)):
-            self.value(part)
-        if not isinstance(where, Pointer) or self.loads.setdefault(node.loc, where) != where:
-            self.lost = True
-            return self.unknown()
-        number = self.known.get(where.storage)
-        return self.unknown() if number is None else Linear(number)
-
-    def _chosen(self, node: ir.Call) -> Any:
-        """`tl.where` where numbers decide it."""
-        for part in (*node.args, *(value for _, value in node.keywords)):
-            self.value(part)
-        test = node.args[0] if len(node.args) == 3 and isinstance(node.args[0], ir.Compare) else None
-        sides = [self.value(test.left), self.value(test.rights[0])] if test is not None and len(test.ops) == 1 else []
-        if len(sides) != 2 or any(not isinstance(side, Linear) or side.terms for side in sides):
-            return self.unknown()
-        assert test is not None
-        a, b = (side.const for side in sides)
-        truth = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}.get(test.ops[0])
-        return self.unknown() if truth is None else self.value(node.args[1 if truth else 2])
 
     # --- what all programs read ---
 
@@ -297,6 +247,65 @@ class _Rounds(Follow):
                 return None
             total = [old + factor * number for old, number in zip(total, held[atom], strict=True)]
         return total
+
+
+class _Counted(OneRound):
+    """Notes the rounds of loops that count."""
+
+    run: _Rounds
+
+    def counted(self, node: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
+        run, call = self.run, node.iterable
+        given = [run.value(arg) for arg in call.args] if isinstance(call, ir.Call) else []
+        inside = super().counted(node, limits, rounds)
+        run.counts |= {atom for part in (rounds, inside[1]) for atom, _ in part.terms}
+        numbers = [value for value in given if isinstance(value, Linear)]
+        ranged = isinstance(call, ir.Call) and run.called(call) in ("range", "static_range")
+        if ranged and isinstance(node.target, ir.Name) and 0 < len(numbers) == len(given) <= 3:
+            now = run.env[node.target.id] = run.position()
+            first, last = (Linear(0), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
+            step = numbers[2] if len(numbers) == 3 else Linear(1)
+            run.rounds[now.terms[0][0]] = _Round(first, last, step, node.loc)
+        return inside
+
+
+class _Loads(Expressions):
+    """Notes loads; what storages hold of which all elements are one number is `known`."""
+
+    run: _Rounds
+
+    def __init__(self, run: _Rounds, known: Mapping[int, int]) -> None:
+        super().__init__(run)
+        self.known = known
+
+    def value(self, node: object) -> Value:
+        name = self.called(node.func) if isinstance(node, ir.Call) else ""
+        if not isinstance(node, ir.Call) or name not in ("load", "where"):
+            return super().value(node)
+        if name == "where":
+            return self._chosen(node)
+        where = super().value(node.args[0]) if node.args else None
+        for part in (*node.args[1:], *(value for _, value in node.keywords)):
+            self.value(part)
+        run = self.run
+        if not isinstance(where, Pointer) or run.loads.setdefault(node.loc, where) != where:
+            run.lost = True
+            return run.unknown()
+        number = self.known.get(where.storage)
+        return run.unknown() if number is None else Linear(number)
+
+    def _chosen(self, node: ir.Call) -> Value:
+        """`tl.where` where numbers decide it."""
+        for part in (*node.args, *(value for _, value in node.keywords)):
+            self.value(part)
+        test = node.args[0] if len(node.args) == 3 and isinstance(node.args[0], ir.Compare) else None
+        sides = [self.value(test.left), self.value(test.rights[0])] if test is not None and len(test.ops) == 1 else []
+        numbers = [side.const for side in sides if isinstance(side, Linear) and not side.terms]
+        if len(numbers) != 2 or test is None:
+            return self.run.unknown()
+        a, b = numbers
+        truth = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}.get(test.ops[0])
+        return self.run.unknown() if truth is None else self.value(node.args[1 if truth else 2])
 
 
 def _columns(atoms: list[int], lines: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:

@@ -8,7 +8,7 @@ without order; what cannot be told is None.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -94,7 +94,7 @@ def _always_same(atom: tuple[Any, ...], single: frozenset[int]) -> bool:
 
 
 def _reading(
-    body: object, place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
+    body: Iterable[object], place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
 ) -> tuple[Atoms, tuple[Any, ...]] | None:
     """What the address of the load at a place depends on, and the loops around it; `given` says it of parameters."""
     names = _names(body, given)
@@ -129,7 +129,7 @@ def _own_function(node: object, env: Env | None) -> ir.FuncDef | None:
     return defined[0] if len(defined) == 1 else None
 
 
-def _everywhere(body: object, env: Env | None) -> set[Any]:
+def _everywhere(body: Iterable[object], env: Env | None) -> set[Any]:
     """What any address of a kernel depends on, loops aside; an argument of a function of the file may be one."""
     names = _names(body, {})
     found: set[Any] = set()
@@ -139,7 +139,9 @@ def _everywhere(body: object, env: Env | None) -> set[Any]:
     return found
 
 
-def _around(body: Any, place: tuple[int, ...], loops: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]] | None:
+def _around(
+    body: Iterable[object], place: tuple[int, ...], loops: tuple[Any, ...]
+) -> tuple[Any, tuple[Any, ...]] | None:
     """The node at a place, with the loops around it."""
     for node in body:
         inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
@@ -174,7 +176,7 @@ def _address(node: object) -> Any:
     return node
 
 
-def _names(body: object, given: dict[str, Atoms]) -> dict[str, Atoms]:
+def _names(body: Iterable[object], given: dict[str, Atoms]) -> dict[str, Atoms]:
     """The atoms that each name depends on, over all assignments; `given` are those of parameters."""
     names = dict(given)
     assigned = [
@@ -193,7 +195,7 @@ def _names(body: object, given: dict[str, Atoms]) -> dict[str, Atoms]:
     return names
 
 
-def _assignments(body: Any, loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
+def _assignments(body: Iterable[object], loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
     """(name, value, loops around, whether each round changes it) of every assignment."""
     for node in body:
         if isinstance(node, ir.Assign):

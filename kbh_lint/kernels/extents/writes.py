@@ -7,30 +7,29 @@ from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.extents import intervals
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits
-from kbh_lint.kernels.extents.reach import Dims, TooLong, can_be_followed
-from kbh_lint.kernels.extents.reads import Part, Reads, read_parts
-
-Parts = dict[int, list[Part]]  # by storage
+from kbh_lint.kernels.extents.loads import Loads
+from kbh_lint.kernels.extents.reads import Parts, Reads, read_parts
+from kbh_lint.kernels.extents.values import Dims
 
 
 def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> tuple[Parts, Parts]:
     """What `read_parts` gives where no ranges are known; and the parts of each store, by storage, with those of each
     load beside them. Of stores a storage is left out of which not every one is bounded, and one that holds vectors, or
     numbers of another width than the kernel names."""
-    body = kernel.node.body or ()
-    if not can_be_followed(body):
+    if not can_be_followed(kernel.node.body or ()):
         return {}, {}
     follow = _Writes(kernel, args, grid, block)
     try:
-        follow.run(body, {})
-    except (TooLong, RecursionError):  # which the loads alone may not come to
+        follow.run()
+    except NOT_FOLLOWED:  # which the loads alone may not come to
         return read_parts(kernel, args, grid, block), {}
     reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
     if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
         reads = read_parts(kernel, args, grid, block)
-    known = (follow.parts.keys() | follow.stored.keys()) - follow.lost - follow.unbounded
-    return reads, {at: [*follow.parts.get(at, ()), *follow.stored.get(at, ())] for at in known}
+    known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
+    return reads, {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
 
 
 class _Writes(Reads):
@@ -38,7 +37,8 @@ class _Writes(Reads):
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
         super().__init__(kernel, args, grid, block)
-        self.stored: Parts = {}
+        self.loads = _Accesses(self)
+        self.written: Parts = {}
         self.unbounded: set[int] = set()  # storages of which a store may write anything
         for param in kernel.node.params if self.cpp else ():
             given = args.get(param.name)
@@ -46,48 +46,57 @@ class _Writes(Reads):
                 self.unbounded.add(given.storage)
         for given in args.values():
             if isinstance(given, values.Buffer):
-                self.stored.setdefault(given.storage, [])
+                self.written.setdefault(given.storage, [])
 
-    def _statement(self, stmt: object, limits: Limits) -> Limits:
+    def begins(self, stmt: object) -> None:
         for target in stmt.targets if isinstance(stmt, ir.Assign) else ():
-            self._apart(self._place, target, limits)
-        return super()._statement(stmt, limits)
+            self.apart(self.place, target, self.limits)
+        super().begins(stmt)
 
-    def _target(self, target: object, op: str, limits: Limits) -> None:
-        super()._target(target, op, limits)
-        self._apart(self._place, target, limits)
-
-    def _call_of(self, node: ir.Call, limits: Limits) -> None:
-        super()._call_of(node, limits)
-        if not self.cpp and self._called(node.func) == "store" and node.args and not isinstance(node.args[0], ir.Star):
-            self._apart(self._store, node, limits)
-
-    def _apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
+    def apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
         """Looks at what is stored to; what is noted meanwhile is none of the loads."""
         loads = self.parts, self.lost
-        self.parts, self.lost = self.stored, self.unbounded
+        self.parts, self.lost = self.written, self.unbounded
         try:
             look(node, limits)
         finally:
             self.parts, self.lost = loads
 
-    def _place(self, target: object, limits: Limits) -> None:
+    def place(self, target: object, limits: Limits) -> None:
+        """An element that is assigned to."""
         if isinstance(target, (ir.Index, ir.Unary)):
-            self._visit(target.value, limits)
+            self.loads.visit(target.value, limits)
         if isinstance(target, ir.Index):
-            self._note(self._binary("+", self.value(target.value), self.value(target.index)), limits)
+            self.note(self.expressions.binary("+", self.value(target.value), self.value(target.index)), limits)
         elif isinstance(target, ir.Unary) and target.op == "*":
-            self._note(self.value(target.value), limits)
+            self.note(self.value(target.value), limits)
         elif not isinstance(target, ir.Name):
-            self._lose(target)
+            self.lose(target)
 
-    def _store(self, node: ir.Call, limits: Limits) -> None:
-        box = self._box(node, limits)
+    def store(self, node: ir.Call, limits: Limits) -> None:
+        """`tl.store(...)`, `d.store(...)`."""
+        box = self.loads.box(node, limits)
         if box is not None:
-            self._put(*box)
+            self.put(*box)
         else:
-            mask = dict(node.keywords).get("mask", node.args[2] if len(node.args) > 2 else None)
-            self._note(self.value(node.args[0]), limits if mask is None else self._under(self.value(mask), limits))
+            self.note(self.value(node.args[0]), self.loads.masked(node, 2, limits))
+
+
+class _Accesses(Loads):
+    """Finds stores beside loads."""
+
+    run: _Writes
+
+    def target(self, target: object, op: str, limits: Limits) -> None:
+        super().target(target, op, limits)
+        self.run.apart(self.run.place, target, limits)
+
+    def call(self, node: ir.Call, limits: Limits) -> None:
+        super().call(node, limits)
+        run = self.run
+        if not run.cpp and run.expressions.called(node.func) == "store" and node.args:
+            if not isinstance(node.args[0], ir.Star):
+                run.apart(run.store, node, limits)
 
 
 def _width(kind: object, args: Mapping[str, object]) -> int | None:

@@ -10,7 +10,7 @@ from compensation_support import scope
 
 from kbh_lint.base.values import UNKNOWN, Buffer
 from kbh_lint.kernels.extents.intervals import Atoms, Linear, highest, limited, lowest
-from kbh_lint.kernels.extents.reach import reach
+from kbh_lint.kernels.extents.stores import store_extents
 
 TILE = """
 def kernel(y, M, N, BM: tl.constexpr, BN: tl.constexpr):
@@ -32,12 +32,12 @@ __global__ void kernel(float* y, int rows, int n) {
 
 def triton_ends(text: str, grid: tuple[Any, ...], **args: Any) -> list[int]:
     given = {"y": Buffer("f32", 7, "f32"), "M": 64, "N": 100, "BM": 16, "BN": 32, **args}
-    return list(reach(scope(text).vars["kernel"].func, given, grid, ()).ends.values())
+    return list(store_extents(scope(text).vars["kernel"].func, given, grid, ()).ends.values())
 
 
 def cuda_ends(text: str, grid: Any = 64, **args: Any) -> list[int]:
     given = {"y": Buffer("f32", 7, "f32"), "rows": 64, "n": 100, **args}
-    return sorted(set(reach(kernel_of(text), given, (grid,), (32,)).ends.values()))
+    return sorted(set(store_extents(kernel_of(text), given, (grid,), (32,)).ends.values()))
 
 
 def test_a_mask_ends_a_store_before_the_tensor_does() -> None:
@@ -161,4 +161,37 @@ def test_a_store_is_doubtful_where_more_than_positions_and_arguments_decide_it(t
     text = "__global__ void kernel(float* y, int rows, int n, float scale, int flag) {\n"
     text += f"  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if ({test}) y[i] = 1.f;\n}}\n"
     given = {"y": Buffer("f32", 7, "f32"), "rows": 64, "n": 100, "scale": UNKNOWN, "flag": UNKNOWN}
-    assert bool(reach(kernel_of(text), given, (64,), (32,)).doubtful) is doubtful
+    assert bool(store_extents(kernel_of(text), given, (64,), (32,)).doubtful) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("body", "doubtful"),
+    [
+        ("if (y[i] < 0.f) return; y[i] = 1.f;", True),
+        ("if (y[i] < 0.f) {} else return; y[i] = 1.f;", True),
+        ("if (y[i] < 0.f) { if (n > 3) return; else return; } y[i] = 1.f;", True),
+        ("if (i >= n) {} else { if (y[i] < 0.f) return; } y[n + i] = 1.f;", False),
+        ("if (i >= n) { if (y[i] < 0.f) return; else return; } else { y[i] = 1.f; }", False),
+        ("for (int k = 0; k < n; k++) { if (y[k] < 0.f) break; } y[i] = 1.f;", False),
+    ],
+)
+def test_what_stands_behind_a_side_that_leaves_is_under_its_condition(body: str, doubtful: bool) -> None:
+    text = "__global__ void kernel(float* y, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    given = {"y": Buffer("f32", 7, "f32"), "n": 100}
+    assert bool(store_extents(kernel_of(text + body + "\n}\n"), given, (64,), (32,)).doubtful) is doubtful
+
+
+@pytest.mark.parametrize(
+    ("guard", "end"),
+    [
+        ("if (i >= n) return;", 100),
+        ("if (i < n) {} else return;", 100),
+        ("if (i >= n) { if (n > 3) return; else return; }", 100),
+        ("if (i >= n) { if (n > 3) return; }", 2048),
+    ],
+)
+def test_a_side_that_leaves_bounds_what_follows_however_it_is_written(guard: str, end: int) -> None:
+    text = "__global__ void kernel(float* y, int n) {\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+    given = {"y": Buffer("f32", 7, "f32"), "n": 100}
+    found = store_extents(kernel_of(text + guard + " y[i] = 1.f;\n}\n"), given, (64,), (32,))
+    assert set(found.ends.values()) == {end}

@@ -1,0 +1,190 @@
+"""Control flow where addresses are followed: both sides of a branch, and one round of a loop that stands for all.
+
+What a loop assigns is not known in it, but for a variable that counts, and for what each round adds the same to: in
+round `n` it is where it began, and `n` times that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.kernels.core.walker import Control, Exit, together
+from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
+from kbh_lint.kernels.extents.intervals import Limits, Linear, add, highest, scaled
+from kbh_lint.kernels.extents.values import Described, Env, Test, Value
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.extents.follow import Follow
+
+
+class OneRound(Control[Value]):
+    """Takes each way under the limits that hold on it."""
+
+    def __init__(self, run: Follow) -> None:
+        self.run = run
+
+    def unread(self, what: str, node: ir.Stmt) -> None:
+        """A kernel with such a thing in it is not followed at all (`follow.can_be_followed`)."""
+
+    # --- branches ---
+
+    def test(self, node: ir.If) -> tuple[Value, bool | None]:
+        self.run.assigned(node.test)
+        return Test(doubt=True) if assigned_names(node.test, self.run.cpp) else self.run.value(node.test), None
+
+    def either(self, node: ir.If, test: Value) -> Exit:
+        """What follows a side that leaves is under what holds on the other, and doubtful where the condition is."""
+        run, frame = self.run, self.run.frame
+        before, limits, doubt = run.env, run.limits, run.doubt
+        here = doubt or run.doubts(test)
+        ends = []
+        for body, inside in ((node.body, run.under(test, limits)), (node.orelse, run.under(test, limits, False))):
+            frame.env, run.limits, run.doubt = dict(before), inside, here
+            why = run.statements.side(body)
+            ends.append((why, frame.env, run.limits, run.doubt))
+        gone, left = ends[0][0], ends[1][0]
+        if gone is None and left is None:
+            run.limits, run.doubt = limits, doubt
+            self._join(ends[0][1])
+        elif gone is None:
+            frame.env, run.limits, run.doubt = ends[0][1:]
+        run.passed(before)
+        return together((gone, left))
+
+    def _join(self, other: Mapping[str, Value]) -> None:
+        """Of a name that stands for one thing here and for another there nothing is known."""
+        env = self.run.env
+        for name in other.keys() | env.keys():
+            one, two = other.get(name), env.get(name)
+            if one is not two and one != two:
+                self.run.differs(one, two)
+                env[name] = self.run.unknown()
+
+    def cases(self, node: ir.Switch) -> Exit:
+        self.run.assigned(node)
+        return None
+
+    # --- loops ---
+
+    def each(self, node: ir.For) -> Exit:
+        self.run.assigned(node.iterable)
+        before, limits = self._enter(node)
+        rounds = self.run.atoms.between(0, None)
+        self.run.limits, rounds = self.counted(node, limits, rounds)
+        self._carried(node, before, rounds)
+        self._round(node, before, limits)
+        return self.run.statements.block(node.orelse)
+
+    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+        run = self.run
+        start: Env = {}
+        if isinstance(node, ir.CFor):
+            start = {n.name: run.env[n.name] for n in node.init if isinstance(n, ir.Decl)}
+        before, limits = self._enter(node)
+        self._carried(node, before, run.atoms.between(0, None))
+        if node.test is not None:
+            inside = limits
+            for name, first in start.items():
+                step = node.step if isinstance(node, ir.CFor) else None
+                if self._rises(step, name, node.body) and isinstance(first, Linear):
+                    now = run.env[name] = run.position() if run.placed(first) else run.env[name]
+                    inside = run.under(Test(((first, now, 0),)), inside) if isinstance(now, Linear) else inside
+            if not (isinstance(node, ir.While) and node.once or assigned_names(node.test, run.cpp)):
+                inside = run.under(run.value(node.test), inside)
+            run.limits = inside
+        self._round(node, before, limits)
+        return None
+
+    def _enter(self, node: ir.For | ir.While | ir.CFor) -> tuple[Env, Limits]:
+        """Begins a loop: what names stood for before it, and the limits there."""
+        before = dict(self.run.env)
+        self.run.assigned(node)
+        return before, self.run.limits
+
+    def _round(self, node: ir.For | ir.While | ir.CFor, before: Mapping[str, Value], limits: Limits) -> None:
+        """The round that stands for all: its step is what `_carried` and the limits of the counter say."""
+        run, doubt = self.run, self.run.doubt
+        run.statements.side(node.body)
+        run.doubt, run.limits = doubt, limits
+        run.assigned(node)
+        run.passed(before)
+
+    def counted(self, node: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
+        """`for i in range(...)`: what the loop variable is between, and the number of the round."""
+        run, call = self.run, node.iterable
+        if not isinstance(node.target, ir.Name):
+            return limits, rounds
+        now = run.env[node.target.id] = run.unknown()
+        if not isinstance(call, ir.Call) or run.expressions.called(call.func) not in ("range", "static_range"):
+            return limits, rounds
+        given = [run.value(a) for a in call.args]
+        if not 1 <= len(given) <= 3 or not all(isinstance(g, Linear) for g in given):
+            return limits, rounds
+        first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
+        step = given[2] if len(given) == 3 else Linear(1)
+        if isinstance(step, Linear) and not step.terms and step.const > 0:
+            assert isinstance(first, Linear) and isinstance(last, Linear)
+            left = highest(run.atoms, add(add(last, first, -1), Linear(1), -1), limits)
+            rounds = run.atoms.between(0, None if left is None else max(left, 0) // step.const)
+            if run.placed(first):
+                now = run.env[node.target.id] = add(first, scaled(rounds, step.const))
+            limits = run.under(Test(((first, now, 0), (now, last, 1))), limits)
+        return limits, rounds
+
+    def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> bool:
+        """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
+        if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
+            return False
+        by = self.run.value(step.value)
+        if step.op != "+" or not isinstance(by, Linear) or name in assigned_names(body, True):
+            return False
+        most = highest(self.run.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
+        return most is not None and most <= 0
+
+    def _carried(self, node: ir.For | ir.CFor | ir.While, before: Mapping[str, Value], rounds: Linear) -> None:
+        """What a name that each round adds the same to is in round `rounds`: where it began, and so many times that."""
+        run = self.run
+        added: dict[str, list[Any]] = {}
+        for stmt in node.body:
+            name, by = self._adds(stmt.value if isinstance(stmt, ir.ExprS) else stmt)
+            if name:
+                added.setdefault(name, []).append(by)
+        if not added or _continues(node.body):
+            return
+        changed = assigned_each_time(node, run.cpp)
+        for name, (step, *more) in added.items():
+            first, parts = before.get(name), list(walk(step))
+            if more or changed.count(name) > 1 or any(isinstance(part, (ir.Call, ir.Index)) for part in parts):
+                continue
+            if first is None or {part.id for part in parts if isinstance(part, ir.Name)} & set(changed):
+                continue
+            if isinstance(first, Described):
+                run.env[name] = run.expressions.moved(first, step, rounds)
+                continue
+            by = run.value(step)
+            if isinstance(by, Linear) and not isinstance(first, Test):
+                run.env[name] = run.expressions.binary("+", first, run.atoms.apply("*", by, rounds))
+
+    def _adds(self, node: object) -> tuple[str, Any]:
+        """The name that a statement adds something to, and what: `p += n`, `p = p + n`, `p = tl.advance(p, n)`."""
+        if isinstance(node, (ir.AugAssign, ir.AssignE)) and node.op == "+" and isinstance(node.target, ir.Name):
+            return node.target.id, node.value
+        if not isinstance(node, ir.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ir.Name):
+            return "", None
+        name, value = node.targets[0].id, node.value
+        sides: tuple[Any, ...] = ()
+        if isinstance(value, ir.Binary) and value.op == "+":
+            sides = (value.left, value.right)
+        elif isinstance(value, ir.Call) and len(value.args) == 2:
+            sides = value.args if self.run.expressions.called(value.func) == "advance" else ()
+        added = bool(sides) and isinstance(sides[0], ir.Name) and sides[0].id == name
+        return (name, sides[1]) if added else ("", None)
+
+
+@by_node
+def _continues(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether something in a loop goes on to the next round."""
+    return any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(body))

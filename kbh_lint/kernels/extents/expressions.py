@@ -1,0 +1,211 @@
+"""Expressions of kernels in Python and CUDA C++ as addresses, and as sums of program ids, lanes and arguments.
+
+What an expression comes to is what tells one domain from another: here a call is known by a few names, and all that is
+no sum is one number of which nothing is known. With the abstract values of `core.expressions` it would share a table of
+node types and nothing else, so each domain evaluates its own; the walk around expressions is shared (`core.walker`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.kernels.extents.intervals import Linear, add
+from kbh_lint.kernels.extents.values import Described, Pointer, Test, Value
+from kbh_lint.ops.catalogue import spellings
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.extents.follow import Follow
+
+SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
+        "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
+_OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
+_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=("triton",))}
+_OUTSIDE = values.Sym("")  # what a name stands for that the submission does not bind
+
+
+class Expressions:
+    """Evaluates expressions, in the frame of the walk."""
+
+    def __init__(self, run: Follow) -> None:
+        self.run = run
+
+    def value(self, node: object) -> Value:
+        """What an expression stands for."""
+        self.run.step()
+        handler = _EXPRESSIONS.get(type(node))
+        return self.run.unknown() if handler is None else handler(self, node)
+
+    def _const(self, node: ir.Const) -> Value:
+        return Linear(node.value) if isinstance(node.value, int) else self.run.position()
+
+    def _name(self, node: ir.Name) -> Value:
+        frame = self.run.frame
+        found = frame.env.get(node.id)
+        if found is None:
+            found = frame.env[node.id] = self.run.argument(frame.kernel.env.get(node.id))
+        return found
+
+    def _binary(self, node: ir.Binary) -> Value:
+        return self.binary(node.op, self.value(node.left), self.value(node.right))
+
+    def _compare(self, node: ir.Compare) -> Value:
+        if len(node.ops) != 1:
+            return self.run.unknown()
+        return self.compare(node.ops[0], self.value(node.left), self.value(node.rights[0]))
+
+    def _bool(self, node: ir.Bool) -> Value:
+        return self.both(node.op == "and", [self.value(part) for part in node.values])
+
+    def _unary(self, node: ir.Unary) -> Value:
+        inner = self.value(node.value)
+        if node.op == "not" and isinstance(inner, Test):
+            return Test(inner.no, inner.yes, inner.doubt)
+        return self.binary("-", Linear(0), inner) if node.op == "-" else self.run.unknown()
+
+    def _cast(self, node: ir.Cast) -> Value:
+        inner = self.value(node.value)
+        return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
+
+    def _index(self, node: ir.Index) -> Value:
+        """`x[:, None]` is x; an element of memory is not known."""
+        return self.value(node.value) if _widens(node.index) else self.run.unknown()
+
+    def _attr(self, node: ir.Attr) -> Value:
+        base = node.value.id if isinstance(node.value, ir.Name) else ""
+        axes = self.run.axes.get(base)
+        if axes is None or base in self.run.frame.env or node.name not in ("x", "y", "z"):
+            return self.run.unknown()
+        return axes["xyz".index(node.name)]
+
+    # --- operators ---
+
+    def both(self, conjoined: bool, parts: list[Value]) -> Value:
+        """All of some conditions, or any."""
+        tests = [p for p in parts if isinstance(p, Test)]
+        yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
+        doubt = any(self.run.doubts(p) for p in parts)
+        return Test(yes, (), doubt) if conjoined else Test((), no, doubt)
+
+    def binary(self, op: str, a: Value, b: Value) -> Value:
+        """`a op b`."""
+        if op in ("&", "|") and isinstance(a, Test) and isinstance(b, Test):
+            return self.both(op == "&", [a, b])
+        if op == "+" and isinstance(b, Pointer):
+            a, b = b, a
+        if isinstance(a, Pointer) and isinstance(b, Linear) and op in ("+", "-"):
+            return Pointer(a.storage, self.run.atoms.apply(op, a.offset, b))
+        if not (isinstance(a, Linear) and isinstance(b, Linear)):
+            return self.run.unknown()
+        whole = "//" if op == "/" and self.run.cpp else op
+        return self.run.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.run.unknown()
+
+    def compare(self, op: str, a: Value, b: Value) -> Value:
+        """`a op b` as a condition."""
+        if not (isinstance(a, Linear) and isinstance(b, Linear)):
+            return Test(doubt=True)
+        doubt = not (self.run.placed(a) and self.run.placed(b))
+        less, more = ((a, b, 1),), ((b, a, 0),)
+        if op in (">", "<="):
+            less, more = ((b, a, 1),), ((a, b, 0),)
+        if op in ("<", ">"):
+            return Test(less, more, doubt)
+        if op in (">=", "<="):
+            return Test(more, less, doubt)
+        same = ((a, b, 0), (b, a, 0))
+        return Test(same, (), doubt) if op == "==" else Test((), same if op == "!=" else (), doubt)
+
+    # --- calls ---
+
+    def _call(self, node: ir.Call) -> Value:
+        run, name = self.run, self.called(node.func)
+        given = list(node.args)
+        if isinstance(node.func, ir.Attr) and name == "to" and not run.cpp:
+            base = self.value(node.func.value)
+            return run.unknown() if isinstance(base, Pointer) else base
+        if name in ("make_tensor_descriptor", "make_block_ptr") and not run.cpp:
+            return self._made(node)
+        numbers = [self.value(a) for a in given]
+        if name == "advance" and len(numbers) == 2 and isinstance(numbers[0], Described) and not run.cpp:
+            return self.moved(numbers[0], given[1], Linear(1))
+        if name in SAME and numbers:
+            return run.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
+        kind = dtypes.from_cpp(_type_name(node.func)) if run.cpp and len(numbers) == 1 else None
+        if kind is not None and kind in dtypes.INTS and dtypes.BITS[kind] >= 32 and isinstance(numbers[0], Linear):
+            return numbers[0]  # size_t(i)
+        if name in ("program_id", "num_programs") and not run.cpp:
+            axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
+            at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
+            return run.axes[name][at] if 0 <= at < 3 else run.unknown()
+        pair = [n for n in numbers if isinstance(n, Linear)]
+        return self._of_two(name, *pair) if len(pair) == len(numbers) == 2 else run.unknown()
+
+    def _of_two(self, name: str, a: Linear, b: Linear) -> Value:
+        """A function of two numbers."""
+        atoms = self.run.atoms
+        if name == "arange" and not a.terms and not b.terms:
+            return atoms.between(a.const, b.const - 1)
+        if name in _EXTREMES:
+            return atoms.apply(_EXTREMES[name], a, b)
+        if name == "cdiv" and not b.terms:
+            return atoms.apply("//", atoms.apply("+", a, Linear(b.const - 1)), b)
+        return self.run.unknown()
+
+    def _made(self, node: ir.Call) -> Value:
+        """`make_tensor_descriptor(base, shape, strides, block_shape)` and `make_block_ptr(base, shape, strides,
+        offsets, block_shape, order)`."""
+        names = ["base", "shape", "strides", "block_shape"]
+        if self.called(node.func) == "make_block_ptr":
+            names.insert(3, "offsets")
+        told = dict(zip(names, node.args, strict=False)) | {name: value for name, value in node.keywords if name}
+        base = self.value(told["base"]) if "base" in told else None
+        parts: list[tuple[Linear, ...]] = []
+        for name in names[1:]:
+            seq = told.get(name)
+            numbers = [self.value(item) for item in seq.items] if isinstance(seq, ir.Seq) else []
+            parts.append(tuple(number for number in numbers if isinstance(number, Linear)))
+        rank = len(parts[0])
+        block = tuple(size.const for size in parts[-1] if not size.terms)
+        if not isinstance(base, Pointer) or not rank or any(len(part) != rank for part in (*parts, block)):
+            return self.run.unknown()
+        at = parts[2] if len(parts) == 4 else None
+        return Described(base.storage, base.offset, parts[0], parts[1], block, at)
+
+    def moved(self, box: Described, by: object, times: Linear) -> Value:
+        """A block pointer that is moved by so much along each axis, so many times."""
+        steps = [self.value(step) for step in by.items] if isinstance(by, ir.Seq) else []
+        if box.at is None or len(steps) != len(box.at) or not all(isinstance(step, Linear) for step in steps):
+            return self.run.unknown()
+        moves = [self.run.atoms.apply("*", step, times) for step in steps if isinstance(step, Linear)]
+        return box._replace(at=tuple(add(at, move) for at, move in zip(box.at, moves, strict=True)))
+
+    def called(self, func: object) -> str:
+        """The plain name of a function of the language; empty for one of the submission."""
+        name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else getattr(func, "name", "")
+        root = func
+        while isinstance(root, ir.Attr):
+            root = root.value
+        if not isinstance(root, ir.Name) or name == "to":
+            return name if name == "to" else ""
+        return name if isinstance(self.run.frame.kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
+
+
+_EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
+    ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
+    ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
+    ir.Unary: Expressions._unary, ir.Cast: Expressions._cast, ir.Index: Expressions._index, ir.Attr: Expressions._attr,
+}  # fmt: skip
+
+
+def _type_name(func: object) -> str:
+    """The name of what is called if it may be a type of numbers."""
+    if isinstance(func, ir.TypeRef):
+        return "" if func.pointers or func.dims else func.name
+    return func.id if isinstance(func, ir.Name) else ""
+
+
+def _widens(index: object) -> bool:
+    """Whether an index is only made of `:` and None."""
+    parts = index.items if isinstance(index, ir.Seq) else (index,)
+    return all(isinstance(p, ir.SliceE) or isinstance(p, ir.Const) and p.value is None for p in parts)

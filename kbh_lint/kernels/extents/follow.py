@@ -1,0 +1,184 @@
+"""One walk through a kernel after its addresses, at the arguments of a launch: what its parts share, and the parts.
+
+Addresses and masks are followed as sums of program ids, lanes and arguments. Nothing is claimed of an access that is
+not seen as such: through a cast pointer, in a function that is not followed, at an address made of loaded data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kbh_lint.base import dtypes, ir, values
+from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.kernels.core.walker import OutOfFuel
+from kbh_lint.kernels.extents.assigned import assigned_names
+from kbh_lint.kernels.extents.control import OneRound
+from kbh_lint.kernels.extents.expressions import Expressions
+from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
+from kbh_lint.kernels.extents.statements import Statements
+from kbh_lint.kernels.extents.values import Described, Dims, Env, Frame, Pointer, Test, Value
+
+MAX_STEPS = 20_000
+MAX_PARTS = 24  # of a number, one in another
+NOT_FOLLOWED = (OutOfFuel, RecursionError)  # how a walk ends that says nothing
+
+
+class Follow:
+    """What holds where the walk is: `limits`, and `doubt` where a condition on more than positions has to hold. What is
+    noted of loads and stores is what those that derive from this are for."""
+
+    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
+        self.cpp = kernel.node.kind != "python"
+        self.frame = Frame(kernel, {})
+        self.limits: Limits = {}
+        self.doubt = False
+        self.atoms = Atoms()
+        self.steps = 0
+        self.positions: set[int] = set()  # atoms without bounds that are arguments, or count rounds
+        self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
+        self.axes["threadIdx"] = self._positions(block)
+        sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
+        self.axes |= {name: [self._size(dims, i) for i in range(3)] for name, dims in sizes.items()}
+        env = self.frame.env
+        for param in kernel.node.params:
+            given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))
+            counts = not self.cpp or _counts_elements(param.type, args)  # else offsets are in other units than stores
+            env[param.name] = self.argument(given) if counts else self.unknown()
+        for name, given in args.items():  # of a template
+            if name not in env and isinstance(given, int):
+                env[name] = self.argument(given)
+        self.expressions = Expressions(self)
+        self.statements = Statements(self, OneRound(self))
+
+    def _size(self, dims: Dims, axis: int) -> Linear:
+        size = dims[axis] if axis < len(dims) else 1
+        return Linear(size) if isinstance(size, int) else self.atoms.between(1, None)
+
+    def _positions(self, dims: Dims) -> list[Linear]:
+        sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
+        return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
+
+    def run(self) -> None:
+        """Follows the kernel from its start; raises one of `NOT_FOLLOWED`."""
+        self.statements.activate(self.frame, self.frame.kernel.node.body)
+
+    def step(self, amount: int = 1) -> None:
+        """Spends steps; raises OutOfFuel."""
+        self.steps += amount
+        if self.steps > MAX_STEPS:
+            raise OutOfFuel
+
+    # --- values ---
+
+    @property
+    def env(self) -> Env:
+        """What the names of the function that runs stand for."""
+        return self.frame.env
+
+    def value(self, node: object) -> Value:
+        """What an expression stands for."""
+        return self.expressions.value(node)
+
+    def argument(self, given: object) -> Value:
+        """What is given to a kernel, or comes from the scope around it."""
+        if isinstance(given, values.Buffer):
+            return Pointer(given.storage, Linear(0))
+        if isinstance(given, values.Descriptor):
+            shape, strides = (tuple(Linear(n) for n in sizes) for sizes in (given.shape, given.strides))
+            return Described(given.storage, Linear(0), shape, strides, given.block or ())
+        number = given.value if isinstance(given, values.Scalar) else given
+        return Linear(int(number)) if isinstance(number, int) else self.position()
+
+    def position(self) -> Linear:
+        """A number that is not known, and that nothing but the launch and the place in it decides."""
+        found = self.unknown()
+        self.positions.add(found.terms[0][0])
+        return found
+
+    def unknown(self) -> Linear:
+        """A number of which nothing is known."""
+        return self.atoms.between(None, None)
+
+    def placed(self, value: Value, depth: int = 0) -> bool:
+        """Whether a number is made of positions and arguments alone."""
+        if not isinstance(value, Linear) or depth > MAX_PARTS:
+            return False
+        for atom, _ in value.terms:
+            made = self.atoms.made.get(atom)
+            if made is None and self.atoms.ranges[atom] == (None, None) and atom not in self.positions:
+                return False
+            if made is not None and not all(self.placed(part, depth + 1) for part in made[1:]):
+                return False
+        return True
+
+    def doubts(self, test: Value) -> bool:
+        """Whether more than positions and arguments decides a condition."""
+        return test.doubt if isinstance(test, Test) else not self.placed(test)
+
+    def under(self, test: Value, limits: Limits, holds: bool = True) -> Limits:
+        """The limits where a condition holds, or where it does not."""
+        for a, b, room in () if not isinstance(test, Test) else test.yes if holds else test.no:
+            most, least = highest(self.atoms, b, limits), lowest(self.atoms, a, limits)
+            limits = limited(limits, a, b, room)
+            if b.terms and most is not None:
+                limits = limited(limits, a, Linear(most), room)
+            if a.terms and least is not None:
+                limits = limited(limits, Linear(least), b, room)
+        return limits
+
+    # --- names ---
+
+    def assigned(self, node: object) -> None:
+        """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
+        if node is not None:
+            self.forget(assigned_names(node, self.cpp))
+
+    def forget(self, names: Collection[str]) -> None:
+        """Nothing is known any more of what some names stand for."""
+        env = self.frame.env
+        for name in names:
+            env[name] = self.unknown()
+
+    # --- what is noted ---
+
+    def begins(self, stmt: object) -> None:
+        """A statement is about to be executed."""
+
+    def ends(self, stmt: object) -> None:
+        """A statement was executed."""
+
+    def stored(self, where: Value, *places: ir.Loc) -> None:
+        """A store to an address; `places` are those that it is known by."""
+
+    def differs(self, *ways: Value | None) -> None:
+        """What a name stands for after either side of a branch is not the same."""
+
+    def passed(self, before: Mapping[str, Value]) -> None:
+        """A branch or a loop was followed, before which names stood for `before`."""
+
+
+@by_node
+def can_be_followed(body: tuple[Any, ...]) -> bool:
+    """Whether a kernel has nothing in it that addresses are not followed through."""
+    return not any(_unfollowed(node) for node in walk(body))
+
+
+def _unfollowed(node: object) -> bool:
+    """Whether a kernel with such a node in it is left alone."""
+    jumps = isinstance(node, ir.Jump) and node.kind == "goto"
+    return jumps or isinstance(node, (ir.Lambda, ir.FuncDef)) or isinstance(node, ir.Decl) and _is_reference(node)
+
+
+def _is_reference(node: ir.Decl) -> bool:
+    return node.type is not None and node.type.reference
+
+
+def _counts_elements(ref: object, args: Mapping[str, Any]) -> bool:
+    """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
+    name = getattr(ref, "name", "")
+    given = args.get(name)
+    if isinstance(given, values.TypeValue):
+        name = given.ref.name if not given.ref.pointers else ""
+    known = isinstance(given, values.DType) or dtypes.from_cpp(name) is not None
+    return isinstance(ref, ir.TypeRef) and (known and ref.pointers == 1 or not ref.pointers)

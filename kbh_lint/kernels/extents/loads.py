@@ -1,0 +1,185 @@
+"""The loads in an expression, each under what decides that it is made; pointers that are used otherwise are lost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir, values
+from kbh_lint.kernels.extents.expressions import SAME
+from kbh_lint.kernels.extents.follow import can_be_followed
+from kbh_lint.kernels.extents.intervals import Limits, Linear
+from kbh_lint.kernels.extents.parts import Part, boxed
+from kbh_lint.kernels.extents.values import Described, Frame, Pointer
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.extents.reads import Reads
+
+MAX_DEPTH = 3  # functions that a kernel calls, one in another
+READS = ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv")
+_PLAIN = (ir.Const, ir.Name)
+_ALIASES = (*SAME, "advance", "make_block_ptr", "make_tensor_descriptor")
+
+
+class Loads:
+    """Looks for loads in expressions."""
+
+    def __init__(self, run: Reads) -> None:
+        self.run = run
+
+    def visit(self, node: object, limits: Limits) -> None:
+        """Looks for loads in an expression; what decides whether a side of it is computed holds there."""
+        if type(node) in _PLAIN:
+            return
+        run = self.run
+        match node:
+            case None | ir.TypeRef():
+                return
+            case ir.Call():
+                self.call(node, limits)
+            case ir.Cond(test=test, yes=yes, no=no):
+                known = run.value(test)
+                self.visit(test, limits)
+                self.visit(yes, run.under(known, limits))
+                self.visit(no, run.under(known, limits, False))
+                self.pointers_in(yes, no)
+            case ir.Bool(op="and", values=parts):
+                for part in parts:
+                    self.visit(part, limits)
+                    limits = run.under(run.value(part), limits)
+            case ir.Binary(left=left, right=right):
+                self.visit(left, limits)
+                self.visit(right, limits)
+                if not isinstance(run.value(node), Pointer):
+                    self.pointers_in(left, right)
+            case ir.Index(value=base, index=index):
+                self.visit(base, limits)
+                self.visit(index, limits)
+                self.pointers_in(index)
+                if run.cpp:
+                    run.note(run.expressions.binary("+", run.value(base), run.value(index)), limits)
+            case ir.Unary(op="*", value=base) if run.cpp:
+                self.visit(base, limits)
+                run.note(run.value(base), limits)
+            case ir.AssignE(target=target, value=value) | ir.AugAssign(target=target, value=value):
+                self.visit(value, limits)
+                self.target(target, node.op, limits)
+                if not isinstance(target, ir.Name):
+                    self.pointers_in(value)
+            case ir.Compare(left=left, rights=rights):
+                for part in (left, *rights):
+                    self.visit(part, limits)
+                self.pointers_in(left, *rights)
+            case ir.Bool(values=parts) | ir.Seq(items=parts):
+                for part in parts:
+                    self.visit(part, limits)
+                self.pointers_in(*parts)
+            case (
+                ir.Cast(value=value) | ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value)
+            ):
+                self.visit(value, limits)
+                self.pointers_in(value)
+            case _:
+                run.lose(node)
+
+    def pointers_in(self, *nodes: object) -> None:
+        """Values that are pointers are used in a way that is not followed."""
+        run = self.run
+        for node in nodes:
+            run.lose_value(run.env.get(node.id) if isinstance(node, ir.Name) else run.value(node))
+
+    def target(self, target: object, op: str, limits: Limits) -> None:
+        """What is assigned to is not read, but for what `+=` adds to."""
+        if isinstance(target, ir.Index) and self.run.cpp and not op:
+            self.visit(target.value, limits)
+            self.visit(target.index, limits)
+        elif not isinstance(target, ir.Name):
+            self.visit(target, limits)
+
+    def call(self, node: ir.Call, limits: Limits) -> None:
+        """A call: a load, a store, a function that is followed, or another."""
+        run = self.run
+        name = run.expressions.called(node.func)
+        box = self.box(node, limits) if name in ("load", "store") else None
+        if box is not None:
+            if name == "load":
+                run.put(*box)
+            return
+        parts = [*node.args, *(value for _, value in node.keywords)]
+        if not run.cpp and name in ("load", "store") and node.args and not isinstance(node.args[0], ir.Star):
+            for part in parts:
+                self.visit(part, limits)
+            self.pointers_in(*parts[1:])
+            if name == "load":
+                run.note(run.value(node.args[0]), self.masked(node, 1, limits))
+            return
+        if run.cpp and name in READS and len(parts) == 1:
+            taken = parts[0]
+            if isinstance(taken, ir.Unary) and taken.op == "&" and isinstance(taken.value, ir.Index):
+                self.visit(taken.value, limits)
+            else:
+                self.visit(taken, limits)
+                run.note(run.value(taken), limits)
+            return
+        for part in parts:
+            self.visit(part, limits)
+        if isinstance(node.func, ir.Attr) and not run.cpp:
+            self.visit(node.func, limits)
+        inside = not run.cpp and self._inside(node, limits)
+        if not inside and not (name in _ALIASES and isinstance(run.value(node), (Pointer, Described))):
+            self.pointers_in(*parts)
+
+    def masked(self, node: ir.Call, position: int, limits: Limits) -> Limits:
+        """The limits under the mask of a load or a store, which stands at a position."""
+        mask = dict(node.keywords).get("mask", node.args[position] if len(node.args) > position else None)
+        return limits if mask is None else self.run.under(self.run.value(mask), limits)
+
+    def box(self, node: ir.Call, limits: Limits) -> tuple[int, Part | None] | None:
+        """`d.load([i, j])`, `d.store([i, j], value)`, and loads and stores of block pointers: the storage, and the
+        part of it that is in the box; None for other calls. Looks for loads in the arguments."""
+        run = self.run
+        if run.cpp or not node.args or isinstance(node.args[0], ir.Star):
+            return None
+        named, at = dict(node.keywords), node.args[0]
+        there = run.value(at)
+        if isinstance(there, Described) and there.at is not None:
+            checked = named.get("boundary_check")
+            axes = [run.value(axis) for axis in checked.items] if isinstance(checked, ir.Seq) else []
+            clipped = [axis.const for axis in axes if isinstance(axis, Linear)]
+            part = boxed(run.atoms, there, there.at, clipped, limits)
+        else:
+            box = run.value(node.func.value) if isinstance(node.func, ir.Attr) else None
+            if not isinstance(box, Described) or box.at is not None or not isinstance(at, ir.Seq):
+                return None
+            offsets = [offset for item in at.items if isinstance(offset := run.value(item), Linear)]
+            there, part = box, boxed(run.atoms, box, offsets, range(len(box.block)), limits)
+        for given in (*node.args, *named.values()):
+            self.visit(given, limits)
+        self.pointers_in(*node.args[1:], *named.values())
+        return there.storage, part
+
+    def _inside(self, node: ir.Call, limits: Limits) -> bool:
+        """Follows a Triton function of the submission that the kernel calls, for the loads in it."""
+        run = self.run
+        try:
+            found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
+        except KeyError:
+            return False
+        func = found.func if isinstance(found, values.JitFunction) else None
+        if func is None or func.node.body is None or run.statements.depth > MAX_DEPTH:
+            return False
+        keywords = {name: value for name, value in node.keywords if name is not None}
+        if any(isinstance(arg, ir.Star) for arg in node.args) or len(keywords) < len(node.keywords):
+            return False
+        if not can_be_followed(func.node.body):
+            return False
+        names = [param.name for param in func.node.params]
+        given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **keywords}
+        inner = {name: run.value(value) for name, value in given.items()}
+        for name in names:
+            if name not in inner:
+                inner[name] = run.argument(func.defaults.get(name, values.UNKNOWN))
+        around, doubt, known = run.limits, run.doubt, run.expressions.known
+        run.limits, run.expressions.known = limits, {}
+        run.statements.activate(Frame(func, inner), func.node.body)
+        run.limits, run.doubt, run.expressions.known = around, doubt, known
+        return True

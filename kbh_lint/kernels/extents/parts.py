@@ -1,0 +1,85 @@
+"""How much of a storage an address or a box can touch: from where to where, and how many elements at most."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kbh_lint.base.records import dataclass
+from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, lowest
+from kbh_lint.kernels.extents.values import Described
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What is touched at one place of a kernel: from element `first`, up to before element `end`, at most `count`."""
+
+    first: int
+    end: int
+    count: int | None
+
+
+def addressed(atoms: Atoms, address: Linear, limits: Limits) -> Part | None:
+    """The part that an address can be in; None where it is not bounded."""
+    if limits.get((), 0) < 0:
+        return Part(0, 0, 0)  # never
+    first, last = lowest(atoms, address, limits), highest(atoms, address, limits)
+    if first is None or last is None:
+        return None
+    return Part(first, max(last + 1, 0), _count(atoms, address, limits))
+
+
+def boxed(atoms: Atoms, box: Described, at: Sequence[Linear], clipped: Collection[int], limits: Limits) -> Part | None:
+    """The part of a tensor in a box that begins at `at`, of which nothing outside is touched on some axes."""
+    if not len(at) == len(box.shape) == len(box.strides) == len(box.block):
+        return None
+    first, last = box.start, box.start
+    count = _together(atoms, [atom for atom, _ in box.start.terms], limits)
+    for axis, (offset, block) in enumerate(zip(at, box.block, strict=True)):
+        low, high = lowest(atoms, offset, limits), highest(atoms, add(offset, Linear(block - 1)), limits)
+        if axis in clipped:
+            size = highest(atoms, box.shape[axis], limits)
+            low = max(low or 0, 0)
+            high = high if size is None else size - 1 if high is None else min(high, size - 1)
+        stride = box.strides[axis]
+        if low is None or high is None or stride.terms or stride.const < 0:
+            return None
+        first, last = add(first, Linear(low * stride.const)), add(last, Linear(high * stride.const))
+        count = None if count is None else count * max(high - low + 1, 0)
+    begin, end = lowest(atoms, first, limits), highest(atoms, last, limits)
+    return None if begin is None or end is None else Part(begin, max(end + 1, 0), count)
+
+
+def _count(atoms: Atoms, address: Linear, limits: Limits) -> int | None:
+    """How many values a sum has at most: as many as the numbers with the largest factors have together, times
+    the room that the rest of the sum has, wherever the sum is cut."""
+    terms = sorted(address.terms, key=lambda term: -abs(term[1]))
+    best: int | None = None
+    for cut in range(len(terms) + 1):
+        large = _together(atoms, [atom for atom, _ in terms[:cut]], limits)
+        if large is None:
+            break
+        room = _room(atoms, Linear(0, tuple(sorted(terms[cut:]))), limits)
+        best = large * room if room is not None and (best is None or large * room < best) else best
+    return best
+
+
+def _together(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
+    """How many values some numbers have together at most."""
+    count, seen = 1, set[int]()
+    stack = list(some)
+    while stack:
+        atom = stack.pop()
+        if atom in atoms.made:
+            stack += [part for side in atoms.made[atom][1:] for part, _ in side.terms]
+        elif atom not in seen:
+            seen.add(atom)
+            room = _room(atoms, Linear(0, ((atom, 1),)), limits)
+            if room is None:
+                return None
+            count *= room
+    return count
+
+
+def _room(atoms: Atoms, value: Linear, limits: Limits) -> int | None:
+    low, high = lowest(atoms, value, limits), highest(atoms, value, limits)
+    return None if low is None or high is None else max(high - low + 1, 0)

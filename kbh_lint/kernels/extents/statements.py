@@ -1,0 +1,158 @@
+"""Statements of a kernel whose addresses are followed: what names stand for, and what is stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import dtypes, ir
+from kbh_lint.cpp import integers
+from kbh_lint.frontends.walk import walk
+from kbh_lint.kernels.core.walker import Exit, Walker
+from kbh_lint.kernels.extents.intervals import Linear
+from kbh_lint.kernels.extents.values import Frame, Value
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.extents.control import OneRound
+    from kbh_lint.kernels.extents.follow import Follow
+
+
+class Statements(Walker[Value, Frame]):
+    """The walk of `Follow`. What a statement does that is not read is to change the names that it assigns."""
+
+    def __init__(self, run: Follow, control: OneRound) -> None:
+        super().__init__(run)
+        self.run = run
+        self.control = control
+
+    def step(self) -> None:
+        self.run.step()
+
+    def execute(self, node: object) -> Exit:
+        self.run.begins(node)
+        if type(node) not in self.statements:
+            self.run.assigned(node)
+        why = super().execute(node)
+        self.run.ends(node)
+        return why
+
+    def evaluate(self, node: object) -> Value:
+        return self.run.value(node)
+
+    def assign(self, target: object, value: Value) -> None:
+        if isinstance(target, ir.Name):
+            self.run.env[target.id] = value
+        else:
+            self.run.assigned(target)
+            if isinstance(target, ir.Seq):
+                self.run.forget({n.id for n in walk(target) if isinstance(n, ir.Name)})
+
+    def s_assign(self, node: ir.Assign) -> None:
+        self.run.assigned(node.value)
+        pairs = unpacked(node) or [(target, node.value) for target in node.targets]
+        known = [self.evaluate(value) for _, value in pairs]
+        for (target, _), value in zip(pairs, known, strict=True):
+            self.assign(target, value)
+            self._element(target, node.loc)
+
+    def s_augassign(self, node: ir.AugAssign) -> None:
+        if not isinstance(node.target, ir.Name):
+            self.run.assigned(node)
+            return
+        self.run.assigned(node.value)
+        old, by = self.evaluate(node.target), self.evaluate(node.value)
+        self.assign(node.target, self.run.expressions.binary(node.op, old, by))
+
+    def s_decl(self, node: ir.Decl) -> None:
+        scalar = node.init is not None and not isinstance(node.init, ir.Seq) and not (node.type and node.type.dims)
+        self.run.assigned(node.init)
+        self.run.env[node.name] = self._held(self.evaluate(node.init), node.type) if scalar else self.run.unknown()
+
+    def _held(self, value: Value, kind: ir.TypeRef | None) -> Value:
+        """What a declared variable holds of a value: a narrow type does not hold all."""
+        dtype = dtypes.from_cpp(kind.name) if self.run.cpp and kind is not None and not kind.pointers else None
+        if not isinstance(value, Linear) or dtype is None or dtype in dtypes.INTS and dtypes.BITS[dtype] >= 32:
+            return value
+        if value.terms or integers.held(value.const, dtype) != value.const:
+            return self.run.unknown()
+        return value
+
+    def s_expr(self, node: ir.ExprS) -> None:
+        """An expression as a statement: a store, an assignment, or anything else."""
+        run, value = self.run, node.value
+        if isinstance(value, ir.AssignE) and isinstance(value.target, ir.Name):
+            run.assigned(value.value)
+            new = self.evaluate(value.value)
+            if value.op:
+                new = run.expressions.binary(value.op, self.evaluate(value.target), new)
+            self.assign(value.target, new)
+            return
+        if isinstance(value, ir.AssignE):
+            self._element(value.target, value.loc)
+        elif isinstance(value, ir.Call) and not run.cpp and value.args:
+            if run.expressions.called(value.func) == "store":
+                self._store(value)
+        run.assigned(value)
+
+    def _store(self, node: ir.Call) -> None:
+        """`tl.store(pointer, value, mask)`."""
+        run = self.run
+        mask = dict(node.keywords).get("mask", node.args[2] if len(node.args) > 2 else None)
+        limits, doubt = run.limits, run.doubt
+        if mask is not None:
+            test = self.evaluate(mask)
+            run.limits, run.doubt = run.under(test, limits), doubt or run.doubts(test)
+        run.stored(self.evaluate(node.args[0]), node.loc)
+        run.limits, run.doubt = limits, doubt
+
+    def _element(self, target: object, loc: ir.Loc) -> None:
+        """A store to `target` if it is an element of memory."""
+        if isinstance(target, ir.Index):
+            where = self.run.expressions.binary("+", self.evaluate(target.value), self.evaluate(target.index))
+            self.run.stored(where, loc, target.loc)
+
+    def s_block(self, node: ir.Block) -> Exit:
+        inner = {n.name for n in node.body if isinstance(n, ir.Decl)}
+        if len(inner) == len(node.body):  # one declaration of several names
+            return self.block(node.body)
+        before = dict(self.run.env) if inner else {}
+        why = self.block(node.body)
+        self.run.forget(inner)
+        self.run.passed({name: before[name] for name in inner & before.keys()})
+        return why
+
+    def s_cfor(self, node: ir.CFor) -> Exit:
+        before = dict(self.run.env)
+        why = super().s_cfor(node)
+        self.run.passed(before)
+        return why
+
+    def result(self, node: ir.Return) -> None:
+        self.run.assigned(node.value)
+
+    def s_asm(self, node: ir.Asm) -> None:
+        self.run.assigned(node)
+
+    def s_class(self, node: ir.ClassDef) -> None:
+        self.run.assigned(node)
+
+    def s_func(self, node: ir.FuncDef) -> None:
+        self.run.assigned(node)
+
+    def s_opaque(self, node: ir.Opaque) -> Exit:
+        self.run.assigned(node)
+        return None
+
+    def s_try(self, node: ir.Try) -> Exit:
+        self.run.assigned(node)
+        return None
+
+
+def unpacked(stmt: ir.Assign) -> list[tuple[ir.Expr, ir.Expr]]:
+    """The names and values of `a, b = x, y`; nothing for any other assignment."""
+    target = stmt.targets[0]
+    if len(stmt.targets) != 1 or not isinstance(target, ir.Seq) or not isinstance(stmt.value, ir.Seq):
+        return []
+    plain = all(isinstance(item, ir.Name) for item in target.items)
+    whole = not any(isinstance(item, ir.Star) for item in stmt.value.items)
+    same = len(target.items) == len(stmt.value.items)
+    return list(zip(target.items, stmt.value.items, strict=True)) if plain and whole and same else []
