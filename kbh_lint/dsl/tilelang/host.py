@@ -6,8 +6,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Func
+from kbh_lint.base.values import Env, Func
 from kbh_lint.dsl.cute import host as cute
+from kbh_lint.dsl.tilelang import eager
+from kbh_lint.dsl.tilelang.eager import dtype_of
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
@@ -140,21 +142,30 @@ def _build(site: Site, factory: Factory) -> Any:
     """A call of a function under `tilelang.jit`."""
     interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if inputs:
-        return foreign.unread_call(interp, EAGER, inputs, loc)
     configs, func = factory.configs, factory.func
-    if configs is None:
+    if configs is None and not inputs:
         return _compiled(interp.call(func, args, kwargs, loc), factory.out)
-    listed = configs if isinstance(configs, (list, tuple)) else interp.call(configs, args, kwargs, loc)
-    known = [c for c in listed if isinstance(c, dict)] if isinstance(listed, (list, tuple)) else []
+    made = configs if configs is None or isinstance(configs, (list, tuple)) else interp.call(configs, args, kwargs, loc)
+    listed: list[Any] = list(made) if isinstance(made, (list, tuple)) else []
+    known = [config for config in listed if isinstance(config, dict)]
+    unknown = made is not None and (not isinstance(made, (list, tuple)) or len(known) < len(listed))
+    if inputs:
+        settings = known[: launches.MAX_CONFIGS] or [{}]
+        made_of = [eager.built(interp, func, args, {**config, **kwargs}, loc) for config in settings]
+        kernels = [kernel for kernel in made_of if kernel is not None]
+        if unknown or len(kernels) < len(settings):
+            return foreign.unread_call(interp, EAGER, inputs, loc)
+        whole = Specialized(kernels[0].func, others=tuple(kernel.func for kernel in kernels[1:]))
+        _launch(interp, whole, list(kernels[0].arguments.values()), {}, loc)
+        return kernels[0].result
     found: dict[Any, Any] = {}
     for config in known[: launches.MAX_CONFIGS] or [{}]:
-        made = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.out)
-        found.setdefault(identity(made.func) if isinstance(made, Specialized) else id(made), made)
+        one = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.out)
+        found.setdefault(identity(one.func) if isinstance(one, Specialized) else id(one), one)
     first, *rest = found.values()
     if isinstance(first, Specialized):
-        first.others = tuple(made.func for made in rest if isinstance(made, Specialized))
-        if not known or len(known) < len(listed):
+        first.others = tuple(one.func for one in rest if isinstance(one, Specialized))
+        if not known or unknown:
             first.cut = "autotune configurations that are not known were not read"
         elif len(known) > launches.MAX_CONFIGS:
             first.cut = f"only {launches.MAX_CONFIGS} of {len(known)} autotune configurations were read"
@@ -218,13 +229,6 @@ def _allocated(interp: Run, func: Func, param: ir.Param) -> Tensor:
 
 def _is_shape(value: object) -> bool:
     return isinstance(value, (tuple, list))
-
-
-def dtype_of(value: object) -> str:
-    """An element type, as a value or by its name."""
-    if isinstance(value, DType):
-        return value.name
-    return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
 
 
 LIBRARY = TileLang()

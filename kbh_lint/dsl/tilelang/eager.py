@@ -1,0 +1,142 @@
+"""TileLang's eager kernels: functions under `tilelang.jit` that are called with tensors and build themselves.
+
+Such a function declares its tensors by annotations in its body (`A: T.Tensor((M, K), dtype)`), names the sizes that
+these bind (`M, K = T.const("M, K")`), makes its outputs (`C = T.empty((M, N), dtype)`), holds one `with T.Kernel(...)`
+and returns the outputs. What stands before the kernel runs as Python; the kernel is that of a `prim_func` with the
+tensors as its parameters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import DType, Env, Func, Sym, Value
+from kbh_lint.host.gpu import kernel_scope
+from kbh_lint.host.python.calls import bind
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values.frames import Frame, target_names
+from kbh_lint.host.values.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+_SIZES = ("const", "dynamic", "symbolic")
+_KEPT = "tilelang.eager"  # the parts of a function, made once
+
+
+class Kernel:
+    """What a call of an eager kernel comes to: the kernel, its arguments, and what the call gives back."""
+
+    def __init__(self, func: Func, arguments: dict[str, Any], result: Value) -> None:
+        self.func, self.arguments, self.result = func, arguments, result
+
+
+def built(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Kernel | None:
+    """The kernel of one call; None where the function is not of this form."""
+    parts = _parts(func)
+    if parts is None:
+        return None
+    before, kernel, returned = parts
+    env = Env({}, func.env)
+    bind(func, args, kwargs, env)
+    frame = Frame(env, interp.scopes.main, loc, func)
+    declared = {node.name: node for node in before if isinstance(node, ir.Decl) and node.annotation is not None}
+    declared |= {p.name: ir.Decl(p.name, None, None, frozenset(), p.loc, p.type) for p in func.node.params
+                 if isinstance(env.vars.get(p.name), Tensor) and isinstance(p.type, (ir.Call, ir.Index))}  # fmt: skip
+    tensors = {name: value for name, value in env.vars.items() if isinstance(value, Tensor)}
+    if not tensors.keys() <= declared.keys():
+        return None
+    sizes = _sizes(tensors, declared)
+    types = {name: node.annotation for name, node in declared.items() if name in tensors}
+    for node in before:
+        if isinstance(node, ir.Decl):
+            continue
+        made = _call_of(interp, node, frame)
+        names = (
+            [name for target in node.targets for name in target_names(target)] if isinstance(node, ir.Assign) else []
+        )
+        if made in _SIZES:
+            if any(name not in sizes for name in names):
+                return None
+            env.vars.update((name, sizes[name]) for name in names)
+        elif made == "empty" and len(names) == 1 and isinstance(node, ir.Assign) and isinstance(node.value, ir.Call):
+            env.vars[names[0]] = tensors[names[0]] = _empty(interp, node.value, frame)
+            types[names[0]] = node.value
+        elif interp.statement(node, frame) is not None:
+            return None
+    result = interp.eval(returned, frame) if returned is not None else None
+    params = tuple(ir.Param(name, types[name], None, "positional", func.node.loc) for name in tensors)
+    given = {name: tensors[name] for name in tensors}
+    kept = {name: value for name, value in env.vars.items() if name not in given}
+    node = _node(func, params, kernel)
+    whole = Func(node, Env(kept, func.env), language="tilelang")
+    whole.env = Env(kernel_scope.seen(whole), whole.env)
+    return Kernel(whole, given, result)
+
+
+def _parts(func: Func) -> tuple[tuple[ir.Stmt, ...], ir.With, ir.Expr | None] | None:
+    """What stands before the kernel, the kernel, and what is returned."""
+    body = func.node.body or ()
+    at = next((i for i, node in enumerate(body) if isinstance(node, ir.With)), None)
+    kernel = body[at] if at is not None else None
+    if at is None or not isinstance(kernel, ir.With):
+        return None
+    after = body[at + 1 :]
+    if len(after) > 1 or after and not isinstance(after[0], ir.Return):
+        return None
+    returned = after[0].value if after and isinstance(after[0], ir.Return) else None
+    return body[:at], kernel, returned
+
+
+def _node(func: Func, params: tuple[ir.Param, ...], kernel: ir.With) -> ir.FuncDef:
+    """The kernel's function: one object for one set of parameters, since kernels are told apart by it."""
+    known = func.attrs.setdefault(_KEPT, {})
+    names = tuple(param.name for param in params)
+    if names not in known:
+        known[names] = replace(func.node, params=params, body=(kernel,), decorators=())
+    return known[names]  # type: ignore[no-any-return]
+
+
+def _sizes(tensors: dict[str, Tensor], declared: dict[str, ir.Decl]) -> dict[str, int]:
+    """The sizes that tensors bind, by the names in the shapes that are declared for them."""
+    found: dict[str, int] = {}
+    for name, tensor in tensors.items():
+        node = declared[name].annotation
+        parts = node.args if isinstance(node, ir.Call) else ()
+        if isinstance(node, ir.Index):
+            parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
+        shape = parts[0] if parts else None
+        if isinstance(shape, ir.Seq) and tensor.shape is not None and len(shape.items) == len(tensor.shape):
+            for item, size in zip(shape.items, tensor.shape, strict=True):
+                if isinstance(item, ir.Name) and isinstance(size, int):
+                    found.setdefault(item.id, size)
+    return found
+
+
+def _call_of(interp: Run, node: ir.Stmt, frame: Frame) -> str:
+    """The function of TileLang whose value a statement takes, or nothing."""
+    if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call):
+        return ""
+    called = node.value.func
+    if not isinstance(called, (ir.Attr, ir.Name)):
+        return ""
+    value = interp.eval(called, frame)
+    path = value.path if isinstance(value, Sym) else ""
+    return path.rpartition(".")[2] if path.startswith("tilelang.") else ""
+
+
+def _empty(interp: Run, call: ir.Call, frame: Frame) -> Tensor:
+    """The output that `T.empty(shape, dtype)` makes."""
+    found = [interp.eval(part, frame) for part in call.args[:2]]
+    sides = found[0] if found and isinstance(found[0], (tuple, list)) else None
+    shape = None if sides is None else tuple(side if isinstance(side, int) else None for side in sides)
+    return recording.make(interp, shape, dtype_of(found[1]) if len(found) > 1 else "f32", "empty")
+
+
+def dtype_of(value: object) -> str:
+    """An element type, as a value or by its name."""
+    if isinstance(value, DType):
+        return value.name
+    return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"
