@@ -100,8 +100,8 @@ def reach(result: object) -> Slice:
             found.unfilled = True
         if content.label.startswith(("input:", "state:")):
             found.outside.append(content)
-        if content.event is not None:
-            events.setdefault(id(content.event), content.event)
+        if content.event is not None and id(content.event) not in events:
+            events[id(content.event)] = content.event
             if content.event.kind in AUTHORED:
                 # a kernel may read what it goes on to write itself: scratch, tiles that it accumulates into
                 replaced = {w.previous.ident for w in content.event.writes if w.previous is not None}

@@ -112,6 +112,8 @@ def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
     if what == "state":
         return "identity"
     names = set(second.names(what))
+    if not names:
+        return "identity"
     by_kind = {call.kind: stale_reads(path, call) for call in run.probes if call.kind in ("fresh", "reused")}
     if "fresh" in by_kind and names & set(by_kind["fresh"].names(what)):
         return "shape"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 BITS = {
     "e4m3": 8, "e5m2": 8, "e2m1": 4, "e3m2": 6, "e2m3": 6, "e8m0": 8, "bf16": 16, "f16": 16, "tf32": 32, "f32": 32,
     "f64": 64, "bool": 8, "i4": 4, "u4": 4, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64,
@@ -107,12 +109,14 @@ def from_tilelang(name: str) -> str | None:
     return plain.get(name) or packed.get(name) or _TORCH.get(name)
 
 
+@lru_cache(maxsize=4096)
 def from_aten(name: str) -> str | None:
     """`kBFloat16`, with or without `at::` or `torch::` before it, or `at::ScalarType::BFloat16` -> `bf16`."""
     owner, _, last = name.rpartition("::")
     return _ATEN.get(f"k{last}" if owner.rpartition("::")[2] == "ScalarType" else last)
 
 
+@lru_cache(maxsize=4096)
 def from_cpp(name: str) -> str | None:
     """A C++ scalar type name, qualified or not -> its element type."""
     return _CPP.get(name) or _CPP.get(name.rsplit("::", 1)[-1])

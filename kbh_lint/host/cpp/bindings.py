@@ -3,6 +3,7 @@ TORCH_LIBRARY, rows of PyMethodDef."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,9 +58,10 @@ def read(modules: list[ir.Module]) -> Bindings:
     found = Bindings()
     for module in modules:
         rows: list[ir.Seq] = []
-        beside = _for_other_tensors(module)
+        nodes = cuda.walk(module)
+        beside = _for_other_tensors(nodes)
         named: dict[str, BoundClass] = {}  # variables that hold a class: `auto plan = py::class_<Plan>(m, "Plan");`
-        for node in cuda.walk(module):
+        for node in nodes:
             if isinstance(node, ir.Seq):
                 rows.append(node)
             elif isinstance(node, ir.Decl):
@@ -73,10 +75,10 @@ def read(modules: list[ir.Module]) -> Bindings:
     return found
 
 
-def _for_other_tensors(module: ir.Module) -> set[int]:
+def _for_other_tensors(nodes: Iterable[object]) -> set[int]:
     """The calls in `TORCH_LIBRARY_IMPL(ns, KEY, m)` of keys that tensors on a GPU do not have, by identity."""
     found: set[int] = set()
-    for node in cuda.walk(module):
+    for node in nodes:
         if isinstance(node, ir.FuncDef) and node.name == "TORCH_LIBRARY_IMPL" and len(node.params) > 1:
             key = node.params[1].type
             if isinstance(key, ir.TypeRef) and key.name.startswith(_BESIDE):

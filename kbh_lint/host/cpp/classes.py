@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -77,7 +76,7 @@ def lineage(kind: CppType, depth: int = 0) -> list[CppType]:
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
     """What `Class<arguments>::name` calls, also where an alias or a choice of types stands for the class."""
-    target, scope = cpp_types.resolve(run, replace(ref, member=ref.member[:-1]), env)
+    target, scope = cpp_types.resolve(run, ref.inside(ref.member[:-1]), env)
     try:
         found = scope.lookup(target.name)
     except KeyError:

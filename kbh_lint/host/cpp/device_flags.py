@@ -118,7 +118,7 @@ def _search(kernel: Func) -> dict[str, ir.Decl]:
     while bodies and len(seen) < MAX_FUNCTIONS:
         for node in walk(list(bodies.pop().body or ())):
             name = node.id if isinstance(node, ir.Name) else node.name if isinstance(node, ir.TypeRef) else ""
-            value = _lookup(kernel.env, name) if name else None
+            value = kernel.env.get(name) if name else None
             if isinstance(value, ir.Decl) and _is_scalar(value):
                 found[value.name] = value
             for func in value.funcs if isinstance(value, Overloads) else ():
@@ -126,13 +126,6 @@ def _search(kernel: Func) -> dict[str, ir.Decl]:
                     seen.add(id(func.node))
                     bodies.append(func.node)
     return found
-
-
-def _lookup(env: Env, name: str) -> Any:
-    try:
-        return env.lookup(name)
-    except KeyError:
-        return None
 
 
 def _is_scalar(decl: ir.Decl) -> bool:
@@ -151,5 +144,5 @@ def _declared(node: object, env: Env) -> ir.Decl | None:
     """The variable that an argument names, also by its address."""
     while isinstance(node, (ir.Unary, ir.Cast)):
         node = node.value
-    value = _lookup(env, node.id) if isinstance(node, ir.Name) else None
+    value = env.get(node.id) if isinstance(node, ir.Name) else None
     return value if isinstance(value, ir.Decl) and value.storage & device_memory.MEMORY else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -68,11 +67,11 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
             return OwnMethod("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
         kind = owner.kwargs.get("type")
         if isinstance(kind, TypeValue):
-            constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, node.name)), kind.env)
+            constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, node.name)), kind.env)
             if constant is not None:
                 return constant
     if isinstance(owner, TypeValue):  # `Class<arguments>::name<more>`
-        own = cpp_classes.static_method(run, replace(owner.ref, member=(*owner.ref.member, node.name)), owner.env)
+        own = cpp_classes.static_method(run, owner.ref.inside((*owner.ref.member, node.name)), owner.env)
         if own is not None:
             return Template("cpp.template", {"overloads": own, "args": node.args or (), "env": env})
     if isinstance(owner, tuple) and len(owner) == 2 and node.name in ("first", "second"):

@@ -98,10 +98,7 @@ def is_alias(value: object) -> bool:
 
 
 def _lookup(env: Env, name: str) -> Any:
-    try:
-        return env.lookup(name)
-    except KeyError:
-        return None
+    return env.get(name)
 
 
 def _spelled(ref: ir.TypeRef, rest: list[str]) -> str:

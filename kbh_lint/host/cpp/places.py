@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Sym, TypeValue, Value
+from kbh_lint.base.values import CppType, DType, Env, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -23,6 +22,9 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
+
+_NOWHERE = object()
+_OF_THE_TEXT = (ir.Decl, CppType, Overloads)  # what a name of the file, a type or a function may hold
 
 
 def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
@@ -142,24 +144,23 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
 
 def lookup(run: Cpp, name: str, env: Env) -> Any:
     """A name: local, of this object, of the file, or a symbol outside."""
-    try:
-        value = env.lookup(name)
-    except KeyError:
-        value = None
-    else:
+    value = env.get(name, _NOWHERE)
+    if value is not _NOWHERE:
+        if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
+            dtype = env.type_of(name) if type(value) is int else ""
+            return integers.typed(value, dtype) if dtype else value
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
             return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
         if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)
-        dtype = env.type_of(name) if type(value) is int else ""
-        return Sym(hidden) if hidden else integers.typed(value, dtype) if dtype else value
+        return Sym(hidden) if hidden else value
     this = _this(env)
     if this is not None and name in this.attrs:
         return this.attrs[name]
     if this is not None and isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
-        constant = cpp_types.static_member(run, replace(kind.ref, member=(*kind.ref.member, name)), kind.env)
+        constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, name)), kind.env)
         if constant is not None:
             return constant
     own = cpp_classes.method(this, name) if this is not None else None
@@ -193,10 +194,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
 
 def _this(env: Env) -> LibObject | None:
     """The object a method runs on."""
-    try:
-        this = env.lookup("this")
-    except KeyError:
-        return None
+    this = env.get("this")
     return this if isinstance(this, LibObject) else None
 
 

@@ -171,8 +171,8 @@ def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     hidden, value, name = _own_member(run, ref, env)
     if hidden:
         return value
-    for base in hierarchy.ancestors(run.types, TypeValue(replace(ref, member=ref.member[:-1]), env)):
-        _, value, _ = _own_member(run, replace(base.ref, member=(*base.ref.member, name)), base.env)
+    for base in hierarchy.ancestors(run.types, TypeValue(ref.inside(ref.member[:-1]), env)):
+        _, value, _ = _own_member(run, base.ref.inside((*base.ref.member, name)), base.env)
         if value is not None:
             return value
     return None

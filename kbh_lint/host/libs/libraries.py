@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -62,15 +63,16 @@ def _answer(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return held
     handler = CALLS.get(path)
     if handler is None:
-        root = path.split(".", 1)[0]
-        for prefix, found in PREFIXES:
-            if path.startswith(prefix):
-                handler = found
-                break
-        else:
+        handler = _by_prefix(path)
+        if handler is None:
             row = registry.of_path(path)
-            handler = ROOTS.get(root, foreign.foreign) if row is None else row.library.call
+            handler = ROOTS.get(path.split(".", 1)[0], foreign.foreign) if row is None else row.library.call
     return handler(interp, path, args, kwargs, loc)
+
+
+@lru_cache(maxsize=4096)
+def _by_prefix(path: str) -> Handler | None:
+    return next((handler for prefix, handler in PREFIXES if path.startswith(prefix)), None)
 
 
 ROOTS: dict[str, Handler] = {

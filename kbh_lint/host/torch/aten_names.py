@@ -4,6 +4,7 @@ an operation, has a name of its own."""
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 MODULES = ("linalg", "special", "fft")
 # Work a library does whole, by what it is.
@@ -36,6 +37,7 @@ def public(name: str) -> str:
     return rest if module in MODULES and rest else name
 
 
+@lru_cache(maxsize=4096)
 def family(name: str) -> str:
     """The work that an operation is: product, solver, selection, softmax or normal; empty for any other."""
     for known, names in _FAMILIES.items():

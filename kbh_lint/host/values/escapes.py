@@ -45,6 +45,7 @@ OWN_ATTRS = frozenset(("known", "range", "value", "steer"))  # what the interpre
 IDENTITY_BASE = 0x7F00_0000_0000  # what id() gives starts here
 PLAIN = (bool, str, DType, Sym, CppType, Overloads)  # that hold nothing
 CODE = (Extension, ExtFunction, JitFunction, Configured, Compiled, Specialized)
+_NOTHING = frozenset(PLAIN) - {str}
 KEPT = (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)
 
 
@@ -115,6 +116,8 @@ class _Walk:
             return
         if len(self.found) >= MAX_SLOTS or len(self.seen) >= MAX_OBJECTS:
             self.cut = True
+            return
+        if type(value) in _NOTHING:
             return
         if isinstance(value, PLAIN):
             if type(value) is str and table is not None:

@@ -11,7 +11,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import children, walk
 
 MAX_ROUNDS = 20
 _READS = ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv")
@@ -99,11 +99,7 @@ class _Elements:
                 return False
         if isinstance(node, ir.Cond) and isinstance(node.test, ir.Compare) and self._larger(node, node.test):
             return False
-        if isinstance(node, (tuple, list)):
-            return any(map(self.holds, node))
-        if is_dataclass(node):
-            return any(self.holds(getattr(node, field.name)) for field in fields(node) if field.name != "loc")
-        return False
+        return any(map(self.holds, node if isinstance(node, (tuple, list)) else children(node)))
 
     def _larger(self, node: ir.Cond, test: ir.Compare) -> bool:
         """Whether `a < b ? b : a` is the larger of an element and a number that none exceeds."""
