@@ -33,7 +33,7 @@ def is_number(value: object) -> bool:
     return type(value) in (float, bool) or integers.is_plain(value)
 
 
-def plain(value: Any) -> Any:
+def plain(value: object) -> Any:
     """A value as what is no C++ sees it: a number has no type of C++, nor has one in a tuple. A list is itself."""
     if isinstance(value, integers.Typed):
         return int(value)
