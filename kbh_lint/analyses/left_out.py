@@ -12,7 +12,7 @@ from typing import Any
 
 from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import BITS, INTS
-from kbh_lint.host.gpu.kernel_cache import identity
+from kbh_lint.host.gpu.kernel_cache import identity, spelled
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
 from kbh_lint.kernels.extents.parts import Part
@@ -109,17 +109,18 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
 
 def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads") -> dict[int, list[Part]]:
     """The parts of all loads or stores of a launch, found once for equal launches."""
-    cache: dict[Any, dict[int, list[Part]]] = event.attrs["cache"]
+    cache: dict[Any, Any] = event.attrs["cache"]
     kernel, binding = event.attrs["kernel"], event.attrs["bindings"][0]
     told = ((read.storage.ident, read.notes.get("whole")) for read, _ in event.reads) if what == "reads" else ()
     ranges = {ident: ends for ident, ends in told if ends is not None}
-    launch = identity(kernel), str(sorted(binding.items(), key=str)), str(dims), str(ranges)
+    launch = identity(kernel), spelled(cache, binding), str(dims), str(ranges)
     if (what, *launch) not in cache:
         if ranges:
             cache[what, *launch] = read_parts(kernel, binding, *dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
             cache["reads", *launch], cache["writes", *launch] = all_parts(kernel, binding, *dims)
-    return cache[what, *launch]
+    found: dict[int, list[Part]] = cache[what, *launch]
+    return found
 
 
 def _dims(given: object) -> tuple[Any, ...]:

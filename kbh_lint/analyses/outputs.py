@@ -46,9 +46,11 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
     if outputs and followed and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
         out.append(ShapeFact(UnwrittenOutput(how="never"), forward_loc(run)))
     elif followed and run.layout is None:
-        short = [event for t in outputs if isinstance(t, Tensor) and (event := unfilled_by(t, run)) is not None]
-        partly = UnwrittenOutput(how="only in part")
-        out += [ShapeFact(partly, e.loc, tuple(launched_from(e)[1:])) for e in short[:1]]
+        looked_at = (unfilled_by(t, run) for t in outputs if isinstance(t, Tensor))
+        short = next((event for event in looked_at if event is not None), None)
+        if short is not None:
+            partly = UnwrittenOutput(how="only in part")
+            out.append(ShapeFact(partly, short.loc, tuple(launched_from(short)[1:])))
     return out
 
 

@@ -47,6 +47,14 @@ def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> l
     return [moved[id(facts)] for facts in found]
 
 
+def spelled(cache: dict[Any, Any], binding: dict[str, Any]) -> str:
+    """A binding as part of a key, made once: several analyses ask for facts of a launch, for each input and output."""
+    known = cache.get(("spelled", id(binding)))
+    if known is None or known[0] is not binding:
+        known = cache["spelled", id(binding)] = binding, str(sorted(binding.items(), key=str))
+    return cast(str, known[1])
+
+
 def _as_key(value: Value) -> Any:
     """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
     if isinstance(value, Buffer):

@@ -117,6 +117,12 @@ def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> 
 def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
+    # one element or row, as loops take them
+    if keys and "known" not in tensor.attrs and all(type(k) is int for k in keys):
+        rank, strides = len(keys), tensor.strides if tensor.strides is not None else row_major(tensor.shape)
+        rest = None if tensor.shape is None else tensor.shape[rank:]
+        steps = None if strides is None else strides[rank:]
+        return alias(tensor, rest, steps, is_slice=True, offset=view_offsets.indexed(tensor, keys))
     picked = tensor_arguments.tensors_in(list(keys))
     listed = any(isinstance(k, list) for k in keys)
     known = tensor.attrs.get("known")

@@ -33,6 +33,9 @@ def indexed(tensor: Tensor, keys: Sequence[Any]) -> int | None:
     if tensor.shape is None or tensor.offset is None:
         return None
     total = tensor.offset
+    strides = _strides(tensor)
+    if len(keys) == 1 and type(keys[0]) is int and strides and keys[0] >= 0 and isinstance(strides[0], int):
+        return total + keys[0] * strides[0]
     for key, at in by_dimension(keys, len(tensor.shape)):
         if at is None or key is Ellipsis:
             continue

@@ -53,7 +53,7 @@ class Atoms:
     def between(self, low: Bound, high: Bound) -> Linear:
         """A number of its own between two bounds, both included."""
         self.ranges.append((low, high))
-        return Linear(0, ((len(self.ranges) - 1, 1),))
+        return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
 
     def apply(self, op: str, a: Linear, b: Linear) -> Linear:
         """`a op b`; op in + - * // % min max << >> &."""
@@ -73,7 +73,7 @@ class Atoms:
             self.ranges.append((None, None))
             found = self.known[key] = len(self.ranges) - 1
             self.made[found] = key
-        return Linear(0, ((found, 1),))
+        return _new(Linear, (0, ((found, 1),)))
 
 
 _ONE = Linear(1)
