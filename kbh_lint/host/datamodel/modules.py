@@ -80,6 +80,8 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         found = row.library.element_type(path)
         if found is not None:
             return DType(found)
+    if root == "builtins" and name in interp.builtins:
+        return interp.builtins[name]
     if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
         return getattr(math, name)
     if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):

@@ -18,6 +18,7 @@ from kbh_lint.host.values.objects import (
     Defaults,
     Instance,
     Once,
+    Partial,
     ProcessNumber,
     Tally,
     find_method,
@@ -29,6 +30,9 @@ from kbh_lint.source.embedded import Text, cut, doubted, doubts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
+
+# Triton's class of what is launched, `kernel[grid](...)`: a class of the submission's own below it has a `run`.
+LAUNCHERS = ("triton.KernelInterface", "triton.runtime.KernelInterface", "triton.runtime.jit.KernelInterface")
 
 OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
@@ -133,6 +137,8 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
             return interp.call(found, [key], {}, loc)
         if owner.items is not None:
             return item_of(interp, owner, key, loc)
+        if any(path in LAUNCHERS for path in owner.cls.external_bases()):
+            return Partial(interp.get_attr(owner, "run", loc), (), {"grid": key, "warmup": False})
         if is_named_tuple(owner):
             return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
     if isinstance(owner, (list, tuple, range)):
