@@ -184,7 +184,7 @@ def _read(source: Path, profile: Profile, dtype: str) -> tuple[Problem, Traits]:
     return known, replace(traits(found), weights=live_weights(run.shapes[0], found))
 
 
-def _outputs(result: Any) -> tuple[TensorSpec, ...]:
+def _outputs(result: object) -> tuple[TensorSpec, ...]:
     """What the reference returns; nothing when any of it is not known."""
     try:
         return tuple(_tensor("the result", "", value) for value in tensors(result) if isinstance(value, Tensor))
@@ -291,7 +291,7 @@ def _tensor(what: str, name: str, tensor: Tensor) -> TensorSpec:
     return TensorSpec(name, tensor.dtype, tuple(sizes))
 
 
-def _plain(value: Any, depth: int = 0) -> bool:
+def _plain(value: object, depth: int = 0) -> bool:
     """Whether a value is one of Python's own, all the way down."""
     if isinstance(value, (list, tuple)):
         return depth < 6 and all(_plain(item, depth + 1) for item in value)

@@ -8,6 +8,7 @@ import os
 import ssl
 import tempfile
 import time
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -297,7 +298,7 @@ class _Back:
             return self.cut_off()
         return local_error(self._call.language, status, self._call.detail)
 
-    async def _sending(self, done: Any) -> None:
+    async def _sending(self, done: Awaitable[object]) -> None:
         self.writing = True
         try:
             await done

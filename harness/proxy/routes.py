@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import cast, get_args
 from urllib.parse import urlsplit
 
 from harness.proxy.base import Price, Route
@@ -157,8 +157,8 @@ def _prices(fields: Fields) -> Mapping[str, Price]:
     return prices
 
 
-def _is_price(value: Any) -> bool:
-    return type(value) in (int, float) and 0 <= value < 1e5
+def _is_price(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < 1e5
 
 
 def price_of(route: Route, model: str) -> Price | None:

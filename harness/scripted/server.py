@@ -11,10 +11,10 @@ import contextlib
 import json
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from aiohttp import web
 
@@ -39,6 +39,8 @@ _PATHS: Mapping[str, Dialect] = {
     "/v1/responses": "openai-responses",
     "/responses": "openai-responses",
 }
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,7 @@ class Upstream:
             self._run(_end(self._state, self._runner))
             self._stop()
 
-    def _run(self, work: Any) -> Any:
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout=30)
 
     def _stop(self) -> None:

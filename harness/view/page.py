@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -119,7 +119,7 @@ def _places(related: Sequence[Related], most: int) -> list[Related]:
     return list({(one.span.line, one.message): one for one in related[: 10 * most]}.values())[:most]
 
 
-def _charts(make: Any, *given: Any) -> list[charts.Chart]:
+def _charts(make: Callable[..., charts.Chart | None], *given: object) -> list[charts.Chart]:
     """A picture for wide screens and one for narrow ones; none where there is nothing to draw."""
     return [chart for name, width in charts.WIDTHS if (chart := make(*given, name, width)) is not None]
 

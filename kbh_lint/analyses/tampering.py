@@ -224,7 +224,7 @@ def _sniffed(path: PathRun) -> Iterator[ShapeFact]:
         yield ShapeFact(Sniff(symbol=symbol or "torch.empty", what=what, decides=True), place)
 
 
-def _at(loc: ir.Loc | None, site: Any) -> ir.Loc | None:
+def _at(loc: ir.Loc | None, site: tuple[int, ...] | None) -> ir.Loc | None:
     """The place of a branch, in the text that `loc` lies in; none for one in a text of another language."""
     return (loc[0], *site[1:]) if loc is not None and site is not None and len(site) == len(loc) else None
 

@@ -39,14 +39,14 @@ class Folder:
         return fact_of(fact, at(self.path / name, line), total=len(self.problem.shapes))
 
 
-def line_of(data: Any, *keys: str | int) -> int:
+def line_of(data: object, *keys: str | int) -> int:
     """The line of the entry that the keys lead to; of the deepest that is there."""
     line = int(getattr(data, "line", 1))
     for key in keys:
-        here = (isinstance(data, Map) and key in data) or (isinstance(data, Items) and key in range(len(data)))
-        if not here:
+        held: Any = data if isinstance(data, Map | Items) else ()
+        if key not in (range(len(held)) if isinstance(held, Items) else held):
             break
-        line, data = data.lines[key], data[key]
+        line, data = held.lines[key], held[key]
     return line
 
 

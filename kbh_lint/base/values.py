@@ -55,9 +55,9 @@ class Sym:
     path: str
 
 
-def module_names(value: Any) -> dict[str, Any] | None:
+def module_names(value: Value) -> dict[str, Any] | None:
     """The names that a file beside the submission defines, when `value` is that file imported as a module."""
-    names = value.attrs if getattr(value, "path", "") == "module" else None
+    names = getattr(value, "attrs", None) if getattr(value, "path", "") == "module" else None
     return names if isinstance(names, dict) else None
 
 
@@ -92,7 +92,7 @@ class Env(Brief):
             env = env.parent
         raise KeyError(name)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """The value bound to `name` here or outside, or `default`: most names that kernels ask for are bound nowhere,
         and an exception for each costs more than the walk."""
         env: Env | None = self

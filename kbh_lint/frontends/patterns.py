@@ -6,9 +6,12 @@ What no operator says is asked of built-ins whose names no text can spell; `host
 from __future__ import annotations
 
 import ast
-from typing import Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
+
+if TYPE_CHECKING:
+    from kbh_lint.frontends.python import Lowering
 
 SUBJECT = "<match subject>"
 SEQUENCE, LISTED = "<match sequence>", "<match list>"  # (subject, least, exactly), (part,)
@@ -16,7 +19,7 @@ MAPPING, REST = "<match mapping>", "<match rest>"  # (subject, *keys)
 INSTANCE, HAS, PART = "<match class>", "<match has>", "<match part>"  # (subject, class), and a position or a name
 
 
-def test(lowering: Any, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
+def test(lowering: Lowering, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
     """Whether `subject`, a name, matches."""
     if isinstance(pattern, ast.MatchValue):
         return ir.Compare(subject, ("==",), (lowering.expr(pattern.value),), loc)
@@ -36,7 +39,7 @@ def test(lowering: Any, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> 
     return _class(lowering, subject, pattern, loc)
 
 
-def _sequence(lowering: object, subject: ir.Expr, pattern: ast.MatchSequence, loc: ir.Loc) -> ir.Expr:
+def _sequence(lowering: Lowering, subject: ir.Expr, pattern: ast.MatchSequence, loc: ir.Loc) -> ir.Expr:
     parts = pattern.patterns
     star = next((i for i, part in enumerate(parts) if isinstance(part, ast.MatchStar)), None)
     least = len(parts) - (star is not None)
@@ -54,7 +57,7 @@ def _sequence(lowering: object, subject: ir.Expr, pattern: ast.MatchSequence, lo
     return _all(tests, loc)
 
 
-def _mapping(lowering: Any, subject: ir.Expr, pattern: ast.MatchMapping, loc: ir.Loc) -> ir.Expr:
+def _mapping(lowering: Lowering, subject: ir.Expr, pattern: ast.MatchMapping, loc: ir.Loc) -> ir.Expr:
     keys = [lowering.expr(key) for key in pattern.keys]
     tests = [_asked(MAPPING, loc, subject, *keys)]
     for key, part in zip(keys, pattern.patterns, strict=True):
@@ -64,7 +67,7 @@ def _mapping(lowering: Any, subject: ir.Expr, pattern: ast.MatchMapping, loc: ir
     return _all(tests, loc)
 
 
-def _class(lowering: Any, subject: ir.Expr, pattern: ast.MatchClass, loc: ir.Loc) -> ir.Expr:
+def _class(lowering: Lowering, subject: ir.Expr, pattern: ast.MatchClass, loc: ir.Loc) -> ir.Expr:
     cls = lowering.expr(pattern.cls)
     tests = [_asked(INSTANCE, loc, subject, cls)]
     places: list[tuple[int | str, ast.pattern]] = [*enumerate(pattern.patterns)]
@@ -75,7 +78,7 @@ def _class(lowering: Any, subject: ir.Expr, pattern: ast.MatchClass, loc: ir.Loc
     return _all(tests, loc)
 
 
-def _part(lowering: Any, value: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
+def _part(lowering: Lowering, value: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
     """Whether a part of a subject matches, which gets a name of its own."""
     lowering.parts += 1
     name = ir.Name(f"{SUBJECT}{lowering.parts}", loc)

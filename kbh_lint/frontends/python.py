@@ -69,12 +69,14 @@ def lower(text: str, path: str = "<text>", first_line: int = 1, unit: PythonUnit
     """
     tree = tree_of(str(text))  # a text that knows its places is compared slowly
     unit = unit or PythonUnit(path, text, first_line)
-    lowering = _Lowering(unit)
+    lowering = Lowering(unit)
     body = lowering.block(tree.body)
     return ir.Module(unit, body, ast.get_docstring(tree, clean=False), lowering.unread)
 
 
-class _Lowering:
+class Lowering:
+    """Turns the statements and expressions of one text into IR."""
+
     def __init__(self, unit: PythonUnit) -> None:
         self.unit = unit
         self.unread: list[tuple[str, ir.Loc]] = []
@@ -82,7 +84,7 @@ class _Lowering:
         self.yields: list[bool] = []
         self.parts = 0  # of subjects of `match` that were given names
 
-    def loc(self, node: Any) -> ir.Loc:
+    def loc(self, node: ast.stmt | ast.expr | ast.arg | ast.excepthandler | ast.pattern | ast.alias) -> ir.Loc:
         return (self.unit, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     # --- statements
@@ -197,7 +199,7 @@ class _Lowering:
     def raise_(self, node: ast.Raise) -> ir.Stmt:
         return ir.Raise(self.expr(node.exc) if node.exc is not None else None, self.loc(node))
 
-    def try_(self, node: Any) -> ir.Stmt:
+    def try_(self, node: ast.Try | ast.TryStar) -> ir.Stmt:
         handlers = tuple(
             (self.expr(h.type) if h.type is not None else None, h.name, self.block(h.body)) for h in node.handlers
         )
@@ -316,7 +318,7 @@ class _Lowering:
             self.loc(node),
         )
 
-    def comp(self, node: Any) -> ir.Expr:
+    def comp(self, node: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> ir.Expr:
         kinds = {ast.ListComp: "list", ast.SetComp: "set", ast.DictComp: "dict", ast.GeneratorExp: "generator"}
         clauses = tuple(
             (self.expr(g.target), self.expr(g.iter), tuple(self.expr(c) for c in g.ifs)) for g in node.generators
@@ -360,25 +362,25 @@ class _Lowering:
         return ir.Opaque("await", (self.expr(node.value),), self.loc(node))
 
 
-_STATEMENTS: dict[type, Callable[[_Lowering, Any], Any]] = {
-    ast.FunctionDef: _Lowering.function, ast.AsyncFunctionDef: _Lowering.function, ast.ClassDef: _Lowering.class_def,
-    ast.Return: _Lowering.return_, ast.Delete: _Lowering.delete, ast.Assign: _Lowering.assign,
-    ast.AugAssign: _Lowering.aug_assign, ast.AnnAssign: _Lowering.ann_assign, ast.For: _Lowering.for_,
-    ast.AsyncFor: _Lowering.for_, ast.While: _Lowering.while_, ast.If: _Lowering.if_, ast.With: _Lowering.with_,
-    ast.AsyncWith: _Lowering.with_, ast.Raise: _Lowering.raise_, ast.Try: _Lowering.try_, ast.TryStar: _Lowering.try_,
-    ast.Assert: _Lowering.assert_, ast.Import: _Lowering.import_, ast.ImportFrom: _Lowering.import_from,
-    ast.Global: _Lowering.scope, ast.Nonlocal: _Lowering.scope, ast.Expr: _Lowering.expr_stmt,
-    ast.Break: _Lowering.jump, ast.Continue: _Lowering.jump, ast.Pass: lambda self, node: None,
-    ast.Match: _Lowering.match,
+_STATEMENTS: dict[type, Callable[[Lowering, Any], Any]] = {
+    ast.FunctionDef: Lowering.function, ast.AsyncFunctionDef: Lowering.function, ast.ClassDef: Lowering.class_def,
+    ast.Return: Lowering.return_, ast.Delete: Lowering.delete, ast.Assign: Lowering.assign,
+    ast.AugAssign: Lowering.aug_assign, ast.AnnAssign: Lowering.ann_assign, ast.For: Lowering.for_,
+    ast.AsyncFor: Lowering.for_, ast.While: Lowering.while_, ast.If: Lowering.if_, ast.With: Lowering.with_,
+    ast.AsyncWith: Lowering.with_, ast.Raise: Lowering.raise_, ast.Try: Lowering.try_, ast.TryStar: Lowering.try_,
+    ast.Assert: Lowering.assert_, ast.Import: Lowering.import_, ast.ImportFrom: Lowering.import_from,
+    ast.Global: Lowering.scope, ast.Nonlocal: Lowering.scope, ast.Expr: Lowering.expr_stmt,
+    ast.Break: Lowering.jump, ast.Continue: Lowering.jump, ast.Pass: lambda self, node: None,
+    ast.Match: Lowering.match,
 }  # fmt: skip
 
-_EXPRESSIONS: dict[type, Callable[[_Lowering, Any], ir.Expr]] = {
-    ast.Constant: _Lowering.constant, ast.Name: _Lowering.name, ast.Attribute: _Lowering.attribute,
-    ast.Subscript: _Lowering.subscript, ast.Slice: _Lowering.slice, ast.Call: _Lowering.call,
-    ast.BinOp: _Lowering.binary, ast.UnaryOp: _Lowering.unary, ast.BoolOp: _Lowering.bool_op,
-    ast.Compare: _Lowering.compare, ast.IfExp: _Lowering.if_exp, ast.Tuple: _Lowering.seq, ast.List: _Lowering.seq,
-    ast.Set: _Lowering.seq, ast.Dict: _Lowering.dict_, ast.ListComp: _Lowering.comp, ast.SetComp: _Lowering.comp,
-    ast.DictComp: _Lowering.comp, ast.GeneratorExp: _Lowering.comp, ast.Lambda: _Lowering.lambda_,
-    ast.JoinedStr: _Lowering.joined, ast.Starred: _Lowering.starred, ast.NamedExpr: _Lowering.named,
-    ast.Yield: _Lowering.yield_, ast.YieldFrom: _Lowering.yield_, ast.Await: _Lowering.await_,
+_EXPRESSIONS: dict[type, Callable[[Lowering, Any], ir.Expr]] = {
+    ast.Constant: Lowering.constant, ast.Name: Lowering.name, ast.Attribute: Lowering.attribute,
+    ast.Subscript: Lowering.subscript, ast.Slice: Lowering.slice, ast.Call: Lowering.call,
+    ast.BinOp: Lowering.binary, ast.UnaryOp: Lowering.unary, ast.BoolOp: Lowering.bool_op,
+    ast.Compare: Lowering.compare, ast.IfExp: Lowering.if_exp, ast.Tuple: Lowering.seq, ast.List: Lowering.seq,
+    ast.Set: Lowering.seq, ast.Dict: Lowering.dict_, ast.ListComp: Lowering.comp, ast.SetComp: Lowering.comp,
+    ast.DictComp: Lowering.comp, ast.GeneratorExp: Lowering.comp, ast.Lambda: Lowering.lambda_,
+    ast.JoinedStr: Lowering.joined, ast.Starred: Lowering.starred, ast.NamedExpr: Lowering.named,
+    ast.Yield: Lowering.yield_, ast.YieldFrom: Lowering.yield_, ast.Await: Lowering.await_,
 }  # fmt: skip

@@ -101,7 +101,7 @@ class _Held(dict[type, Callable[[Any], Iterable[Any]] | None]):
 _HELD = _Held()
 
 
-def _collect(values: Any, found: list[Any]) -> None:
+def _collect(values: Iterable[Any], found: list[Any]) -> None:
     for value in values:
         if type(value) in _NODES:
             found.append(value)

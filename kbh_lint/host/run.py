@@ -14,7 +14,7 @@ argument, and reach each other's meaning through its methods.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any
 
 from kbh_lint import registry
@@ -282,9 +282,16 @@ class Run:
             for name in target_names(target):
                 self.store_name(name, Unknown((), "not followed"), frame)
 
-    def loop(self, items: Any, bind: Callable[[Any], None], body: Any, orelse: Any, frame: Frame) -> Any:
+    def loop(
+        self,
+        items: Iterable[Any],
+        bind: Callable[[Any], None],
+        body: tuple[ir.Stmt, ...],
+        orelse: tuple[ir.Stmt, ...],
+        frame: Frame,
+    ) -> Any:
         """Run a loop body for each item; once a few rounds have worked on tensors, go on with the last item."""
-        total = len(items) if hasattr(items, "__len__") else None
+        total = len(items) if isinstance(items, Sized) else None
         worked, index, outer = 0, 0, self.weight
         it = iter(items)
         try:
@@ -472,7 +479,7 @@ class Run:
             return func(self, args, kwargs, loc)
         return self.call_library(func, args, kwargs, loc)
 
-    def call_library(self, func: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call_library(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         for arg in args:
             if isinstance(arg, Once) and not getattr(func, "path", "").startswith("itertools."):
                 arg.filled()
@@ -489,7 +496,7 @@ class Run:
         if isinstance(func, Specialized):
             return compiled.call(self, func, args, kwargs, loc)
         row = registry.of_object(func.path) if isinstance(func, Made) else None
-        if row is not None:
+        if row is not None and isinstance(func, Made):
             return row.library.made_call(Site(self, func.path, loc, args, kwargs), func)
         if isinstance(func, Unknown):
             return foreign.call_unknown(self, func, args, kwargs, loc)
@@ -503,7 +510,9 @@ class Run:
         self.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 
-    def launch(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def launch(
+        self, func: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    ) -> Any:
         """`kernel[grid](...)`, and calls of kernels that need no grid."""
         return launches.launch(self, func, args, kwargs, loc)
 

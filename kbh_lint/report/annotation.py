@@ -36,7 +36,7 @@ def render(report: Report, rules: Mapping[str, Rule]) -> str:
     class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
         """Writes texts of several lines as blocks."""
 
-    def text(dumper: Any, value: str) -> Any:
+    def text(dumper: yaml.representer.BaseRepresenter, value: str) -> yaml.Node:
         value = value.encode("utf-8", "backslashreplace").decode()  # YAML has no lone surrogates
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
 

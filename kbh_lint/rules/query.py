@@ -107,7 +107,7 @@ def _same(left: object, right: object) -> bool:
     return bool(left == right)
 
 
-def _compare(op: str, value: Any, bound: Any) -> bool:
+def _compare(op: str, value: object, bound: float) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return False
     if op == "ge":

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harness.proxy.dialects.common import Answer, ApiError, Asked, as_dict, as_json, as_list, as_text, count, other
+from harness.proxy.dialects.common import (
+    Answer,
+    ApiError,
+    Asked,
+    Role,
+    as_dict,
+    as_json,
+    as_list,
+    as_text,
+    count,
+    other,
+)
 from harness.proxy.dialects.responses import openai_error
 from harness.record.exchange import Dialect, Item
 from harness.record.usage import Usage
@@ -63,7 +74,7 @@ class Chat:
         return openai_error(status, message)
 
 
-def _content(found: Mapping[str, Any], role: Any) -> tuple[Item, ...]:
+def _content(found: Mapping[str, Any], role: Role) -> tuple[Item, ...]:
     content = found.get("content")
     if isinstance(content, str):
         return (Item("text", role, content),) if content or role == "tool" else ()

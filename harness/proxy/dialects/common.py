@@ -28,6 +28,9 @@ class JsonError(Exception):
     """Bytes are no JSON that is taken; the text is one sentence."""
 
 
+Role = Literal["system", "user", "assistant", "tool"]
+
+
 def parse_json(data: bytes) -> Any:
     """The value of a JSON text. Raises JsonError, also for one that would take far more memory than its bytes."""
     if data.count(b"[") + data.count(b"{") + data.count(b",") > MAX_PARTS:
@@ -99,7 +102,7 @@ def unescaped(value: object) -> bytes:
         raise JsonError("the body holds a number that JSON has no form of, or is too deep") from None
 
 
-def other(value: object, role: Literal["system", "user", "assistant", "tool"]) -> Item:
+def other(value: object, role: Role) -> Item:
     """What this version does not know, as a short description: its type, and how long it is."""
     kind = as_text(as_dict(value).get("type")) or ", ".join(list(as_dict(value))[:4]) or type(value).__name__
     return Item("other", role, f"{kind[:200]} ({len(as_json(value))} characters)")

@@ -277,7 +277,7 @@ def _struct(interp: Run, cls: ClassV) -> Made:
     return Made(kinds.STRUCT, tuple(fields))
 
 
-def _field_type(interp: Run, cls: ClassV, node: Any) -> DType:
+def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
     """`cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
     while isinstance(node, ir.Index) and isinstance(node.value, ir.Attr) and node.value.name in ("MemRange", "Align"):
         node = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index

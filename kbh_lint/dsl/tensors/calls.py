@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import values
 from kbh_lint.dsl.tensors import kinds
@@ -25,7 +25,7 @@ class TensorCalls(PythonCalls):
 
     run: TensorRun
 
-    def bind_argument(self, name: str, value: Any) -> V:
+    def bind_argument(self, name: str, value: object) -> V:
         if isinstance(value, values.Made):
             return V(const=value, x=None)
         if isinstance(value, (values.DType, values.Sym, values.Func, values.JitFunction)):

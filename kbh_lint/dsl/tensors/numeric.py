@@ -34,10 +34,10 @@ def _flat(index: object) -> list[Any]:
     return [place for part in index for place in _flat(part)] if isinstance(index, tuple) else [index]
 
 
-def _read(m: Machine, ptr: Any, index: Any, site: int) -> Any:
+def _read(m: Machine, ptr: Ptr | Made, index: object, site: int) -> Any:
     """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
     if isinstance(ptr, Made):
-        found = ptr.get(index, UNKNOWN) if ptr.path == kinds.TABLE else UNKNOWN
+        found = ptr.get(index, UNKNOWN) if ptr.path == kinds.TABLE and isinstance(index, str) else UNKNOWN
         return (
             UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
         )

@@ -290,7 +290,7 @@ class SeriesControl(FixPoint):
     def either(self, node: ir.If, test: V) -> Exit:
         return self.forgetting(assigned((*node.body, *node.orelse)), super().either, node, test)
 
-    def forgetting(self, names: set[str], follow: Callable[..., Exit], *given: Any) -> Exit:
+    def forgetting(self, names: set[str], follow: Callable[..., Exit], *given: object) -> Exit:
         """Executes what runs an unknown number of times, or on one of two sides."""
         self.forget(names)
         why = follow(*given)

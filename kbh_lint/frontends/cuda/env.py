@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers, layout
 from kbh_lint.cpp.domain import Type
+from kbh_lint.frontends.cuda.unit import CudaUnit
 
 _MAX_BITS = 256
 
@@ -30,8 +31,8 @@ def module_env(module: ir.Module) -> values.Env:
     return env
 
 
-def _prefix(unit: Any, node: Any) -> str:
-    return str(unit.namespace_at(node.loc[1])) if hasattr(unit, "namespace_at") else ""
+def _prefix(unit: object, node: ir.Stmt) -> str:
+    return unit.namespace_at(node.loc[1]) if isinstance(unit, CudaUnit) else ""
 
 
 def _scope(scopes: dict[str, values.Env], prefix: str) -> values.Env:

@@ -5,6 +5,7 @@ The same bounded walk as for Python, over the same IR: sizes, template arguments
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -223,7 +224,7 @@ class Cpp:
                     self.call(ending, [], ending.node.loc, this=held)
         return signal
 
-    def statement(self, node: Any, env: Env) -> Any:
+    def statement(self, node: ir.Stmt, env: Env) -> Any:
         self.interp.burn()
         handler = cpp_statements.STATEMENTS.get(type(node))
         if handler is None:
@@ -260,7 +261,7 @@ class Cpp:
                 return held
         return self.eval(node, env)
 
-    def arguments(self, nodes: Any, env: Env) -> list[Any]:
+    def arguments(self, nodes: Sequence[ir.Expr], env: Env) -> list[Any]:
         """The arguments of a call, with parameter packs laid out."""
         out: list[Any] = []
         for node in nodes:

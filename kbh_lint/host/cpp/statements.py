@@ -198,7 +198,9 @@ def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
     return None
 
 
-def _rounds(run: Cpp, node: Any, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool) -> Any:
+def _rounds(
+    run: Cpp, node: ir.While | ir.CFor, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool
+) -> Any:
     start = before = len(run.interp.trace.events)
     done, numbers, lists = 0, _numbers(env), _lists(env)
     first = numbers

@@ -125,9 +125,12 @@ def _block(
     return None
 
 
-def _values(interp: Run, node: Any, frame: Frame, plan: dict[int, bool], made: Once) -> Generator[Any, None, Any]:
+def _values(
+    interp: Run, node: ir.ExprS | ir.Assign | ir.Return, frame: Frame, plan: dict[int, bool], made: Once
+) -> Generator[Any, None, Any]:
     """`yield x`, `v = yield x`, `return (yield x)` and the same of `yield from`."""
     value = node.value
+    assert isinstance(value, ir.Opaque)
     given = interp.eval(value.children[0], frame) if value.children else None
     if value.reason == "yield":
         made.sent = None

@@ -27,7 +27,8 @@ class Ordered:
     def __gt__(self, other: Value) -> bool:
         return self._holds(">", other)
 
-    def _holds(self, op: str, other: Any) -> bool:
+    def _holds(self, op: str, other: Value) -> bool:
+        assert isinstance(other, Ordered)
         sides = self.value, other.value
         if self.before is not None:
             sides = self.interp.call(self.before, list(sides), {}, self.loc), 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -176,7 +177,7 @@ def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Any
     return get_item(interp, owner.items, key, loc)
 
 
-def _any_of(interp: Run, items: Any, key: Unknown, loc: ir.Loc | None) -> Any:
+def _any_of(interp: Run, items: Sequence[Value], key: Unknown, loc: ir.Loc | None) -> Any:
     """One of several values, chosen by an unknown index: the first, and in further runs each of the others."""
     apart: list[Any] = []
     for item in items[: keys.MAX_ANY]:

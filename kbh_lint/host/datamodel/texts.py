@@ -34,7 +34,9 @@ def of(interp: Run, value: Value, loc: ir.Loc | None, way: str = "str", spec: Va
     return shown.show(value)
 
 
-def _of_container(interp: Run, value: Any, loc: ir.Loc | None, depth: int) -> str:
+def _of_container(
+    interp: Run, value: dict[Any, Any] | list[Any] | tuple[Any, ...] | set[Any], loc: ir.Loc | None, depth: int
+) -> str:
     opening, closing = "{}" if isinstance(value, dict) else "[]" if isinstance(value, list) else "()"
     parts: list[str] = []
     for item in value:

@@ -7,11 +7,12 @@ What was written to a path last counts.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def put(built: dict[str, Built], path: str, made: Built | None) -> None:
         built[path] = made
 
 
-def command(interp: Run, words: list[str], folder: str, there: Any) -> None:
+def command(interp: Run, words: list[str], folder: str, there: Callable[[str], bool]) -> None:
     """A program is run: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files are known."""
     built: dict[str, Built] = interp.files.built
     for part in _commands(words):
@@ -195,9 +196,11 @@ def read(interp: Run, path: str) -> LibObject | None:
     return LibObject.by_path(BYTES, {"built": made}) if made is not None else None
 
 
-def written(interp: Run, path: str, value: Any) -> None:
+def written(interp: Run, path: str, value: Value) -> None:
     """Something that is no text is written to a path: the bytes of a binary that was built here, or others."""
-    put(interp.files.built, path, value.attrs["built"] if getattr(value, "path", "") == BYTES else None)
+    put(
+        interp.files.built, path, value.attrs["built"] if isinstance(value, LibObject) and value.path == BYTES else None
+    )
 
 
 def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
@@ -107,7 +107,7 @@ def call_blob(interp: Run, func: Blob, args: list[Any], kwargs: dict[str, Any], 
     return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
 
 
-def _handed(interp: Run, values: Any, depth: int = 0) -> list[Tensor]:
+def _handed(interp: Run, values: Iterable[Value], depth: int = 0) -> list[Tensor]:
     """The tensors that are handed on by themselves or by their addresses, in arrays and through pointers too."""
     found: list[Tensor] = []
     for value in values:

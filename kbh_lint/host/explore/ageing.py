@@ -102,7 +102,7 @@ def _is_counter(slot: EscapedState) -> bool:
     return counts and isinstance(slot.table, (dict, list, set))
 
 
-def _after(value: Any, step: Any, grows: bool) -> Any:
+def _after(value: float, step: float, grows: bool) -> Any:
     """A number after many steps. One whose steps grow is taken to be doubled; it stays below what an address is."""
     if step < 0:
         return type(value)(0)

@@ -14,7 +14,7 @@ The calls come after everything else that is looked at; what they do to the mode
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -342,7 +342,7 @@ def reuse(interp: Run, name: str, old: Tensor) -> Tensor:
     return made
 
 
-def change(interp: Run, tensors: Any, group: str) -> None:
+def change(interp: Run, tensors: Iterable[tuple[str, Tensor]], group: str) -> None:
     """Other values in the same tensors, as an optimizer or a tester writes them."""
     for name, tensor in tensors:
         storage = tensor.storage

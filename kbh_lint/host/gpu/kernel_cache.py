@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
 from kbh_lint.host.gpu import kernel_scope
@@ -14,11 +14,14 @@ from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origin, Traffic
 
+if TYPE_CHECKING:
+    from kbh_lint.host.values.session import Session
+
 MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
 MAX_MET = 10_000  # of one file
 
 
-def analyse(session: Any, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
+def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
     """The facts of `kernel` at each binding of one launch, with its storages; one object where they are the same."""
     numbers: dict[int, int] = {}
     named = identity(kernel)
@@ -64,12 +67,12 @@ def _as_key(value: Value) -> Any:
     return type(value), value
 
 
-def _analysed(session: Any, kernel: Func, named: Any, binding: dict[str, Any]) -> KernelFacts:
+def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str, Any]) -> KernelFacts:
     """The facts of the first binding that agrees with this one in what decided them, or of its own."""
     known = session.kernels.setdefault(named, [])
     for other, decided, facts in known:
         if agree(binding, other, decided):
-            return cast(KernelFacts, facts)
+            return facts
     made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
     session.waiting = session.waiting or bool(made.waits)
     if len(known) < MAX_KNOWN:
@@ -169,7 +172,9 @@ class _Moved(KernelFacts):
 
 
 @cache
-def _parts(made: Any) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...], tuple[int, ...]]:
+def _parts(
+    made: type[Any],
+) -> tuple[Callable[[Any], tuple[Any, ...]], tuple[int, ...], tuple[int, ...]]:
     """What gives all fields of a fact, and the positions of those that hold origins or a storage."""
     names = [field.name for field in fields(made)]
     origins = tuple(at for at, name in enumerate(names) if name in ("origins", "a_origins", "b_origins"))

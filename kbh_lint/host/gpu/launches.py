@@ -26,7 +26,9 @@ LAUNCH_OPTIONS = frozenset(
 )
 
 
-def launch(interp: Run, target: Any, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def launch(
+    interp: Run, target: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """Launch a Triton kernel, `kernel[grid](...)`; gives back the compiled kernel as Triton does."""
     configured = target if isinstance(target, Configured) else Configured(target, None)
     jit = configured.jit
@@ -85,7 +87,9 @@ def constants(jit: JitFunction, bound: dict[str, Any]) -> dict[str, Any]:
     return {p.name: bound[p.name] for p in jit.func.node.params if is_constexpr(p) and p.name in bound}
 
 
-def method(interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def method(
+    interp: Run, owner: Configured | JitFunction, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> Any:
     """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
     jit = owner.jit if isinstance(owner, Configured) else owner
     if name == "warmup":

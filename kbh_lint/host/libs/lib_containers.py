@@ -39,15 +39,16 @@ def dataclasses_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, 
     return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
-def _apart(value: Any, named: bool, depth: int) -> Any:
+def _apart(value: Value, named: bool, depth: int) -> Any:
     """What asdict or astuple makes of a value: objects of dataclasses are taken apart, also inside of containers."""
     if depth > MAX_DEPTH:
         return Unknown((), "dataclasses.asdict")
     if isinstance(value, Instance) and value.cls.dataclass:
         parts = {name: _apart(value.attrs.get(name), named, depth + 1) for name in value.cls.field_names()}
         return parts if named else tuple(parts.values())
-    if type(value) in (list, tuple):
-        return type(value)(_apart(item, named, depth + 1) for item in value)
+    if type(value) is list or type(value) is tuple:
+        parts_of = [_apart(item, named, depth + 1) for item in value]
+        return parts_of if type(value) is list else tuple(parts_of)
     return {key: _apart(item, named, depth + 1) for key, item in value.items()} if type(value) is dict else value
 
 

@@ -66,7 +66,9 @@ def finished(interp: Run, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
     return cls
 
 
-def of_call(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: Any = None) -> Any:
+def of_call(
+    interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: ClassV | None = None
+) -> Any:
     """`type(name, bases, namespace)`, and what `super().__new__` of a metaclass makes."""
     name, bases, names = args[:3]
     if not isinstance(name, str) or not isinstance(bases, tuple) or not isinstance(names, dict):

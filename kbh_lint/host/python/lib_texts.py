@@ -76,7 +76,7 @@ def packed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 
 def bytes_method(
-    interp: Run, owner: Any, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+    interp: Run, owner: bytes | bytearray, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """A method of known bytes."""
     if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):

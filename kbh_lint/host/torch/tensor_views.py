@@ -32,7 +32,7 @@ _SAME: Any = object()
 
 
 def alias(
-    tensor: Tensor, shape: Any, strides: Any = None, dtype: str | None = None, is_slice: bool = False,
+    tensor: Tensor, shape: Shape | None, strides: Shape | None = None, dtype: str | None = None, is_slice: bool = False,
     offset: int | None = _SAME,
 ) -> Tensor:  # fmt: skip
     """Another view of the same storage, at an `offset` in its own elements; at the tensor's start when not given."""

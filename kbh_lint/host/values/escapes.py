@@ -187,7 +187,7 @@ def _ends(items: list[Any]) -> list[Any]:
     return items if len(items) <= MAX_ITEMS else items[:half] + items[-half:]
 
 
-def _middle(value: Any) -> bool:
+def _middle(value: list[Any] | tuple[Any, ...] | dict[Any, Any]) -> bool:
     """Whether a list, tuple or dict holds objects between its first and its newest items: numbers and texts tell
     nothing."""
     if len(value) <= MAX_ITEMS:

@@ -39,7 +39,7 @@ class Session:
         self.binaries = frozenset(binaries)
         self.capability = capability
         self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
-        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts, dict[int, int]]]] = {}
+        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts]]] = {}
         self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
         self.waiting = False  # whether a kernel that was analysed waits for another launch

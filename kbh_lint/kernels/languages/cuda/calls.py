@@ -44,7 +44,7 @@ class CudaCalls(Calls):
         self.run.frame.env = dict(bound)
         self.inline(func, bound, node.loc)
 
-    def bind_argument(self, name: str, value: Any, ct: CType) -> V:
+    def bind_argument(self, name: str, value: object, ct: CType) -> V:
         """A kernel argument as an abstract value of the declared type."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
             seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype

@@ -95,16 +95,14 @@ class CudaStatements(Statements):
         return None
 
 
-def _same_place(a: Any, b: Any) -> bool:
+def _same_place(a: object, b: object) -> bool:
     """Whether two index expressions are written the same way."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, ir.Name):
-        return bool(a.id == b.id)
-    if isinstance(a, ir.Const):
+    if isinstance(a, ir.Name) and isinstance(b, ir.Name):
+        return a.id == b.id
+    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
         return bool(a.value == b.value)
-    if isinstance(a, ir.Index):
+    if isinstance(a, ir.Index) and isinstance(b, ir.Index):
         return _same_place(a.value, b.value) and _same_place(a.index, b.index)
-    if isinstance(a, ir.Binary):
-        return bool(a.op == b.op) and _same_place(a.left, b.left) and _same_place(a.right, b.right)
+    if isinstance(a, ir.Binary) and isinstance(b, ir.Binary):
+        return a.op == b.op and _same_place(a.left, b.left) and _same_place(a.right, b.right)
     return False

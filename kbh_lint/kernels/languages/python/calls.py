@@ -35,7 +35,7 @@ class PythonCalls(Calls):
 
     run: PythonRun
 
-    def bind_argument(self, name: str, value: Any) -> V:
+    def bind_argument(self, name: str, value: object) -> V:
         """A kernel argument as an abstract value."""
         deps = frozenset((name.split(".")[0].split("[")[0],))
         if isinstance(value, (values.Buffer, values.Descriptor)):
