@@ -106,6 +106,24 @@ def test_slabs_that_together_are_the_weight_are_an_expanded_weight(tmp_path: Pat
     assert found == {"preunpacked-int4"} and states["int4-packed"] == "broken", (found, states)
 
 
+MULTIPLIED = {
+    "added to columns of the result": "part.copy_(torch.addmm(part, x, slab, beta=0, alpha=1))",
+    "written to columns of the result": "torch.addmm(part, x, slab, beta=0, out=part)",
+    "as batches of one": "part.copy_(torch.baddbmm(part[None], x[None], slab[None], beta=0)[0])",
+    "by a product alone": "torch.mm(x, slab, out=part)",
+}
+
+
+@pytest.mark.parametrize("width", ["N", "N // 4", "512"])
+@pytest.mark.parametrize("how", MULTIPLIED)
+def test_slabs_that_torch_multiplies_into_columns_are_an_expanded_weight(tmp_path: Path, how: str, width: str) -> None:
+    product = "product[(blocks, W // 64)](x, slab, y, M, N, first, W, K=K, BM=16, BN=64)"
+    assert product in PIECES
+    step = PIECES.replace(product, f"part = y[:, first : first + W]\n            {MULTIPLIED[how]}")
+    found, states = report(tmp_path, step.replace("WIDTH", width))
+    assert "unfused-dequant-library-gemm" in found and set(states.values()) == {"broken"}, (found, states)
+
+
 @pytest.mark.parametrize("parts", [1, 2, 4, 8])
 def test_a_weight_that_is_opened_where_it_is_multiplied_is_kept_part_by_part(tmp_path: Path, parts: int) -> None:
     assert report(tmp_path, WHOLE.replace("PARTS", str(parts))) == (

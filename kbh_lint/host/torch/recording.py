@@ -40,27 +40,34 @@ def write(
     old = storage.content
     keep: Content | None = None
     place = target.place if target.is_slice else None
+    band = target.band if target.is_slice and place is None else None
     if partial or target.is_slice:
         keep = old
         while not less and keep is not None and keep.event is not None and keep.event.loc == event.loc:
-            if keep.call == interp.trace.call_index and _apart(keep, place):
+            if keep.call == interp.trace.call_index and _apart(keep, place, band):
                 break
             keep = keep.previous
         if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
             keep = None
     storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
-    storage.content.place = place
+    storage.content.place, storage.content.band = place, band
     if old.label == "empty" and old.call or old.notes.get("over-empty"):
         storage.content.notes["over-empty"] = True  # allocated in a call, and nothing but such writes since
     storage.version += 1
     event.writes.append(storage.content)
 
 
-def _apart(content: Content, place: range | None) -> bool:
+def _apart(content: Content, place: range | None, band: tuple[range, int] | None) -> bool:
     """Whether a content fills other bytes than these. Not many: a loop over all rows makes one content."""
     written, pieces = content, 0
-    while place is not None and written.place is not None and pieces < MAX_PIECES:
-        if written.place.start < place.stop and place.start < written.place.stop:
+    while pieces < MAX_PIECES:
+        if band is not None and written.band is not None and written.band[1] == band[1]:
+            one, other = written.band[0], band[0]
+        elif place is not None and written.place is not None:
+            one, other = written.place, place
+        else:
+            return False
+        if one.start < other.stop and other.start < one.stop:
             return False
         if written.previous is None or written.previous.event is None:
             return True

@@ -86,6 +86,7 @@ class Content(Brief):
     event: Event | None = None
     previous: Content | None = None  # a partial write keeps what was there
     place: range | None = None  # the bytes that a partial write fills without a gap, where they are known
+    band: tuple[range, int] | None = None  # else those that it fills of each so many: columns of rows
     ident: int = field(init=False)
     notes: dict[str, Any] = field(default_factory=dict)  # what analyses found out about it
 
@@ -250,6 +251,28 @@ class Tensor(Brief):
         if start is None or count is None or not self.is_contiguous():
             return None
         return range(start, start + count * BITS.get(self.dtype, 32) // 8)
+
+    @property
+    def band(self) -> tuple[range, int] | None:
+        """The bytes that it shows of each row of its storage, and how long these are; None where it is no such view."""
+        return _band(self)
+
+
+def _band(tensor: Tensor) -> tuple[range, int] | None:
+    """The bytes that a view shows of each row that it goes through, and how long a row is: columns of a matrix."""
+    start, shape, strides = tensor.start, tensor.shape, tensor.strides
+    if start is None or shape is None or strides is None or None in (*shape, *strides):
+        return None
+    dims = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    width = 1
+    while dims and dims[-1][1] == width:
+        width *= dims.pop()[0]
+    every = min((stride for _, stride in dims), default=0)
+    if every < width or any(stride % every for _, stride in dims):
+        return None
+    size = BITS.get(tensor.dtype, 32) // 8
+    first = start % (every * size) if every * size else 0
+    return (range(first, first + width * size), every * size) if first + width * size <= every * size else None
 
 
 def product(shape: tuple[Any, ...] | None) -> int | None:
