@@ -336,6 +336,23 @@ def test_entry_points_behind_a_decorator_or_in_a_base_are_called(
     assert ("identity-keyed-input-cache" in [known for known, _ in flags(code, tmp_path)]) is found
 
 
+@pytest.mark.parametrize(("work", "found"), [(BY_ID, True), (EACH_TIME, False)])
+@pytest.mark.parametrize("how", ["beside", "named"])
+def test_entry_points_of_a_file_beside_and_of_a_name_that_others_bind(
+    how: str, work: str, found: bool, tmp_path: Path
+) -> None:
+    code = DECODER.replace("MARK", "").replace("WORK", work).replace("DECODER", "Decoder")
+    if how == "beside":
+        (tmp_path / "parts.py").write_text(HEAD + code, encoding="utf-8")
+        path = tmp_path / "solution.py"
+        path.write_text("from parts import Decoder\n", encoding="utf-8")
+        (report,) = lint([path], raise_errors=True).files
+        assert ("identity-keyed-input-cache" in [one.leak_class for one in report.findings]) is found, report
+        return
+    code += "\n\ndef _others(x):\n    for advance in range(2):\n        x = x + advance\n    return x\n"
+    assert ("identity-keyed-input-cache" in [known for known, _ in flags(code, tmp_path)]) is found
+
+
 @pytest.mark.parametrize("known", [True, False])
 def test_names_that_are_made_at_module_level(known: bool, tmp_path: Path) -> None:
     """`globals()[name] = ...`: a name that nobody knows may be any, so that what the file's others mean is open."""

@@ -112,6 +112,7 @@ def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -
     """Public functions and methods that nothing else in the file calls: those show what the others do."""
     used = _used(module)
     values = {name: value for name, value in env.vars.items() if not name.startswith("_")}
+    made = {id(inner) for node in module.body if isinstance(node, ir.FuncDef) for inner in walk(node.body or ())}
     for node in module.body:
         if isinstance(node, ir.FuncDef) and node.name not in used:
             value = values.get(node.name)
@@ -122,6 +123,13 @@ def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -
         cls = values.get(node.name) if isinstance(node, ir.ClassDef) else None
         if isinstance(node, ir.ClassDef) and isinstance(cls, ClassV) and cls.node is node:
             yield from _methods(cls, node, module, used, functions)
+    here = {id(node) for node in module.body}
+    for name, value in values.items():  # what the file takes out of a file beside it
+        func = _function_in(value)
+        if func is not None and id(func.node) not in here | made and name not in used and not func.language:
+            yield Entry(name, func, value, None, tuple(parameters.parameters(func.node, functions, False)))
+        if isinstance(value, ClassV) and value.node is not None and id(value.node) not in here:
+            yield from _methods(value, value.node, module, used, functions)
 
 
 def _methods(
@@ -168,11 +176,19 @@ def _used(module: ir.Module) -> set[str]:
         for func in node.body if isinstance(node, ir.ClassDef) else (node,):
             if not isinstance(func, ir.FuncDef):
                 continue
-            for inner in walk(func.body or ()):
+            inside = walk(func.body or ())
+            own = {param.name for param in func.params} | {name for inner in inside for name in _bound(inner)}
+            for inner in inside:
                 name = inner.id if isinstance(inner, ir.Name) else inner.name if isinstance(inner, ir.Attr) else ""
-                if name and name != func.name:
+                if name and name != func.name and not (isinstance(inner, ir.Name) and name in own):
                     found.add(name)
     return found
+
+
+def _bound(node: object) -> list[str]:
+    """The names to which a statement gives values."""
+    targets = node.targets if isinstance(node, ir.Assign) else (node.target,) if isinstance(node, ir.For) else ()
+    return [part.id for part in walk(targets) if isinstance(part, ir.Name)]
 
 
 def _large(module: ir.Module) -> int:
