@@ -69,6 +69,14 @@ def test_by_what_its_products_run_on(tmp_path: Path, tuned: str) -> None:
     assert "fp8-upcast-bf16-gemm" in classes(lint(tmp_path, program(WIDE, tuned)))
 
 
+def test_shapes_may_have_names_of_their_own(tmp_path: Path) -> None:
+    kernel = GEMM.replace("    A: T.Tensor((M, K), dtype)\n", "    a_shape = (M, K)\n    A: T.Tensor(a_shape, dtype)\n")
+    kernel = kernel.replace(
+        "    B: T.Tensor((N, K)", "    turned = dtype is None\n    B: T.Tensor([K, N] if turned else [N, K]"
+    )
+    assert lint(tmp_path, program(CALL, kernel=kernel)).verdict == "clean"
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

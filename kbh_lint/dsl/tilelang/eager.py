@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SIZES = ("const", "dynamic", "symbolic")
 _KEPT = "tilelang.eager"  # the parts of a function, made once
+_MARK = 1 << 40  # no size of a tensor, and what tiles divide
 
 
 class Kernel:
@@ -48,7 +49,7 @@ def built(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc:
     tensors = {name: value for name, value in env.vars.items() if isinstance(value, Tensor)}
     if not tensors.keys() <= declared.keys():
         return None
-    sizes = _sizes(tensors, declared)
+    sizes = _sizes(interp, before, Frame(Env(dict(env.vars), func.env), interp.scopes.main, loc, func), declared)
     types = {name: node.annotation for name, node in declared.items() if name in tensors}
     for node in before:
         if isinstance(node, ir.Decl):
@@ -99,19 +100,33 @@ def _node(func: Func, params: tuple[ir.Param, ...], kernel: ir.With) -> ir.FuncD
     return known[names]  # type: ignore[no-any-return]
 
 
-def _sizes(tensors: dict[str, Tensor], declared: dict[str, ir.Decl]) -> dict[str, int]:
-    """The sizes that tensors bind, by the names in the shapes that are declared for them."""
+def _sizes(interp: Run, before: tuple[ir.Stmt, ...], frame: Frame, declared: dict[str, ir.Decl]) -> dict[str, int]:
+    """The sizes that tensors bind. What stands before the kernel runs once with a number of its own for each size:
+    where that number is a side of a shape that is declared, the tensor's side is the size."""
+    tensors = {name: value for name, value in frame.env.vars.items() if isinstance(value, Tensor)}
+    marks: dict[int, str] = {}
+    for node in before:
+        made = _call_of(interp, node, frame)
+        if not isinstance(node, ir.Assign) or made == "empty":
+            continue
+        if made in _SIZES:
+            for name in (name for target in node.targets for name in target_names(target)):
+                mark = _MARK * (2 * len(marks) + 1)
+                marks[mark] = name
+                frame.env.vars[name] = mark
+        else:
+            interp.statement(node, frame)
     found: dict[str, int] = {}
     for name, tensor in tensors.items():
-        node = declared[name].annotation
-        parts = node.args if isinstance(node, ir.Call) else ()
-        if isinstance(node, ir.Index):
-            parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)
-        shape = parts[0] if parts else None
-        if isinstance(shape, ir.Seq) and tensor.shape is not None and len(shape.items) == len(tensor.shape):
-            for item, size in zip(shape.items, tensor.shape, strict=True):
-                if isinstance(item, ir.Name) and isinstance(size, int):
-                    found.setdefault(item.id, size)
+        node_of = declared[name].annotation
+        parts = node_of.args if isinstance(node_of, ir.Call) else ()
+        if isinstance(node_of, ir.Index):
+            parts = node_of.index.items if isinstance(node_of.index, ir.Seq) else (node_of.index,)
+        sides = interp.eval(parts[0], frame) if parts else None
+        if isinstance(sides, (tuple, list)) and tensor.shape is not None and len(sides) == len(tensor.shape):
+            for side, size in zip(sides, tensor.shape, strict=True):
+                if isinstance(side, int) and isinstance(size, int) and side in marks:
+                    found.setdefault(marks[side], size)
     return found
 
 
