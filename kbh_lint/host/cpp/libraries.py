@@ -117,7 +117,7 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     last = name.endswith("_outf")
     if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
         args = args[name.endswith("::redispatch") :]
-        name = f"at::{name.partition('::_ops::')[2].partition('::')[0]}"
+        name = f"at::{_without_overload(name.partition('::_ops::')[2].partition('::')[0])}"
         last = name.endswith("_out")
     if last and len(args) > 1:  # in the order of the schema: what is written comes last, and not first
         args, name = [args[-1], *args[:-1]], name.removesuffix("f") if name.endswith("_outf") else name
@@ -137,6 +137,15 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
         name = f"at::{short.rpartition('_')[0]}"
     return torchlib.call(run.interp, name, plain, kwargs, loc)
+
+
+def _without_overload(name: str) -> str:
+    """`sum` of `sum_dim_IntList`, `sum_out` of `sum_IntList_out`: the operation, where torch has one of that name."""
+    base = name.removesuffix("_out")
+    end = name[len(base) :]
+    while "_" in base.strip("_") and not cpp_names.is_operation(base):
+        base = base.rpartition("_")[0]
+    return base + end if cpp_names.is_operation(base) else name
 
 
 def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
