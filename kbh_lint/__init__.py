@@ -20,11 +20,11 @@ __all__ = ["UsageError", "__version__", "lint"]
 def __getattr__(name: str) -> Any:
     # Looked up when first used: `import kbh_lint` stays cheap for the modules that need only a part.
     if name == "lint":
-        from kbh_lint.service.api import lint
+        from kbh_lint.service.api import lint  # start-up: looked up when it is asked for
 
         return lint
     if name == "UsageError":
-        from kbh_lint.base.errors import UsageError
+        from kbh_lint.base.errors import UsageError  # start-up: looked up when it is asked for
 
         return UsageError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -101,8 +101,8 @@ def _unfit(problem: Problem) -> list[str]:
 
 def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:
     """Verdict and complaints of each solution: honest ones must be clean, decoys flagged by the rule they name."""
-    from kbh_lint.service.api import lint
-    from kbh_lint.verdict import accepted
+    from kbh_lint.service.api import lint  # start-up: other commands do without it
+    from kbh_lint.verdict import accepted  # start-up: other commands do without it
 
     listed = evidence.listed(solutions)
     paths = [folder_of(problem) / file for file, _, _ in listed]

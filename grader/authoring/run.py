@@ -20,6 +20,9 @@ from grader.authoring.common import (
     print_json,
     problem_of,
 )
+from grader.deck.keys import new_master
+from grader.judge.ticking import Ticking
+from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.problems import Problem
 
 
@@ -46,10 +49,8 @@ def _solutions(args: argparse.Namespace) -> int:
 def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) -> int:
     """Checks files on every key; with several files only what is wrong is told case by case."""
     need_grade()
-    from grader.deck.keys import new_master
-    from grader.grading.check import check_submission
-    from grader.judge.ticking import Ticking
-    from grader.sandbox import cutlass
+    from grader.grading.check import check_submission  # torch comes with it, which takes seconds
+    from grader.sandbox import cutlass  # start-up: other commands do without it
 
     if args.cutlass is not None:
         cutlass.use(args.cutlass)
@@ -80,7 +81,6 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
 
 def _own_solutions(problem: Problem) -> list[Path]:
     """Honest solutions and decoys: both have right results."""
-    from kbh_lint.authors.solutions import read_solutions
 
     folder = Path(problem.path).parent
     solutions = read_solutions(folder)
@@ -120,8 +120,8 @@ def _default_device() -> str:
 def _flops(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader.authoring import flops
-    from grader.deck.code import load_code
+    from grader.authoring import flops  # torch comes with it, which takes seconds
+    from grader.deck.code import load_code  # torch comes with it, which takes seconds
 
     fits = [flops.count(problem, load_code(problem)) for problem in problems]
     sys.stdout.write("".join(flops.table(fit) for fit in fits))
@@ -131,7 +131,7 @@ def _flops(args: argparse.Namespace) -> int:
 def _tolerance(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader.authoring import tolerance
+    from grader.authoring import tolerance  # torch comes with it, which takes seconds
 
     wrong: list[str] = []
     for problem in problems:
@@ -154,7 +154,7 @@ def _tolerance(args: argparse.Namespace) -> int:
 def _mutate(args: argparse.Namespace) -> int:
     problems = chosen(args)
     need_grade()
-    from grader.authoring import mutation
+    from grader.authoring import mutation  # torch comes with it, which takes seconds
 
     reports = []
     for problem in problems:
@@ -173,7 +173,7 @@ def _mutate(args: argparse.Namespace) -> int:
 
 def _verify(args: argparse.Namespace) -> int:
     need_grade()
-    from grader.authoring import verify
+    from grader.authoring import verify  # torch comes with it, which takes seconds
 
     return verify.run(args)
 

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from grader.authoring.common import DONE, CommandError, chosen, deck_of, print_json, problem_of
+from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_targets
 
 
 def _new(args: argparse.Namespace) -> int:
-    from grader.authoring.new_problem import next_steps, write_problem
+    from grader.authoring.new_problem import next_steps, write_problem  # start-up: other commands do without it
 
     try:
         path = write_problem(Path(args.dir or args.problems_dir or "problems"), args.id)
@@ -45,7 +46,6 @@ def _summary(problem: Problem) -> dict[str, Any]:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from kbh_lint.authors.solutions import read_solutions
 
     problem = problem_of(args, args.id, graded=args.honest)
     folder = Path(problem.path).parent
@@ -79,7 +79,7 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _render(args: argparse.Namespace) -> int:
-    from grader.authoring import render
+    from grader.authoring import render  # start-up: other commands do without it
 
     if args.out is None:
         for name in args.ids:
@@ -93,7 +93,7 @@ def _render(args: argparse.Namespace) -> int:
 
 
 def _ceilings(args: argparse.Namespace) -> int:
-    from grader.authoring import roofline
+    from grader.authoring import roofline  # start-up: other commands do without it
 
     deck = paths.problems_dir(args.problems_dir)
     own = deck / "hardware.yaml"

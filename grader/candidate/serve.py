@@ -21,6 +21,7 @@ import torch
 from grader.candidate import clock
 from grader.candidate.clock import make_clock, outside
 from grader.candidate.clock.outside import Steps, run
+from grader.candidate.interpreter import install
 from grader.candidate.runner import Answer, Faults, Runner
 from grader.wire.driver import bound
 from grader.wire.frames import Frame, Kind, receive_with, send
@@ -61,8 +62,6 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
     link = socket.socket(fileno=arguments.link)
     os.set_inheritable(arguments.link, False)
     if arguments.interpret:
-        from grader.candidate.interpreter import install
-
         install()
     device, begun = torch.device(arguments.device), 0
     if arguments.ahead:

@@ -84,8 +84,12 @@ def _machine(
         if measure or device:
             raise CommandError("to look at this machine torch is needed; in a checkout of kbh: pip install '.[grade]'")
         return None
-    from grader.score import peaks
-    from grader.score.targets import TargetError, pick_device, running_target
+    from grader.score import peaks  # torch comes with it, which takes seconds
+    from grader.score.targets import (  # torch comes with it, which takes seconds
+        TargetError,
+        pick_device,
+        running_target,
+    )
 
     try:
         where = pick_device("auto", device)

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from grader.authoring import show
+from grader.authoring import run, show
 from grader.authoring.common import TROUBLE, CommandError
 from kbh_lint.marked import DataError
 
@@ -138,7 +138,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         if args.command in show.COMMANDS:
             return show.COMMANDS[args.command](args)
-        from grader.authoring import run
 
         return run.COMMANDS[args.command](args)
     except (CommandError, DataError) as error:

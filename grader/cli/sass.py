@@ -13,6 +13,7 @@ from grader.authoring.common import DONE, TROUBLE, CommandError, print_json
 from kbh_lint.base import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck
+from kbh_lint.report.text import clean
 
 _EPILOG = """\
 FILE is a cubin, a fatbin or a shared object, or a folder of compiler caches, such as Triton's. NVIDIA's disassembler,
@@ -49,8 +50,8 @@ def main(argv: Sequence[str]) -> int:
         args = parser().parse_args(list(argv))
     except SystemExit as done:
         return int(done.code or 0)
-    from grader.sandbox import SandboxError
-    from grader.silicon.tools import ToolError
+    from grader.sandbox import SandboxError  # start-up: other commands do without it
+    from grader.silicon.tools import ToolError  # start-up: other commands do without it
 
     try:
         return _run(args)
@@ -60,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from grader.silicon.machine_code import MachineCode, collect, private_copy
+    from grader.silicon.machine_code import MachineCode, collect, private_copy  # start-up: other commands do without it
 
     promises = _promises(args.problem, args.problems_dir)
     with tempfile.TemporaryDirectory(prefix="kbh-sass-") as folder:
@@ -95,7 +96,7 @@ def _promises(problem: str | None, folder: str | None) -> tuple[Promise, ...]:
 
 def _row(kernel: Any) -> dict[str, Any]:
     """A kernel's census in a few numbers."""
-    from grader.silicon.promises import products_of
+    from grader.silicon.promises import products_of  # start-up: other commands do without it
 
     census = kernel.census
     return {
@@ -108,7 +109,7 @@ def _row(kernel: Any) -> dict[str, Any]:
 
 def _states(promises: Sequence[Promise], code: Any) -> list[dict[str, str]]:
     """What the kernels show of each promise that machine code can settle."""
-    from grader.silicon.promises import Ran, settle
+    from grader.silicon.promises import Ran, settle  # start-up: other commands do without it
 
     ran = [Ran(name, tuple(kernel.census for kernel in code.find(name))) for name in sorted(code.names)]
     found = [(promise, settle(promise, "kept", ran)) for promise in promises]
@@ -120,7 +121,6 @@ def _states(promises: Sequence[Promise], code: Any) -> list[dict[str, str]]:
 
 
 def _print(rows: Sequence[dict[str, Any]], states: Sequence[dict[str, str]], notes: Sequence[str]) -> None:
-    from kbh_lint.report.text import clean
 
     for row in rows:
         print(f"{clean(row['kernel'])}  {row['arch']}, {row['instructions']} instructions, {clean(row['file'])}")

@@ -83,7 +83,7 @@ def _run(args: argparse.Namespace, places: Mapping[Path, str]) -> int:
             errors += [] if sentence in errors else [sentence]
     _print(args, views, errors)
     if args.html is not None and views:
-        from grader.report.page import PageError, render
+        from grader.report.page import PageError, render  # start-up: other commands do without it
 
         try:
             args.html.write_text(render(views), encoding="utf-8")
@@ -96,14 +96,14 @@ def _run(args: argparse.Namespace, places: Mapping[Path, str]) -> int:
 
 def _print(args: argparse.Namespace, views: Sequence[View], errors: Sequence[str]) -> None:
     if args.format == "json":
-        from grader.cli.grade import as_json
+        from grader.cli.grade import as_json  # start-up: other commands do without it
 
         print(json.dumps(as_json(views, errors), indent=1))
         return
     if args.format == "short":
         print("".join(f"{short(view.cell)}\n" for view in views), end="")
         return
-    from grader.report.cell_text import render
+    from grader.report.cell_text import render  # start-up: other commands do without it
 
     print("\n".join(render(view, colour=use_colour(args.color)) for view in views), end="")
     if args.verify and views and not errors:

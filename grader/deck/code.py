@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
+from grader.deck.precision import FORMATS
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem
 
@@ -134,7 +135,6 @@ def _variants(folder: Path) -> dict[str, Legal]:
 
 def _inputs_format(folder: Path) -> str | None:
     """`INPUTS` of legal.py, a format of grader.deck.precision."""
-    from grader.deck.precision import FORMATS
 
     found: str | None = getattr(_import(folder, "legal"), "INPUTS", None)
     if found is not None and found not in FORMATS:

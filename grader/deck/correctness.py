@@ -76,7 +76,7 @@ def contract_faults(outputs: object, case: Case) -> list[str]:
 
 def expected_of(case: Case) -> tuple[Expected, ...]:
     """The outputs that a case's contract asks for."""
-    from grader.deck.code import TORCH_DTYPES
+    from grader.deck.code import TORCH_DTYPES  # start-up: few runs need it
 
     specs = case.binding.outputs
     return tuple(

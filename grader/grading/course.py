@@ -32,6 +32,8 @@ from grader.record.words import seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.sandbox.supervise import Child
 from grader.score import scoring
+from grader.silicon import silicon_from_json, silicon_to_json
+from grader.silicon.gather import gather
 from kbh_lint.findings import PromiseState
 
 if TYPE_CHECKING:
@@ -235,8 +237,6 @@ def _silicon(
     promises: Sequence[PromiseState], again: Callable[[], Path | None], ahead: Ahead,
 ) -> Silicon:  # fmt: skip
     """What profilers see of the submission on this machine, drawn from one of its trials."""
-    from grader.silicon import silicon_from_json, silicon_to_json
-    from grader.silicon.gather import gather
 
     known = [entry.data["silicon"] for entry in bundle.entries() if "silicon" in entry.data]
     if known:

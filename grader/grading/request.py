@@ -13,6 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Literal
 
+from grader.record import provenance
 from grader.record.cell import BaselineName, FindingRecord
 from grader.sandbox import cutlass
 from grader.sandbox.supervise import Snapshot, snapshot
@@ -166,7 +167,7 @@ def versions(device: str) -> dict[str, str]:
 def _gpu_versions() -> dict[str, str]:
     import torch
 
-    from grader.judge.health import driver_version
+    from grader.judge.health import driver_version  # torch comes with it, which takes seconds
 
     known = {"cuda": torch.version.cuda or "none"}
     try:
@@ -182,8 +183,7 @@ def _gpu_versions() -> dict[str, str]:
 
 def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
     """SHA-256 of all that decides a result, this grader's code too: gradings with the same one may share trials."""
-    from grader.record import provenance
-    from grader.record.bundle.read import canonical
+    from grader.record.bundle.read import canonical  # start-up: the submission's process starts meanwhile
 
     parts: list[Any] = [options_of(request), submission, dict(files), target, dict(known), _code()]
     parts += [provenance.to_json(request.provenance)] if request.provenance else []

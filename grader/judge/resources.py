@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import torch
 
 from grader.judge import plan as planning
+from grader.judge.health import health
 
 __all__ = ["cache_bytes", "free_bytes", "give_back", "health_of", "ring_room"]
 
@@ -43,6 +44,5 @@ def health_of(device: torch.device) -> Mapping[str, float]:
     """A GPU's clocks, power, temperature and guests now; nothing of a CPU."""
     if device.type != "cuda":
         return {}
-    from grader.judge.health import health
 
     return health(device)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from grader.record.bundle import Bundle, BundleError, CodecError, cell_from_json, trial_from_json
 from grader.record.cell import Cell, TrialResult
+from grader.silicon import silicon_from_json
 
 if TYPE_CHECKING:
     from grader.silicon import Silicon
@@ -82,7 +83,6 @@ def _silicon(evidence: Sequence[Mapping[str, Any]]) -> Silicon | None:
     known = [data["silicon"] for data in evidence if "silicon" in data]
     if not known:
         return None
-    from grader.silicon import silicon_from_json
 
     return silicon_from_json(known[-1])
 

@@ -266,6 +266,6 @@ def _cpu_times(call: Callable[[], object]) -> list[float]:
 
 
 def _gpu_times(call: Callable[[], object], repeats: int, where: torch.device) -> list[float]:
-    from grader.score.timing import device_times
+    from grader.score.timing import device_times  # start-up: few runs need it
 
     return device_times(call, trials=repeats, device=where)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from grader.wire.channel import Memory, Slot, Views
+from grader.wire.vmm import VmmMemory, VmmViews
 
 __all__ = ["SharedMemory", "SharedViews", "make_memory", "make_views"]
 
@@ -62,8 +63,6 @@ class SharedViews(Protocol):
 def make_memory(name: str, size: int, device: torch.device) -> SharedMemory:
     """A new region of the judge's on a device."""
     if device.type == "cuda":
-        from grader.wire.vmm import VmmMemory
-
         return VmmMemory(name, size, device)
     return Memory(name, size)
 
@@ -71,7 +70,5 @@ def make_memory(name: str, size: int, device: torch.device) -> SharedMemory:
 def make_views(fd: int, size: int, device: torch.device) -> SharedViews:
     """The candidate's view of a region."""
     if device.type == "cuda":
-        from grader.wire.vmm import VmmViews
-
         return VmmViews(fd, size, device)
     return Views(fd, size)

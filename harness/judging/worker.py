@@ -79,7 +79,7 @@ def _answered(line: bytes, out: _Out) -> Answer:
 
 
 def _practised(ask: Ask, out: _Out) -> Answer:
-    from harness.judging.practice import practise
+    from harness.judging.practice import practise  # torch comes with it, which takes seconds
 
     return practise(ask, out.say, lambda standing: out.event("turn", standing=standing))
 

@@ -171,7 +171,7 @@ def _run(args: argparse.Namespace, program: tuple[str, ...]) -> int:
     for name, value in (("--trials", args.trials), ("--jobs", args.jobs)):
         if not 1 <= value <= MOST_TRIALS:
             raise RunError(f"{name} is 1 to {MOST_TRIALS}, not {value}")
-    from harness.running.trials import run_trials
+    from harness.running.trials import run_trials  # aiohttp comes with it
 
     display = Display()
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 from grader.authoring.common import TROUBLE
 from harness.record.archive import ArchiveError, RunFolder, is_run
 from harness.record.run import RunRecord
-from harness.running.cli import DONE, ERRORS, FAILED, INTERRUPTED, need_harness
+from harness.running.cli import DONE, ERRORS, FAILED, INTERRUPTED, need_harness, said
 from harness.running.display import Display
 from harness.running.request import RunRequest
 
@@ -71,8 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from harness.running.cli import said
-    from harness.running.trials import run_trials
+    from harness.running.trials import run_trials  # aiohttp comes with it
 
     before = RunFolder(args.source).load() if is_run(args.source) else None
     request = _request(args, before)
@@ -124,9 +123,9 @@ def compare(before: RunRecord, after: RunRecord, *, graded: bool) -> list[str]:
 
 
 def _serve(source: Path) -> int:
-    from harness.proxy.bodies import load_exchange
-    from harness.scripted.script import Script, load_script
-    from harness.scripted.server import serve
+    from harness.proxy.bodies import load_exchange  # start-up: other commands do without it
+    from harness.scripted.script import Script, load_script  # yaml comes with it
+    from harness.scripted.server import serve  # aiohttp comes with it
 
     if is_run(source):
         folder = RunFolder(source)

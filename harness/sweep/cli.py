@@ -163,7 +163,7 @@ def _print_plan(args: argparse.Namespace, matrix: Matrix, ledger: Ledger) -> Non
 def _work(args: argparse.Namespace, matrix: Matrix, ledger: Ledger, archive: Archive, out: Path) -> int:
     done: Done | None = None
     if ledger.open():
-        from harness.sweep.work import work
+        from harness.sweep.work import work  # aiohttp comes with it
 
         done = work(matrix, ledger, archive, out, jobs=args.jobs, cluster=args.cluster)
     return _ended(args, matrix, ledger, archive, done)

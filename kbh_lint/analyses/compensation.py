@@ -11,6 +11,8 @@ from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
+from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
 
 if TYPE_CHECKING:
@@ -90,8 +92,7 @@ def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts
 def _evaluated(event: Event, i: int) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["cache"]
-    from kbh_lint.host.gpu.kernel_cache import identity, normal_key
-    from kbh_lint.kernels.numeric import compensation
+    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
 
     kernel, binding, grid, block = _configured(event, i)
     key = ("compensation", identity(kernel), normal_key(binding), grid, block)
@@ -117,7 +118,6 @@ def of_launches(events: list[Event], found: Slice, result: object) -> Compensati
     """
     if not 1 < len(events) <= MAX_LAUNCHES:
         return None
-    from kbh_lint.host.gpu.kernel_cache import identity
 
     if any(e.attrs.get("scope", key) != key for e in events for key in (identity(e.attrs["kernel"]),)):
         return None
@@ -158,10 +158,8 @@ def _together(
     events: list[Event], i: int, written: set[int], ends: dict[int, tuple[range, ...] | None]
 ) -> CompensationFacts | None:
     """One configuration of all launches, evaluated once for equal ones."""
-    from kbh_lint.host.gpu.kernel_cache import identity, normal
-    from kbh_lint.host.gpu.kernel_scope import exact
-    from kbh_lint.kernels.numeric import compensation
-    from kbh_lint.kernels.numeric.runs import Launch
+    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
+    from kbh_lint.kernels.numeric.runs import Launch  # start-up: few problems have kernels evaluated on numbers
 
     numbers: dict[int, int] = {}
     launches: list[Launch] = []

@@ -48,7 +48,7 @@ def _words(text: str) -> list[str]:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The options of `kbh-lint`."""
-    from kbh_lint.triage import options as triage
+    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
 
     ask = Parser(
         prog=prog,
@@ -129,7 +129,7 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
     if not (args.paths or args.explain or args.list_rules or args.list_problems):
         print(f"{prog}: error: no path was given (see {prog} --help)", file=sys.stderr)
         return TROUBLE
-    from kbh_lint.base.limits import fewer_collections, leave_garbage
+    from kbh_lint.base.limits import fewer_collections, leave_garbage  # start-up: `--help` does without it
 
     leave_garbage()
     try:
@@ -151,18 +151,18 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
 
 def _is_plain(error: Exception) -> bool:
     """Whether the error is the user's to mend; its text is then all there is to say."""
-    from kbh_lint.base.errors import SetupError, UsageError
-    from kbh_lint.marked import DataError
+    from kbh_lint.base.errors import SetupError, UsageError  # start-up: `--help` does without it
+    from kbh_lint.marked import DataError  # start-up: `--help` does without it
 
     return isinstance(error, (UsageError, SetupError, DataError, ImportError))
 
 
 def _run(args: argparse.Namespace, prog: str) -> int:
     if args.explain or args.list_rules or args.list_problems:
-        from kbh_lint.cli import show
+        from kbh_lint.cli import show  # start-up: `--help` does without it
 
         return show.show(args)
-    from kbh_lint.triage import options as triage
+    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
 
     baseline = triage.baseline(args)
     report = _lint(args)
@@ -178,7 +178,7 @@ def _run(args: argparse.Namespace, prog: str) -> int:
         print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
     sys.stdout.flush()
     if for_people and report.files and not args.quiet:
-        from kbh_lint.service import hygiene
+        from kbh_lint.service import hygiene  # start-up: `--help` does without it
 
         if hygiene.executable() is None:
             print(f"{prog}: {hygiene.MISSING}", file=sys.stderr)
@@ -191,10 +191,10 @@ def _run(args: argparse.Namespace, prog: str) -> int:
 
 
 def _lint(args: argparse.Namespace) -> Report:
-    from kbh_lint.base.limits import memory_limit
-    from kbh_lint.service.api import lint
-    from kbh_lint.service.cache import DEFAULT_DIR
-    from kbh_lint.triage import options as triage
+    from kbh_lint.base.limits import memory_limit  # start-up: `--help` does without it
+    from kbh_lint.service.api import lint  # start-up: `--help` does without it
+    from kbh_lint.service.cache import DEFAULT_DIR  # start-up: `--help` does without it
+    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
 
     with memory_limit():
         return lint(
@@ -223,26 +223,26 @@ def _lint(args: argparse.Namespace) -> Report:
 
 def _render(report: Report, args: argparse.Namespace) -> str:
     if args.output_format == "full":
-        from kbh_lint.report import full
+        from kbh_lint.report import full  # start-up: a report has one format
 
         return full.render(report, _rules(report, args), colour=use_colour(args.color), quiet=args.quiet)
     if args.output_format == "concise":
-        from kbh_lint.report import concise
+        from kbh_lint.report import concise  # start-up: a report has one format
 
         return concise.render(report, quiet=args.quiet)
     if args.output_format == "json":
-        from kbh_lint.report import json_v1
+        from kbh_lint.report import json_v1  # start-up: a report has one format
 
         return json_v1.render(report, __version__)
     if args.output_format == "github":
-        from kbh_lint.report import github
+        from kbh_lint.report import github  # start-up: a report has one format
 
         return github.render(report)
     if args.output_format == "sarif":
-        from kbh_lint.report import sarif
+        from kbh_lint.report import sarif  # start-up: a report has one format
 
         return sarif.render(report, _rules(report, args), __version__)
-    from kbh_lint.report import annotation
+    from kbh_lint.report import annotation  # start-up: a report has one format
 
     return annotation.render(report, _rules(report, args))
 
@@ -250,8 +250,8 @@ def _render(report: Report, args: argparse.Namespace) -> str:
 def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
     if not any(file.findings for file in report.files):
         return {}
-    from kbh_lint.base import paths
-    from kbh_lint.service.one_file import load_rules_once
+    from kbh_lint.base import paths  # start-up: `--help` does without it
+    from kbh_lint.service.one_file import load_rules_once  # start-up: `--help` does without it
 
     return {rule.id: rule for rule in load_rules_once(str(paths.rules_dir(args.rules_dir)))}
 
@@ -278,7 +278,7 @@ def exit_code(
     report: Report, args: argparse.Namespace, prog: str, seen: Callable[[FileReport], bool] = lambda file: False
 ) -> int:
     """The exit code of a finished run; with --strict says why a file is not accepted. `seen`: see `triage.Known`."""
-    from kbh_lint.verdict import FLAGGED, accepted
+    from kbh_lint.verdict import FLAGGED, accepted  # start-up: `--help` does without it
 
     if report.errors:
         return TROUBLE

@@ -15,7 +15,7 @@ def show(args: argparse.Namespace) -> int:
     if args.list_problems:
         sys.stdout.write(problems(args.problems_dir))
     if args.list_rules:
-        from kbh_lint.report.explain import listing
+        from kbh_lint.report.explain import listing  # start-up: `--help` does without it
 
         sys.stdout.write(listing(load_rules_once(str(paths.rules_dir(args.rules_dir)))))
     if args.explain:
@@ -25,8 +25,8 @@ def show(args: argparse.Namespace) -> int:
 
 def explain(word: str, rules_dir: str | None) -> str:
     """The pages of the rules that `word` names. Raises UsageError with the nearest names when there are none."""
-    from kbh_lint.report.explain import find, page
-    from kbh_lint.rules import load_rules
+    from kbh_lint.report.explain import find, page  # start-up: `--help` does without it
+    from kbh_lint.rules import load_rules  # start-up: `--help` does without it
 
     rules = load_rules(paths.rules_dir(rules_dir))
     found = find(word, rules)
@@ -42,7 +42,7 @@ def explain(word: str, rules_dir: str | None) -> str:
 
 def problems(problems_dir: str | None) -> str:
     """The deck: id, title, contracts, promises. Raises UsageError when there is none, ProblemError."""
-    from kbh_lint.problems import load_deck
+    from kbh_lint.problems import load_deck  # start-up: `--help` does without it
 
     folder = paths.problems_dir(problems_dir)
     deck = load_deck(folder)

@@ -7,21 +7,21 @@ from collections.abc import Callable, Sequence
 
 def lsp(argv: Sequence[str], prog: str) -> int:
     """`kbh-lint lsp`."""
-    from kbh_lint.lsp import command
+    from kbh_lint.lsp import command  # start-up: `--help` does without it
 
     return command.main(argv, prog)
 
 
 def evade(argv: Sequence[str], prog: str) -> int:
     """`kbh-lint evade`."""
-    from kbh_lint.rewrite import cli
+    from kbh_lint.rewrite import cli  # start-up: `--help` does without it
 
     return cli.evade(argv, prog)
 
 
 def leakify(argv: Sequence[str], prog: str) -> int:
     """`kbh-lint leakify`."""
-    from kbh_lint.rewrite import cli
+    from kbh_lint.rewrite import cli  # start-up: `--help` does without it
 
     return cli.leakify(argv, prog)
 

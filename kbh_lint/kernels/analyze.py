@@ -25,7 +25,7 @@ _MAX_RUNS = 3
 def _run(kernel: values.Func, fuel: int, outer: Callable[[Any], Any] | None) -> Run:
     """A run of a kernel in its language, which is imported when it is met."""
     if kernel.node.kind != "python":
-        from kbh_lint.kernels.languages.cuda.run import CudaRun
+        from kbh_lint.kernels.languages.cuda.run import CudaRun  # start-up: kernels written in Python do without it
 
         return CudaRun(kernel.node.name, fuel)
     run: Run = registry.of_kernel(kernel.language).kernel_language.run(kernel.node.name, fuel, outer)

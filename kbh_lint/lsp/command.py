@@ -33,7 +33,7 @@ def main(argv: Sequence[str], prog: str) -> int:
     if find_spec("pygls") is None:
         print(f"{prog}: error: pygls is missing; in a checkout of kbh: pip install '.[lsp]'", file=sys.stderr)
         return TROUBLE
-    from kbh_lint.lsp import server
+    from kbh_lint.lsp import server  # lsprotocol comes with it
 
     options = Options(
         str(paths.rules_dir(args.rules_dir)), str(paths.problems_dir(args.problems_dir)), timeout=max(args.timeout, 1.0)

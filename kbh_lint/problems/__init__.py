@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from kbh_lint import marked
+from kbh_lint.problems.files import problem_of
+from kbh_lint.problems.files import read_problem
+from kbh_lint.problems.files import read_targets
+
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -78,22 +83,18 @@ def load_deck(folder: str | Path) -> Deck:
 
 def load_problem(path: str | Path) -> Problem:
     """One problem from its `problem.yaml`. Raises ProblemError naming file and line."""
-    from kbh_lint.problems.files import read_problem
 
     return read_problem(Path(path))
 
 
 def parse_problem(text: str, path: str | Path) -> Problem:
     """The problem that `text` describes, as if it stood in `path`. Raises ProblemError naming file and line."""
-    from kbh_lint import marked
-    from kbh_lint.problems.files import problem_of
 
     return problem_of(marked.load(text, str(path)), Path(path))
 
 
 def load_targets(path: str | Path) -> dict[str, Target]:
     """The GPUs of `problems/hardware.yaml` by id. Raises ProblemError naming file and line."""
-    from kbh_lint.problems.files import read_targets
 
     return read_targets(Path(path))
 

@@ -12,6 +12,10 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
+from kbh_lint.base.errors import UsageError
+from kbh_lint.base.paths import problems_dir, rules_dir
+from kbh_lint.marked import DataError
+
 if TYPE_CHECKING:
     from kbh_lint.rewrite.cells import Case, Cell, Column
     from kbh_lint.rewrite.matrix import Matrix
@@ -139,9 +143,9 @@ class _Trouble(Exception):
 
 def _known(leaks: bool) -> dict[str, Rewrite]:
     if leaks:
-        from kbh_lint.rewrite.leaks import leaks as known
+        from kbh_lint.rewrite.leaks import leaks as known  # start-up: `--list` does without it
     else:
-        from kbh_lint.rewrite.compose import evasions as known
+        from kbh_lint.rewrite.compose import evasions as known  # libcst comes with it
     return known()
 
 
@@ -163,7 +167,7 @@ def _run(args: argparse.Namespace, *, leaks: bool) -> int:
 
 
 def _read(path: str) -> Program:
-    from kbh_lint.rewrite.matrix import program_from
+    from kbh_lint.rewrite.matrix import program_from  # libcst comes with it
 
     try:
         return program_from(Path(path))
@@ -176,8 +180,8 @@ def _read(path: str) -> Program:
 def _rewrite(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> int:
     from dataclasses import replace
 
-    from kbh_lint.rewrite.compose import apply, compose, drawn
-    from kbh_lint.rewrite.program import NotApplicable
+    from kbh_lint.rewrite.compose import apply, compose, drawn  # libcst comes with it
+    from kbh_lint.rewrite.program import NotApplicable  # start-up: `--list` does without it
 
     program = replace(_read(args.paths[0]), problem=args.problem)
     applied: list[str] = []
@@ -216,12 +220,9 @@ def _write(args: argparse.Namespace, program: Program) -> None:
 
 
 def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> int:
-    from kbh_lint.base.errors import UsageError
-    from kbh_lint.base.paths import problems_dir, rules_dir
-    from kbh_lint.marked import DataError
-    from kbh_lint.rewrite import matrix as m
-    from kbh_lint.rewrite.results import ResultsError, shard
-    from kbh_lint.service.one_file import Options
+    from kbh_lint.rewrite import matrix as m  # libcst comes with it
+    from kbh_lint.rewrite.results import ResultsError, shard  # start-up: `--list` does without it
+    from kbh_lint.service.one_file import Options  # start-up: `--list` does without it
 
     options = Options(str(rules_dir(None)), str(problems_dir(None)), timeout=args.timeout)
     try:
@@ -260,9 +261,8 @@ def _check(args: argparse.Namespace, chosen: list[Rewrite], *, leaks: bool) -> i
 
 def _results(args: argparse.Namespace) -> AbstractContextManager[Results | None]:
     """The files of --results, open."""
-    from kbh_lint.base.paths import problems_dir, rules_dir
-    from kbh_lint.rewrite.results import Results
-    from kbh_lint.service.cache import version_digest
+    from kbh_lint.rewrite.results import Results  # start-up: `--list` does without it
+    from kbh_lint.service.cache import version_digest  # start-up: `--list` does without it
 
     if not args.results:
         if args.again:
@@ -292,7 +292,7 @@ def _failed(matrix: Matrix) -> list[Cell]:
 
 
 def _print(matrix: Matrix, *, leaks: bool) -> None:
-    from kbh_lint.rewrite.matrix import summary
+    from kbh_lint.rewrite.matrix import summary  # libcst comes with it
 
     good, bad = ("changed", "missed") if leaks else ("kept", "lost")
     for title, by in (("rewrite", lambda cell: cell.column), ("rule or folder", lambda cell: cell.group)):

@@ -13,7 +13,7 @@ from kbh_lint.rewrite.tree import check_syntax
 @cache
 def evasions() -> dict[str, Rewrite]:
     """The rewrites that keep the meaning, by name."""
-    from kbh_lint.rewrite import (
+    from kbh_lint.rewrite import (  # start-up: `--list` does without it
         arguments,
         calls,
         control,

@@ -6,9 +6,10 @@ import base64
 from collections.abc import Callable
 from random import Random
 
+from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.problems.promise_kinds import PromiseKind
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
-from kbh_lint.rewrite.reference import contract_of, graft, problem_of, wrap_forward
+from kbh_lint.rewrite.reference import contract_of, graft, model_of, problem_of, wrap_forward
 from kbh_lint.rewrite.tree import source_of
 
 
@@ -258,7 +259,6 @@ def reference_one_shape(program: Program, rng: Random) -> Program:
 
 
 def _size(formula: object, symbols: object) -> object:
-    from kbh_lint.base.formulas import evaluate_int
 
     return evaluate_int(formula, symbols)  # type: ignore[arg-type]
 
@@ -290,7 +290,6 @@ def read_nothing(program: Program, rng: Random) -> Program:
     if not names or not promises:
         raise NotApplicable("no input says how long something is")
     arguments = [a.name for a in contract_of(program).forward]
-    from kbh_lint.rewrite.reference import model_of
 
     own = model_of(program).params
     given = dict(zip(arguments, own, strict=False))

@@ -19,7 +19,7 @@ from kbh_lint.rewrite.results import Results
 from kbh_lint.service.jobs import run
 from kbh_lint.service.one_file import Options, Outcome
 from kbh_lint.source.sidecars import Sidecar
-from kbh_lint.source.submissions import Submission
+from kbh_lint.source.submissions import BadInput, Submission, discover
 
 BATCH = 6  # cases whose rewritten programs are held in memory and linted at a time
 REWRITE_SECONDS = 30.0
@@ -253,7 +253,7 @@ def _unread(report: FileReport) -> str:
 
 def rule_cases(rules_dir: Path, *, good: bool = True, bad: bool = True) -> Iterator[Case]:
     """The examples of all rules about submissions, equal ones once, grouped by rule."""
-    from kbh_lint.rules import load_rules
+    from kbh_lint.rules import load_rules  # start-up: `--list` does without it
 
     seen: set[tuple[str | None, str]] = set()
     for rule in load_rules(rules_dir):
@@ -267,7 +267,6 @@ def rule_cases(rules_dir: Path, *, good: bool = True, bad: bool = True) -> Itera
 
 def path_cases(paths: Sequence[str], problem: str | None, problems_dir: Path) -> Iterator[Case | str]:
     """The submissions under some paths, grouped by folder; a sentence for what cannot be read."""
-    from kbh_lint.source.submissions import BadInput, discover
 
     for item in discover(paths, problem=problem, problems_dir=problems_dir):
         if isinstance(item, BadInput):

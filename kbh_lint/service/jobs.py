@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any
 
 from kbh_lint.base.errors import SetupError
-from kbh_lint.base.limits import fewer_collections
+from kbh_lint.base.limits import fewer_collections, memory_limit
 from kbh_lint.marked import DataError
 from kbh_lint.service.one_file import Options, Outcome, gave_out, late, lint_file, load_rules_once
 
@@ -158,7 +158,6 @@ class Worker:
 
 def serve() -> None:
     """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
-    from kbh_lint.base.limits import memory_limit
 
     rules: tuple[Rule, ...] | None = None
     # Anything that prints must not get into the answers.

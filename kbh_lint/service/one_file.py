@@ -53,7 +53,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
     ImportError when a part of the linter is missing.
     """
-    from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
+    from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit  # start-up: a stored report does without it
 
     if rules is None:
         rules = load_rules_once(options.rules_dir)
@@ -106,8 +106,8 @@ if TYPE_CHECKING:
 
 def judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
     """The report that rules come to on what an analysis shows."""
-    from kbh_lint.rules import apply
-    from kbh_lint.verdict import decide
+    from kbh_lint.rules import apply  # start-up: a stored report does without it
+    from kbh_lint.verdict import decide  # start-up: a stored report does without it
 
     known = analysis.contract is not None
     promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
@@ -142,7 +142,7 @@ def load_rules_once(folder: str) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=4)
 def _load_rules(folder: str, stamps: tuple[tuple[str, int, int], ...]) -> tuple[Rule, ...]:
-    from kbh_lint.rules import load_rules
+    from kbh_lint.rules import load_rules  # start-up: a stored report does without it
 
     return load_rules(Path(folder), examples=False)
 
@@ -151,7 +151,7 @@ def select_findings(report: FileReport, select: Collection[str], ignore: Collect
     """The report with only the chosen findings; the verdict stays."""
     if not select and not ignore:
         return report
-    from kbh_lint.rules import is_selected
+    from kbh_lint.rules import is_selected  # start-up: a stored report does without it
 
     kept = tuple(f for f in report.findings if is_selected(f.rule, f.leak_class, select, ignore, f.name))
     return replace(report, findings=kept)

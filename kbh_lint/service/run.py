@@ -40,7 +40,7 @@ def lint_paths(
     files: ProblemFiles | None = None,
 ) -> Report:
     """See `kbh_lint.lint`."""
-    from kbh_lint.authors.folders import FAULTS, Found, find
+    from kbh_lint.authors.folders import FAULTS, Found, find  # start-up: only where files are linted anew
 
     _check_words((*select, *ignore), options)
     given = find(paths, authors=authors)
@@ -59,7 +59,7 @@ def lint_paths(
 def _discovered(
     paths: Sequence[Path], options: Options, problem: str | None, target: str | None, files: ProblemFiles | None = None
 ) -> list[Submission | BadInput]:
-    from kbh_lint.source.submissions import discover
+    from kbh_lint.source.submissions import discover  # start-up: only where files are linted anew
 
     deck = Path(options.problems_dir)
     return list(discover(paths, problem=problem, target=target, problems_dir=deck, files=files))
@@ -118,7 +118,7 @@ def _problems(
     given: Found, options: Options, jobs: int | str, cache: Path | None, progress: Progress | None
 ) -> list[FileReport]:
     """The reports on problem folders; their solutions are linted against the deck that the folder is in."""
-    from kbh_lint.authors.lint import lint
+    from kbh_lint.authors.lint import lint  # start-up: only where files are linted anew
 
     def lint_files(deck: Path, files: Sequence[tuple[Path, str]]) -> list[FileReport]:
         own = replace(options, problems_dir=str(deck))
@@ -137,7 +137,7 @@ def lint_found(
 ) -> Report:
     """Lints what is read already: stored results first, the rest in workers; reports in the order of `found`, one for
     each submission."""
-    from kbh_lint.source.submissions import BadInput
+    from kbh_lint.source.submissions import BadInput  # start-up: only where files are linted anew
 
     store = _open_cache(cache, options)
     reports: dict[int, FileReport] = {}
@@ -171,8 +171,8 @@ def _broken_code(
 ) -> Iterator[Callable[[], Iterable[tuple[int, tuple[Fact, ...]]]]]:
     """Has ruff look for code that cannot run while the block works; what it gives waits for facts, by the index of
     the file."""
-    from kbh_lint.service.hygiene import checking
-    from kbh_lint.source.submissions import BadInput
+    from kbh_lint.service.hygiene import checking  # start-up: only where files are linted anew
+    from kbh_lint.source.submissions import BadInput  # start-up: only where files are linted anew
 
     asked = any(query.fact == "broken-code" for rule in _hygiene_rules(options) for query in rule.when)
     read = [(index, item) for index, item in enumerate(found) if asked and not isinstance(item, BadInput)]
@@ -186,7 +186,7 @@ def _hygiene_rules(options: Options) -> list[Rule]:
 
 def _add_hygiene(index: int, facts: tuple[Fact, ...], reports: dict[int, FileReport], options: Options) -> None:
     """Findings of ruff beside the others. They are of severity info: verdicts stay as they are."""
-    from kbh_lint.rules import apply, by_line
+    from kbh_lint.rules import apply, by_line  # start-up: only where files are linted anew
 
     report = reports[index]
     more = apply(_hygiene_rules(options), facts, path=report.path, contract_known=report.contract is not None)
@@ -205,7 +205,7 @@ def _analyse(
     total: int,
 ) -> list[str]:
     """Fills in `reports`; returns a sentence for each file on which the linter itself gave out, in the files' order."""
-    from kbh_lint.service.jobs import run, worker_count
+    from kbh_lint.service.jobs import run, worker_count  # start-up: only where files are linted anew
 
     load_rules_once(options.rules_dir)  # a malformed rule is told before any worker starts
     troubles: list[tuple[int, str]] = []
@@ -226,7 +226,7 @@ def _analyse(
 def _open_cache(folder: Path | None, options: Options) -> Cache | None:
     if folder is None:
         return None
-    from kbh_lint.service.cache import Cache
+    from kbh_lint.service.cache import Cache  # start-up: only where files are linted anew
 
     return Cache(folder, Path(options.rules_dir), Path(options.problems_dir))
 
@@ -234,7 +234,7 @@ def _open_cache(folder: Path | None, options: Options) -> Cache | None:
 def _check_words(words: Collection[str], options: Options) -> None:
     if not words:
         return
-    from kbh_lint.rules import unknown_words
+    from kbh_lint.rules import unknown_words  # start-up: only where files are linted anew
 
     for word in unknown_words(words, load_rules_once(options.rules_dir)):
         raise UsageError(f"no rule has the id, prefix, name or class `{word}`; see --list-rules")

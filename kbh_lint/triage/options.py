@@ -8,9 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Report
+from kbh_lint.triage.baseline import BaselineError, read
 
 if TYPE_CHECKING:
     from kbh_lint.authors.fixes import Fix
@@ -46,7 +48,7 @@ def changes(args: argparse.Namespace) -> Changes | None:
     """The files of --diff; None without it. Raises UsageError."""
     if args.diff is None:
         return None
-    from kbh_lint.triage import changes
+    from kbh_lint.triage import changes  # start-up: few runs ask for it
 
     return changes.read(args.diff, [Path(path) for path in args.paths])
 
@@ -59,7 +61,6 @@ def baseline(args: argparse.Namespace) -> Baseline | None:
         return None
     if args.write_baseline and (args.diff or args.select or args.ignore):
         raise UsageError("--write-baseline counts all findings; leave out --diff, --select and --ignore")
-    from kbh_lint.triage.baseline import BaselineError, read
 
     try:
         return read(Path(args.baseline), must_exist=not args.write_baseline)
@@ -72,8 +73,6 @@ def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog
     if known is None:
         return Known(report, lambda file: False)
     if args.write_baseline:
-        from kbh_lint.triage.baseline import BaselineError
-
         made = known.with_report(report)
         try:
             made.write()
@@ -91,7 +90,7 @@ def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog
 
 def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
     """Does --fix; whether anything was written. Raises UsageError when a file cannot be."""
-    from kbh_lint.authors import fixes
+    from kbh_lint.authors import fixes  # start-up: few runs ask for it
 
     found = _fixes(report, args)
     try:
@@ -107,7 +106,7 @@ def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
 
 def fix_diff(report: Report, args: argparse.Namespace) -> int:
     """Does --fix-diff. Returns the exit code: 1 when there is something to fix."""
-    from kbh_lint.authors import fixes
+    from kbh_lint.authors import fixes  # start-up: few runs ask for it
 
     found = _fixes(report, args)
     sys.stdout.write(fixes.preview(found))
@@ -115,8 +114,7 @@ def fix_diff(report: Report, args: argparse.Namespace) -> int:
 
 
 def _fixes(report: Report, args: argparse.Namespace) -> list[Fix]:
-    from kbh_lint.authors import fixes
-    from kbh_lint.base import paths
-    from kbh_lint.service.one_file import load_rules_once
+    from kbh_lint.authors import fixes  # start-up: few runs ask for it
+    from kbh_lint.service.one_file import load_rules_once  # start-up: few runs ask for it
 
     return fixes.plan(report.files, load_rules_once(str(paths.rules_dir(args.rules_dir))))

@@ -45,6 +45,12 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
+def source_of(module: str) -> str:
+    """The text of a module, by its dotted name."""
+    plain = ROOT / (module.replace(".", "/") + ".py")
+    return (plain if plain.exists() else ROOT / module.replace(".", "/") / "__init__.py").read_text()
+
+
 @cache
 def known() -> frozenset[str]:
     """The names of all modules of ours."""

@@ -51,7 +51,7 @@ PATCHED = (
 def __getattr__(name: str) -> Any:
     """The exceptions live beside the operations, which import Triton."""
     if name in ("InterpreterRefusal", "OutOfBoundsError"):
-        from grader.candidate.interpreter import ops
+        from grader.candidate.interpreter import ops  # numpy comes with it
 
         return getattr(ops, name)
     raise AttributeError(name)
@@ -78,7 +78,7 @@ def install() -> None:
     if not isinstance(triton.language.standard.sum, stock.InterpretedFunction):
         when = "before the interpreter was installed" if before else "as a compiler"
         raise _refusal(f"Triton was imported {when}")
-    from grader.candidate.interpreter import libdevice, ops, reduce
+    from grader.candidate.interpreter import libdevice, ops, reduce  # numpy comes with it
 
     if isinstance(stock.interpreter_builder, ops.WideBuilder):
         return
@@ -94,7 +94,7 @@ def _refusal(text: str) -> BaseException:
     """InterpreterRefusal, also where its module cannot be imported because Triton cannot."""
     kind: type[BaseException]
     try:
-        from grader.candidate.interpreter.ops import InterpreterRefusal as kind
+        from grader.candidate.interpreter.ops import InterpreterRefusal as kind  # numpy comes with it
     except ImportError:
         kind = type("InterpreterRefusal", (BaseException,), {})
     return kind(text)

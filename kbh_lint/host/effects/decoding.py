@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
+from kbh_lint.frontends import python
 from kbh_lint.frontends.python import PythonUnit
 from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import builds
@@ -175,7 +176,6 @@ def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
 
 def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Runs a text as Python in a scope. Gives the value of a single expression, None of statements."""
-    from kbh_lint.frontends import python
 
     interp.made += 1
     if interp.made > MAX_LOADED:

@@ -72,7 +72,7 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     if len(bindings) != 1 or not stores:
         return False
-    from kbh_lint.kernels.extents.stores import store_extents
+    from kbh_lint.kernels.extents.stores import store_extents  # start-up: few launches are asked how far they store
 
     dims = [tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)]
     found = store_extents(kernel, bindings[0], *dims)

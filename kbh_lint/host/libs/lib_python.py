@@ -26,6 +26,7 @@ from kbh_lint.host.values.objects import (
     Tally,
 )
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source import embedded
 from kbh_lint.source.embedded import concat
 
 if TYPE_CHECKING:
@@ -310,7 +311,6 @@ def made(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
 
 
 def text_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    from kbh_lint.source import embedded
 
     if args and isinstance(args[0], str):
         if path.endswith("indent") and not path.endswith("dedent") and len(args) > 1 and isinstance(args[1], str):

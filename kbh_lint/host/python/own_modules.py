@@ -67,7 +67,7 @@ def load(interp: Run, module: str, loc: ir.Loc | None) -> Env | None:
 
 
 def _run(interp: Run, name: str, env: Env, loc: ir.Loc | None) -> None:
-    from kbh_lint.frontends import python
+    from kbh_lint.frontends import python  # start-up: few submissions need it
 
     text = interp.files.texts[name]
     first = text.literal_line if hasattr(text, "literal_line") else 1
