@@ -30,6 +30,7 @@ class _Unknown:
         raise TypeError("an unknown value has no truth")
 
 
+MAX_ALIASES = 8  # of one namespace
 UNKNOWN = _Unknown()
 
 
@@ -84,13 +85,38 @@ class Env(Brief):
         return self.parent is None or bool(self.namespace)
 
     def lookup(self, name: str) -> Any:
-        """The value bound to `name` here or outside; raises KeyError."""
+        """The value bound to `name` here or outside; raises KeyError. `b::f` may lie in a namespace that a directive
+        brings in here."""
         env: Env | None = self
         while env is not None:
             if name in env.vars:
                 return env.vars[name]
             env = env.parent
+        if "::" in name:
+            for space in self._directives():
+                found = self.get(f"{space}::{name}", self)
+                if found is not self:
+                    return found
         raise KeyError(name)
+
+    def _directives(self) -> list[str]:
+        """The namespaces that directives bring in here, by the names that aliases of them stand for."""
+        found: list[str] = []
+        env: Env | None = self
+        while env is not None:
+            found += (env.uses or {}).get(env.namespace, ())
+            env = env.parent
+        return [self._space(space) for space in found]
+
+    def _space(self, name: str) -> str:
+        for _ in range(MAX_ALIASES):
+            alias = self.get(name)
+            node = alias.node if isinstance(alias, CppType) else None
+            kind = node.type if isinstance(node, ir.Using) else None
+            if kind is None or kind.args or kind.pointers or kind.name == name:
+                break
+            name = kind.name
+        return name
 
     def get(self, name: str, default: object = None) -> Any:
         """The value bound to `name` here or outside, or `default`: most names that kernels ask for are bound nowhere,

@@ -57,6 +57,9 @@ class CudaTypes:
             bound = self.bound_type(name)
             if bound is not None:
                 return bound
+        held = self.run.frame.env.get(name) if ref.args else None
+        if held is not None and isinstance(held.const, CType) and held.const.decl is not None:
+            return self.declared(held.const.decl, ref, depth)  # a parameter that is a class template
         if last == "fragment" and ref.args:
             return self._fragment(ref)
         if last in _ARRAYS and ref.args:
