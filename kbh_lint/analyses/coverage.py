@@ -14,7 +14,7 @@ from kbh_lint.host.gpu.kernel_cache import identity, spelled
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.extents.holes import stepped_over
+from kbh_lint.kernels.extents.gaps import stepped_over
 from kbh_lint.kernels.extents.reuse import axes
 from kbh_lint.problems import Contract, Promise
 

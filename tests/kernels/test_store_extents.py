@@ -173,6 +173,10 @@ def test_a_store_is_doubtful_where_more_than_positions_and_arguments_decide_it(t
         ("if (i >= n) {} else { if (y[i] < 0.f) return; } y[n + i] = 1.f;", False),
         ("if (i >= n) { if (y[i] < 0.f) return; else return; } else { y[i] = 1.f; }", False),
         ("for (int k = 0; k < n; k++) { if (y[k] < 0.f) break; } y[i] = 1.f;", False),
+        ("switch (int(y[i])) { case 1: return; } y[i] = 1.f;", True),
+        ("switch (int(y[i])) { case 1: break; } y[i] = 1.f;", False),
+        ("switch (int(y[i])) { case 1: y[i] = 1.f; }", True),
+        ("switch (n) { case 1: y[i] = 1.f; }", False),
     ],
 )
 def test_what_stands_behind_a_side_that_leaves_is_under_its_condition(body: str, doubtful: bool) -> None:

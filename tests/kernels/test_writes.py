@@ -81,3 +81,30 @@ def test_a_name_of_a_block_says_nothing_of_what_it_hides(where: str) -> None:
     reads, _ = both(kernel_of(text + where + " y[i] = total + x[8 * i];\n}\n"), ARGS)
     assert 1 not in reads
     assert 2 not in reads
+
+
+FROM = (
+    "__global__ void kernel(const float* x, float* y, int n) {\n  int i = threadIdx.x; const float* from = x; BODY\n}\n"
+)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for (int k = 0; k < n; k++) { if (x[k] > 0.f) { from = y; break; } } y[8] = from[i] + y[0];",
+        "for (int k = 0; k < n; k++) { if (x[k] > 0.f) { from = y; continue; } } y[8] = from[i] + y[0];",
+        "switch (n) { case 8: from = y; } y[8] = from[i] + y[0];",
+        "switch (n) { case 8: if (x[0] > 0.f) { from = y; break; } } y[8] = from[i] + y[0];",
+    ],
+)
+def test_a_pointer_that_leads_elsewhere_behind_an_early_exit_is_followed_no_further(body: str) -> None:
+    reads, written = both(kernel_of(FROM.replace("BODY", body)), ARGS)
+    assert not reads
+    assert not written
+
+
+def test_the_cases_of_a_switch_are_read_and_written_each_under_its_label() -> None:
+    body = "switch (i) { case 3: y[i] = x[i]; break; case 5: y[2 * i] = 0.f; default: y[40] = x[7]; }"
+    reads, written = both(kernel_of(FROM.replace("BODY", body)), ARGS)
+    assert reads == {1: [Part(3, 4, 1), Part(7, 8, 1), Part(7, 8, 1)]}
+    assert written[2] == [Part(3, 4, 1), Part(10, 11, 1), Part(40, 41, 1), Part(40, 41, 1)]

@@ -44,6 +44,8 @@ class OneRound(Control[Value]):
         for body, inside in ((node.body, run.under(test, limits)), (node.orelse, run.under(test, limits, False))):
             frame.env, run.limits, run.doubt = dict(before), inside, here
             why = run.statements.side(body)
+            if why in ("break", "continue"):  # and what it leaves goes on with what names stand for here
+                run.passed(before)
             ends.append((why, frame.env, run.limits, run.doubt))
         gone, left = ends[0][0], ends[1][0]
         if gone is None and left is None:
@@ -64,8 +66,27 @@ class OneRound(Control[Value]):
                 env[name] = self.run.unknown()
 
     def cases(self, node: ir.Switch) -> Exit:
-        self.run.assigned(node)
-        return None
+        """Each case under its label, with what control falls through to; what a switch assigns is not known behind."""
+        run, frame, walk = self.run, self.run.frame, self.run.statements
+        run.assigned(node.value)
+        value = run.value(node.value)
+        before, limits, doubt = run.env, run.limits, run.doubt
+        here = doubt or run.doubts(value)
+        ends: list[Exit] = [] if any(not labels for labels, _ in node.cases) else [None]
+        for position, (labels, _) in enumerate(node.cases):
+            frame.env, run.limits, run.doubt = dict(before), limits, here
+            if len(labels) == 1:
+                run.limits = run.under(run.expressions.compare("==", value, run.value(labels[0])), limits)
+            why: Exit = None
+            for body in walk.falling(node, position):
+                why = walk.side(body)
+                if why is not None:
+                    break
+            ends.append(None if why == "break" else why)
+            run.passed(before)
+        frame.env, run.limits, run.doubt = dict(before), limits, here if any(ends) else doubt
+        run.assigned(node)
+        return together(ends)
 
     # --- loops ---
 

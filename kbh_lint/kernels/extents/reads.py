@@ -65,7 +65,10 @@ class Reads(Follow):
 
     def begins(self, stmt: object) -> None:
         self.expressions.known.clear()
-        if isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
+        if isinstance(stmt, ir.Switch):
+            self.loads.visit(stmt.value, self.limits)
+            self.loads.pointers_in(stmt.value)
+        elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
             for node in _expressions(stmt):
                 self.loads.visit(node, self.limits)
             if isinstance(stmt, ir.Assign) and unpacked(stmt):

@@ -97,7 +97,7 @@ class _Rounds(Follow):
         found: dict[int, ir.Loc] = {}
         for storage, addresses in by_storage.items():
             over = [self.rounds[atom] for address in addresses for atom in self._base(address) if atom in self.rounds]
-            if over and self._has_hole(addresses):
+            if over and self._has_gap(addresses):
                 found[storage] = over[0].loc
         return found
 
@@ -114,7 +114,7 @@ class _Rounds(Follow):
                     stack += made[1:]
         return found
 
-    def _has_hole(self, addresses: list[Linear]) -> bool:
+    def _has_gap(self, addresses: list[Linear]) -> bool:
         read: set[int] = set()
         beside: set[int] = set()
         unit = 0
