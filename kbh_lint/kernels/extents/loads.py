@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.extents.expressions import SAME
 from kbh_lint.kernels.extents.follow import can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
@@ -172,12 +173,12 @@ class Loads:
             return False
         if not can_be_followed(func.node.body):
             return False
-        names = [param.name for param in func.node.params]
-        given: dict[str, Any] = {**dict(zip(names, node.args, strict=False)), **keywords}
+        given, collected, missing = matched(func.node.params, node.args, keywords)
+        if collected:
+            return False
         inner = {name: run.value(value) for name, value in given.items()}
-        for name in names:
-            if name not in inner:
-                inner[name] = run.argument(func.defaults.get(name, values.UNKNOWN))
+        for param in missing:
+            inner[param.name] = run.argument(func.defaults.get(param.name, values.UNKNOWN))
         around, doubt, known = run.limits, run.doubt, run.expressions.known
         run.limits, run.expressions.known = limits, {}
         run.statements.activate(Frame(func, inner), func.node.body)

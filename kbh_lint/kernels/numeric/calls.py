@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, DType, Env, Sym
+from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.builtins import LIMITS, Args, Builtin, unknown_call
 from kbh_lint.kernels.numeric.control import CAPS
@@ -246,23 +247,21 @@ class Calls:
         keywords: dict[str, Any],
         defaults: dict[str, Any],
     ) -> None:
-        at = 0
+        given, collected, missing = matched(node.params, args, keywords)
+        scope.update(collected)
         for param in node.params:
-            if param.kind == "star":
-                scope[param.name] = tuple(args[at:])
-                at = len(args)
-                continue
-            if param.name in keywords:
-                value = keywords[param.name]
-            elif at < len(args) and param.kind != "keyword":
-                value = args[at]
-                at += 1
-            elif param.name in defaults:
+            if param.name in given:
+                scope[param.name] = self._passed(param, given[param.name], inner)
+        for param in missing:
+            value = UNKNOWN
+            if param.name in defaults:
                 value = ops.wrapped(defaults[param.name])
             elif param.default is not None:
                 value = self.m.expressions.evaluate(param.default, inner)
-            else:
-                value = UNKNOWN
-            if inner.cpp and isinstance(param.type, ir.TypeRef):
-                value = self.m.ctypes.passed(param.type, value, inner)
-            scope[param.name] = value
+            scope[param.name] = self._passed(param, value, inner)
+
+    def _passed(self, param: ir.Param, value: object, inner: Frame) -> Any:
+        """What a parameter holds of its argument."""
+        if not inner.cpp or not isinstance(param.type, ir.TypeRef):
+            return value
+        return self.m.ctypes.passed(param.type, value, inner)

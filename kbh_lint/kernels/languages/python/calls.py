@@ -10,6 +10,7 @@ from kbh_lint.kernels.core.calls import Calls
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.joins import tuple_of
 from kbh_lint.kernels.core.origins import data_origins
+from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.core.value import (
     HANDLE,
     NO_NAMES,
@@ -87,18 +88,10 @@ class PythonCalls(Calls):
 
     def bind_call(self, func: values.Func, call: Call) -> Env:
         """Parameters of an inlined function by name."""
-        env: Env = {}
-        position = 0
-        for param in func.node.params:
-            if param.kind == "star":
-                env[param.name] = V(x=tuple(call.args[position:]))
-                position = len(call.args)
-            elif position < len(call.args) and param.kind == "positional":
-                env[param.name] = call.args[position]
-                position += 1
-            elif param.name in call.kwargs:
-                env[param.name] = call.kwargs[param.name]
-            elif param.name in func.defaults:
+        given, collected, missing = matched(func.node.params, call.args, call.kwargs)
+        env: Env = {**given, **{name: V(x=items) for name, items in collected.items()}}
+        for param in missing:
+            if param.name in func.defaults:
                 env[param.name] = self.run.names.outer_value(func.defaults[param.name])
             elif param.default is not None:
                 env[param.name] = self.run.expressions.eval(param.default)
