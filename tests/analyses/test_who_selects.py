@@ -135,3 +135,123 @@ def test_a_kernel_that_makes_keys_picks_none_of_them(tmp_path: Path) -> None:
 def test_a_kernel_that_picks_from_the_keys_of_another_does(tmp_path: Path) -> None:
     report = _report(tmp_path, KEYS + OURS)
     assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
+
+
+NETWORK = r'''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r"""
+#include <torch/extension.h>
+template <typename T> __device__ __forceinline__ void exchange(T& a, T& b, int& i, int& j, bool up) {
+    EXCHANGE
+}
+__global__ void best(const float* x, float* v, long long* at, int n, int k, int width) {
+    extern __shared__ float keys[];
+    int* where = reinterpret_cast<int*>(keys + width);
+    const float* row = x + size_t(blockIdx.x) * n;
+    for (int i = threadIdx.x; i < width; i += blockDim.x) { keys[i] = -INFINITY; where[i] = 0; }
+    __syncthreads();
+    for (int base = 0; base < n; base += width / 2) {
+        for (int i = threadIdx.x; i < width / 2; i += blockDim.x) {
+            keys[width / 2 + i] = base + i < n ? row[base + i] : -INFINITY;
+            where[width / 2 + i] = base + i;
+        }
+        __syncthreads();
+        for (int size = 2; size <= width; size <<= 1)
+            for (int step = size >> 1; step > 0; step >>= 1) {
+                for (int i = threadIdx.x; i < width; i += blockDim.x)
+                    if ((i ^ step) > i) exchange(keys[i], keys[i ^ step], where[i], where[i ^ step], (i & size) != 0);
+                __syncthreads();
+            }
+    }
+    for (int i = threadIdx.x; i < k; i += blockDim.x) {
+        v[blockIdx.x * k + i] = keys[i];
+        at[blockIdx.x * k + i] = where[i];
+    }
+}
+std::vector<torch::Tensor> run(torch::Tensor x, int64_t k) {
+    auto v = torch::empty({x.size(0), k}, x.options());
+    auto at = torch::empty({x.size(0), k}, x.options().dtype(torch::kLong));
+    best<<<x.size(0), 1024, 4096 * 8>>>(
+        x.data_ptr<float>(), v.data_ptr<float>(), (long long*)at.data_ptr<int64_t>(), x.size(1), k, 4096);
+    return {v, at};
+}
+"""
+extension = load_inline(name="best", cpp_sources="std::vector<torch::Tensor> run(torch::Tensor x, int64_t k);",
+                        cuda_sources=SOURCE, functions=["run"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        values, indices = extension.run(x, self.k)
+        return values, indices
+'''
+EXCHANGES = {
+    "by a branch": ("if (up ? a > b : a < b) { T t = a; a = b; b = t; int s = i; i = j; j = s; }", True),
+    "by a choice": ("bool w = up ? a > b : a < b; T t = w ? b : a; b = w ? a : b; a = t; "
+                    "int s = w ? j : i; j = w ? i : j; i = s;", True),
+    "by extremes": ("T low = min(a, b), high = max(a, b); a = up ? low : high; b = up ? high : low;", True),
+    "of nothing": ("", False),
+    "whatever they are": ("T t = a; a = b; b = t; int s = i; i = j; j = s;", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", EXCHANGES)
+def test_a_selection_compares_what_it_selects_from(how: str, tmp_path: Path) -> None:
+    step, compares = EXCHANGES[how]
+    path = tmp_path / "solution.py"
+    path.write_text(NETWORK.replace("EXCHANGE\n", f"{step}\n"), encoding="utf-8")
+    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    (promise,) = report.promises
+    assert (report.verdict, promise.state) == (("clean", "kept") if compares else ("unproven", "unproven"))
+    assert compares or "compare elements of x" in promise.reason
+
+
+FIRST_ONES = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def best(x, v, i, n, K: tl.constexpr, B: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, B)
+    held = tl.load(x + row * n + at, mask=at < n, other=float("-inf"))
+    for j in range(K):
+        STEP
+        tl.store(v + row * K + j, top)
+        tl.store(i + row * K + j, place)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        (b, n), k = x.shape, self.k
+        v, i = torch.empty(b, k, device=x.device), torch.empty(b, k, dtype=torch.int64, device=x.device)
+        best[(b,)](x, v, i, n, K=k, B=triton.next_power_of_2(n))
+        return v, i
+"""
+STEPS = {
+    "the largest": ("top, place = tl.max(held, 0), tl.argmax(held, 0)\n"
+                    "        held = tl.where(at == place, float('-inf'), held)", True),
+    "the first": ("top, place = tl.load(x + row * n + j), j", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", STEPS)
+def test_the_first_elements_are_no_selection(how: str, tmp_path: Path) -> None:
+    step, compares = STEPS[how]
+    path = tmp_path / "solution.py"
+    path.write_text(FIRST_ONES.replace("STEP", step), encoding="utf-8")
+    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    assert {p.state for p in report.promises} == ({"kept"} if compares else {"unproven"}), report.promises

@@ -132,7 +132,7 @@ def extreme(call: Call) -> V:
 
 
 def chosen(value: V) -> V:
-    return V("i32", "i32", value.origins, value.casts, shape=value.shape)
+    return V("i32", "i32", flagged(value.origins, "max"), value.casts, shape=value.shape)
 
 
 def argextreme(call: Call) -> V:

@@ -192,9 +192,7 @@ def _bound(call: CppCall) -> V:
     target = call.m.numbers.promote("+", a, b)
     if target in dtypes.FLOATS:
         a, b = call.m.numbers.convert(a, target, call.loc), call.m.numbers.convert(b, target, call.loc)
-    origins = union(a.origins, b.origins)
-    if target in dtypes.FLOATS:
-        origins = flagged(origins, "max")
+    origins = flagged(union(a.origins, b.origins), "max")
     made = V(target, target, origins, union_casts(a.casts, b.casts), NOTHING, a.deps | b.deps, ct=a.ct)
     ranges = call.m.ranges
     return ranges.extreme("max" in name, a, b, made) if ranges.given and len(call.args) == 2 else made

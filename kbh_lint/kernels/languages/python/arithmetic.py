@@ -105,7 +105,7 @@ def bound(call: Call) -> V:
         a, b = m.numbers.convert(a, target, call.loc), m.numbers.convert(b, target, call.loc)
     elif "max" in call.name:
         a, b = at_least(m, a, b), at_least(m, b, a)
-    origins = flagged(union(a.origins, b.origins), "max") if target in dtypes.FLOATS else union(a.origins, b.origins)
+    origins = flagged(union(a.origins, b.origins), "max")
     made = V(target, target, origins, union_casts(a.casts, b.casts), deps=a.deps | b.deps,
              shape=broadcast(a.shape, b.shape))  # fmt: skip
     made = made if target in dtypes.FLOATS else only(made, absorbed(call, (a, b)))

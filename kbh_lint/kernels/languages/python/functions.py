@@ -74,6 +74,7 @@ def _pick(call: Call) -> V:
     if len(items) == 2 and call.name == "max":
         items = [numbers.at_least(call.m, *items), numbers.at_least(call.m, items[1], items[0])]
     made = mix(items)
+    made = made.with_(origins=flagged(made.origins, "max"))
     made = made if made.dtype in dtypes.FLOATS else numbers.only(made, numbers.absorbed(call, items))
     if call.m.ranges.given and len(items) == 2:
         return call.m.ranges.extreme(call.name == "max", items[0], items[1], made)
