@@ -165,10 +165,18 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
         if whole is None:
             continue
         factor = whole // limit[0][1]
-        if factor <= 0 or [f * factor for _, f in limit] != [factors.get(atom) for atom, _ in limit]:
+        if factor <= 0:
             continue
-        named = [atom for atom, _ in limit]
-        left = Linear(0, tuple([term for term in terms if term[0] not in named]))
+        if len(limit) == 1:  # of one number, as most are
+            atom, unit = limit[0]
+            if unit * factor != whole:
+                continue
+            left = _new(Linear, (0, tuple([term for term in terms if term[0] != atom])))
+        else:
+            if [f * factor for _, f in limit] != [factors.get(atom) for atom, _ in limit]:
+                continue
+            named = [atom for atom, _ in limit]
+            left = Linear(0, tuple([term for term in terms if term[0] not in named]))
         end = highest(atoms, left, limits, depth + 1)
         if end is not None and (found is None or end + factor * most < found):
             found = end + factor * most
