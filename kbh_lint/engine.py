@@ -12,13 +12,13 @@ from typing import Any
 from kbh_lint import kernelbench
 from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
-from kbh_lint.analyses.program import file_facts
 from kbh_lint.analyses.reference import Traits, traits
 from kbh_lint.analyses.seeds import ShapeFacts, merge, span_of
 from kbh_lint.analyses.shape_facts import shape_facts
 from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
-from kbh_lint.analyses.vendored import vendored_facts
+from kbh_lint.analyses.whole_file.program import file_facts
+from kbh_lint.analyses.whole_file.vendored import vendored_facts
 from kbh_lint.base import ir
 from kbh_lint.base.facts import BrokenPromise, Survivor
 from kbh_lint.base.limits import Budgets

@@ -94,8 +94,8 @@ class Beside:
 
     def _build(self, sandbox: Sandbox, child: Child | None) -> None:
         """Whatever ends it early leaves nothing: the evidence pass then makes one."""
-        from grader.silicon.ncu import ProfilerError  # start-up: the submission's process starts meanwhile
-        from grader.silicon.rebuild import second_build  # start-up: the submission's process starts meanwhile
+        from grader.silicon.ncu import ProfilerError  # start-up: only where a second build is looked at
+        from grader.silicon.rebuild import second_build  # start-up: only where a second build is looked at
 
         job = self._job
         with contextlib.suppress(*FAULTS, ProfilerError), kept_away():

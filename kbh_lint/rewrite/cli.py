@@ -143,7 +143,7 @@ class _Trouble(Exception):
 
 def _known(leaks: bool) -> dict[str, Rewrite]:
     if leaks:
-        from kbh_lint.rewrite.leaks import leaks as known  # start-up: `--list` does without it
+        from kbh_lint.rewrite.leaks.all_leaks import leaks as known  # the other side has one of this name
     else:
         from kbh_lint.rewrite.compose import evasions as known  # libcst comes with it
     return known()

@@ -13,12 +13,10 @@ from kbh_lint.rewrite.tree import check_syntax
 @cache
 def evasions() -> dict[str, Rewrite]:
     """The rewrites that keep the meaning, by name."""
-    from kbh_lint.rewrite import (  # start-up: `--list` does without it
+    from kbh_lint.rewrite import (  # libcst comes with it
         arguments,
         calls,
         control,
-        cuda,
-        cuda_code,
         decoys,
         imports,
         kernels,
@@ -30,10 +28,11 @@ def evasions() -> dict[str, Rewrite]:
         structure,
         wrappers,
     )
+    from kbh_lint.rewrite.cuda import code, text_names  # libcst comes with it
 
     modules = (
-        names, arguments, imports, lookups, calls, control, structure, wrappers, spelling, kernels, launches, cuda,
-        cuda_code, places, decoys,
+        names, arguments, imports, lookups, calls, control, structure, wrappers, spelling, kernels, launches,
+        text_names, code, places, decoys,
     )  # fmt: skip
     return {rewrite.name: rewrite for module in modules for rewrite in module.REWRITES}
 

@@ -7,7 +7,7 @@ from random import Random
 
 import libcst as cst
 
-from kbh_lint.rewrite.cuda_text import cuda_strings, literal
+from kbh_lint.rewrite.cuda.text import cuda_strings, literal
 from kbh_lint.rewrite.nodes import code, expression, names_in, simple, statements, string_value
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import Source, prepend, source_of

@@ -69,7 +69,7 @@ def test_a_hostile_text_is_read_in_time_that_grows_with_its_length(text: str) ->
 
 
 def test_a_licence_header_with_many_years_is_read_at_once() -> None:
-    from kbh_lint.analyses.vendored import _headers
+    from kbh_lint.analyses.whole_file.vendored import _headers
     from kbh_lint.frontends.python import PythonUnit
 
     began = time.process_time()

@@ -12,7 +12,7 @@ from rewritten import CUDA, HOST
 
 from kbh_lint.cli import kbh_main, main
 from kbh_lint.rewrite.compose import evasions
-from kbh_lint.rewrite.leaks import leaks
+from kbh_lint.rewrite.leaks.all_leaks import leaks
 from kbh_lint.rewrite.program import Program, read_program
 
 ROOT = Path(__file__).parents[2]

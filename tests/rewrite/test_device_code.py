@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from kbh_lint.rewrite.compose import apply, evasions
-from kbh_lint.rewrite.cuda_text import texts
+from kbh_lint.rewrite.cuda.text import texts
 from kbh_lint.rewrite.program import Program
 from kbh_lint.rewrite.tree import source_of
 

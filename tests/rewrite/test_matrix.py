@@ -11,7 +11,7 @@ import pytest
 from kbh_lint.base import paths
 from kbh_lint.rewrite import matrix as m
 from kbh_lint.rewrite.cli import evade, leakify
-from kbh_lint.rewrite.leaks import leaks
+from kbh_lint.rewrite.leaks.all_leaks import leaks
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.service.one_file import Options
 

@@ -16,7 +16,7 @@ import pytest
 from rewritten import CUDA, HOST, TRITON
 
 from kbh_lint.rewrite.compose import apply, compose, drawn, evasions
-from kbh_lint.rewrite.cuda_text import tokens
+from kbh_lint.rewrite.cuda.text import tokens
 from kbh_lint.rewrite.program import NotApplicable, Program
 
 ROOT = Path(__file__).parents[2]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
-from kbh_lint.rewrite.cuda import after_head, declared_functions, significant
-from kbh_lint.rewrite.cuda_text import Token, change_texts, join, tokens
+from kbh_lint.rewrite.cuda.text import Token, change_texts, join, tokens
+from kbh_lint.rewrite.cuda.text_names import after_head, declared_functions, significant
 from kbh_lint.rewrite.program import Program, Rewrite
 from kbh_lint.rewrite.tree import source_of
 

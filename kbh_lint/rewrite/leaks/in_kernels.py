@@ -8,7 +8,7 @@ from random import Random
 import libcst as cst
 
 from kbh_lint.problems.promise_kinds import PromiseKind
-from kbh_lint.rewrite.cuda_text import change_texts, tokens
+from kbh_lint.rewrite.cuda.text import change_texts, tokens
 from kbh_lint.rewrite.kernels import KernelTransformer
 from kbh_lint.rewrite.nodes import code, expression
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import last_call, reach
-from kbh_lint.analyses.program import called_names
 from kbh_lint.analyses.seeds import ShapeFact, span_of
+from kbh_lint.analyses.whole_file.program import called_names
 from kbh_lint.base import ir
 from kbh_lint.base.facts import Licence, Vendored
 from kbh_lint.base.records import dataclass

@@ -11,7 +11,7 @@ from kbh_lint.analyses.flow import fills_unseen, last_call, reach
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
-from kbh_lint.analyses.unbuilt import unbuilt
+from kbh_lint.analyses.whole_file.unbuilt import unbuilt
 from kbh_lint.base import ir
 from kbh_lint.base.facts import Authored, Binary, DeadKernel
 from kbh_lint.base.values import Func, JitFunction, Overloads

@@ -10,6 +10,6 @@ from kbh_lint.rewrite.program import Rewrite
 @cache
 def leaks() -> dict[str, Rewrite]:
     """The rewrites that change the meaning, by name."""
-    from kbh_lint.rewrite import leaks_kernel, leaks_model  # libcst comes with it
+    from kbh_lint.rewrite.leaks import around_models, in_kernels  # libcst comes with it
 
-    return {rewrite.name: rewrite for module in (leaks_kernel, leaks_model) for rewrite in module.REWRITES}
+    return {rewrite.name: rewrite for module in (in_kernels, around_models) for rewrite in module.REWRITES}

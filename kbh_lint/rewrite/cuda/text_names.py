@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-from kbh_lint.rewrite.cuda_text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens
+from kbh_lint.rewrite.cuda.text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens
 from kbh_lint.rewrite.nodes import code
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import Source, source_of

@@ -1,0 +1,1 @@
+"""Rewrites of CUDA C++ in a program: its texts as tokens, names and helpers, statements and expressions."""

@@ -1,0 +1,1 @@
+"""Rewrites that change the meaning of an honest submission: leaks in kernels, and around models."""
