@@ -113,7 +113,7 @@ def _is_base(url: str) -> bool:
         return False
     if not parts.hostname or not port_is_one or parts.query or parts.fragment or "@" in parts.netloc:
         return False
-    if not url.isascii() or any(c <= " " for c in url) or ".." in parts.path or "%" in parts.path:
+    if not url.isascii() or any(c <= " " for c in url) or re.search(r"\.\.|%", parts.path):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in ("127.0.0.1", "localhost", "::1"))
 

@@ -22,7 +22,8 @@ from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Property, StaticMethod
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
-from kbh_lint.host.values.objects import ClassV, Instance, LibObject, Memo, Pointer, Specialized
+from kbh_lint.host.values.named_objects import Namespace
+from kbh_lint.host.values.objects import ClassV, Instance, Memo, Pointer, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -380,7 +381,7 @@ def argument(interp: Run, value: object, level: int = 0) -> Any:
 
 def _namespace(value: object) -> dict[str, Any] | None:
     """What a `types.SimpleNamespace` holds; None for anything else."""
-    return value.attrs if isinstance(value, LibObject) and value.path == "types.SimpleNamespace" else None
+    return value.attrs if isinstance(value, Namespace) else None
 
 
 def _table(interp: Run, kind: str, table: dict[Any, Any], level: int) -> Made:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.values.cpp_objects import IntArrayRef
+from kbh_lint.host.values.cpp_objects import IntArrayRef, TensorOptions
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def is_options(value: object) -> bool:
     """Whether a value is `TensorOptions` of any of torch's namespaces."""
-    return isinstance(value, LibObject) and "TensorOptions" in value.path
+    return isinstance(value, TensorOptions)
 
 
 def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
@@ -26,7 +26,7 @@ def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
     for value in args:
         if isinstance(value, DType):
             attrs["dtype"] = value
-    return LibObject("TensorOptions", attrs)
+    return TensorOptions("TensorOptions", attrs)
 
 
 def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:

@@ -33,6 +33,7 @@ from kbh_lint.host.values.cpp_objects import (
     PythonObject,
     Schema,
     Template,
+    TensorOptions,
 )
 from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -352,7 +353,7 @@ def _tensor_method(
     if name in _METHODS:
         return tensor_attributes.attribute(interp, owner, _METHODS[name], node.loc)
     if name == "options":
-        return LibObject("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
+        return TensorOptions("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
     if name in ("defined", "is_contiguous", "has_value"):
         return True
     if name == "cast":  # of a tensor that Python gave

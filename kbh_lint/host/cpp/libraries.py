@@ -18,7 +18,7 @@ from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
 from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
 from kbh_lint.host.values import device
-from kbh_lint.host.values.cpp_objects import Dim3, Template
+from kbh_lint.host.values.cpp_objects import Dim3, Template, TensorOptions
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 
@@ -123,7 +123,7 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         args, name = [args[-1], *args[:-1]], name.removesuffix("f") if name.endswith("_outf") else name
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
-        return cpp_arguments.tensor_options(LibObject("TensorOptions"), args)
+        return cpp_arguments.tensor_options(TensorOptions("TensorOptions"), args)
     if name == "c10::Dispatcher::singleton":
         return LibObject(name)
     if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _RUNS = frozenset("timeit blocked_autorange adaptive_autorange repeat autorange".split())
-_TIMERS = ("torch.utils.benchmark.Timer", "timeit.Timer")
+_TIMERS = {"torch.utils.benchmark.Timer": True, "timeit.Timer": False}  # whether they give a measurement of their own
 
 
 def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -45,9 +45,8 @@ def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Lo
         given = {**dict(zip(("stmt", "setup", "timer", "globals"), owner.args, strict=False)), **owner.kwargs}
         time = _of(interp, given.get("stmt"), given.get("globals"), loc)
         told = dict.fromkeys(("median", "mean", "iqr"), time)
-        return (
-            LibObject("torch.utils.benchmark.Measurement", {**told, "times": [time]}) if "torch" in owner.path else time
-        )
+        measured = LibObject("torch.utils.benchmark.Measurement", {**told, "times": [time]})
+        return measured if _TIMERS[owner.path] else time
     return NotImplemented
 
 

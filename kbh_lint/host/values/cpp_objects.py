@@ -35,6 +35,11 @@ class Schema(LibObject):
     """An operator that torch's dispatcher was asked for by its name."""
 
 
+@of_paths("TensorOptions", *(f"cpp:{space}TensorOptions" for space in ("", "at::", "c10::", "torch::")))
+class TensorOptions(LibObject):
+    """`TensorOptions` of any of torch's namespaces."""
+
+
 @of_paths("dim3")
 class Dim3(LibObject):
     """`dim3`."""
