@@ -146,7 +146,11 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.uncounted: dict[str, None] = {}
 
     def __torch_dispatch__(
-        self, func: Any, types: object, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+        self,
+        func: torch._ops.OpOverload,
+        types: object,
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         name = func.overloadpacket.__name__
         if name == "linalg_solve_triangular":

@@ -7,7 +7,7 @@ import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from grader.authoring.common import (
     DONE,
@@ -24,6 +24,9 @@ from grader.deck.keys import new_master
 from grader.judge.ticking import Ticking
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.problems import Problem
+
+if TYPE_CHECKING:
+    from grader.grading.check import CheckReport
 
 
 def public_master(seed: int) -> bytes:
@@ -90,7 +93,7 @@ def _own_solutions(problem: Problem) -> list[Path]:
     return [folder / file for file in files]
 
 
-def told(report: Any, *, rows: bool = True) -> str:
+def told(report: CheckReport, *, rows: bool = True) -> str:
     """A CheckReport for people: a line a shape and case (`rows`), the worst element of what is wrong, the outcome."""
     lines = []
     for case in report.cases:

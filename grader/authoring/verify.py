@@ -41,6 +41,7 @@ from kbh_lint.base import paths
 from kbh_lint.base.paths import hardware_file
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_problem, load_targets
+from kbh_lint.problems.model import TensorSpec
 
 __all__ = ["run_verify"]
 
@@ -301,7 +302,7 @@ def _footprint(problem: Problem) -> int:
     return largest + 2 * CONTEXT_BYTES
 
 
-def _bytes(spec: Any) -> int:
+def _bytes(spec: TensorSpec) -> int:
     return torch.Size(spec.shape).numel() * TORCH_DTYPES[spec.dtype].itemsize
 
 

@@ -7,13 +7,16 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from grader.authoring.common import DONE, TROUBLE, CommandError, print_json
 from kbh_lint.base import paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck
 from kbh_lint.report.text import clean
+
+if TYPE_CHECKING:
+    from grader.silicon.machine_code import Kernel, MachineCode
 
 _EPILOG = """\
 FILE is a cubin, a fatbin or a shared object, or a folder of compiler caches, such as Triton's. NVIDIA's disassembler,
@@ -61,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from grader.silicon.machine_code import MachineCode, collect, private_copy  # start-up: other commands do without it
+    from grader.silicon.machine_code import collect, private_copy  # start-up: other commands do without it
 
     promises = _promises(args.problem, args.problems_dir)
     with tempfile.TemporaryDirectory(prefix="kbh-sass-") as folder:
@@ -94,7 +97,7 @@ def _promises(problem: str | None, folder: str | None) -> tuple[Promise, ...]:
     return tuple({promise.id: promise for promise in reversed(deck[problem].promises)}.values())
 
 
-def _row(kernel: Any) -> dict[str, Any]:
+def _row(kernel: Kernel) -> dict[str, Any]:
     """A kernel's census in a few numbers."""
     from grader.silicon.promises import products_of  # start-up: other commands do without it
 
@@ -107,7 +110,7 @@ def _row(kernel: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _states(promises: Sequence[Promise], code: Any) -> list[dict[str, str]]:
+def _states(promises: Sequence[Promise], code: MachineCode) -> list[dict[str, str]]:
     """What the kernels show of each promise that machine code can settle."""
     from grader.silicon.promises import Ran, settle  # start-up: other commands do without it
 
