@@ -20,6 +20,7 @@ from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
 from grader.record.bundle import cell_to_json
 from grader.record.bundle.read import is_bundle
+from grader.record.cell import SANDBOXES
 from grader.report.summary import render as summary
 from grader.report.view import View, load_view
 from grader.sandbox import cutlass
@@ -109,7 +110,7 @@ def parser() -> argparse.ArgumentParser:
     how.add_argument("--all-evidence", action="store_true", help="with --strict: run also what is withheld already")
     how.add_argument("--all-cases", action="store_true", help="go on after the first wrong result, which is otherwise "
                      "the last one that is asked for")  # fmt: skip
-    how.add_argument("--sandbox", choices=("auto", "bubblewrap", "landlock", "plain"), default="auto",
+    how.add_argument("--sandbox", choices=SANDBOXES, default="auto",
                      help="what holds the submission's process (default: the best that works here)")  # fmt: skip
     how.add_argument("--timeout", metavar="S", type=float, default=600.0,
                      help="seconds that its calls may take in all in one process (default: 600)")  # fmt: skip

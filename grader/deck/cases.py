@@ -85,7 +85,7 @@ def plan_cases(
 
 
 def state_group(spec: CaseSpec) -> str:
-    """The state that a case is called with: cases of one group share it, and so may share one model instance."""
+    """The name of the state that a case is called with: cases of one group share it, so that one model does for all."""
     return spec.state
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grader.record import provenance
-from grader.record.cell import BaselineName, FindingRecord
+from grader.record.cell import SANDBOXES, BaselineName, FindingRecord, SandboxName
 from grader.sandbox import cutlass
 from grader.sandbox.supervise import Snapshot, snapshot
 from kbh_lint import __version__
@@ -28,7 +28,6 @@ __all__ = [
 
 Protocol = Literal["2026-11", "2026-04"]
 BASELINES: tuple[BaselineName, ...] = ("eager", "compile", "library")
-SandboxName = Literal["auto", "bubblewrap", "landlock", "plain"]
 MOST_TRIALS = 100
 MOST_SAMPLES = 400
 MOST_SECONDS = 86_400.0
@@ -113,7 +112,7 @@ def options_from_json(data: object) -> dict[str, Any]:
     given = {**_LATER, **data} if isinstance(data, Mapping) else {}
     if set(given) != set(wanted):
         raise GradeError("the bundle does not hold the options of a grading that this version knows")
-    choices = {"sandbox": ("auto", "bubblewrap", "landlock", "plain"), "protocol": ("2026-11", "2026-04")}
+    choices = {"sandbox": SANDBOXES, "protocol": ("2026-11", "2026-04")}
     for name, default in wanted.items():
         value = given[name]
         kinds = (

@@ -32,9 +32,10 @@ FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all bat
 def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
     """Has batches run on models of these weights and notes those that count: short ones, then as long as it takes.
 
-    The claimed time says how many calls a batch needs, unless short ones show that it cannot be true: one, and as it
-    may have waited for what is loaded at the first launch, those after it. Where longer ones then leave it possible,
-    the short ones were disturbed, and batches of as many calls as the claim needs count.
+    They are added to `state.sealed`. The claimed time of a call says how many calls a batch needs, unless short batches
+    deny the claim. The first short batch alone does not: it may have waited for what is loaded at a first launch, so
+    more are made. Where long batches then leave the claim possible, the short ones were disturbed, and batches of as
+    many calls as the claim needs count.
     """
     runs, options = _Runs(trial, shape, state, models, itertools.count()), trial.options
     claimed = middle(state.claimed, options.trim) if state.claimed else 0.0

@@ -10,12 +10,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from kbh_lint.findings import State, Verdict
 
 __all__ = [
-    "LATER", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
+    "LATER", "SANDBOXES", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
     "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch", "ShapeResult", "ShapeScore", "ShapeTiming",
     "TargetRecord", "TrialResult", "VerdictRecord", "alone_of", "denies", "geometric_mean",
 ]  # fmt: skip
@@ -33,6 +33,11 @@ ALONE_S = {"cuda": 150e-6, "cpu": 150e-6}
 ALONE_OVERHEAD = {"cuda": 0.25, "cpu": 0.5}
 UNDISTURBED = 3  # of the sealed batches of a GPU, told by being the quickest
 LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
+
+
+SandboxKind = Literal["bubblewrap", "landlock", "plain"]
+SandboxName = Literal["auto"] | SandboxKind  # what may be asked for
+SANDBOXES: tuple[SandboxName, ...] = ("auto", *get_args(SandboxKind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +96,7 @@ class TargetRecord:
 class SandboxRecord:
     """What held the submission's process: `kind` and what it lacked."""
 
-    kind: Literal["bubblewrap", "landlock", "plain"]
+    kind: SandboxKind
     uid: int
     network: bool
     notes: tuple[str, ...] = ()

@@ -90,9 +90,8 @@ def of_batches(times: Sequence[float]) -> float | None:
 
 
 def of_trials(times: Sequence[float], within: Sequence[float | None]) -> float | None:
-    """Of the median over trials, by their times and by the spread within each; None where neither is known.
-
-    Both count, and the larger one is taken: few trials may agree by chance.
+    """The relative spread of the median over trials: the larger one of what their times and what the spreads within
+    each give, since few trials may agree by chance. None where neither is known.
     """
     known = [spread for spread in within if spread is not None]
     inner = math.sqrt(statistics.fmean(spread**2 for spread in known)) * _shrink(len(times)) if known else None

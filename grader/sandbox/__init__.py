@@ -14,8 +14,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Literal
+from typing import BinaryIO
 
+from grader.record.cell import SandboxName
 from grader.sandbox.base import SEEN, Jail, Sandbox, SandboxError
 from grader.sandbox.bubblewrap import Bubblewrap, bubblewrap
 from grader.sandbox.control import groups_work
@@ -27,7 +28,7 @@ from grader.sandbox.users import leased_uid
 
 __all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second", "seen_at"]
 
-Wanted = Literal["auto", "bubblewrap", "landlock", "plain"]
+Wanted = SandboxName
 PROBE_SECONDS = 60.0
 OUTPUT_BYTES = 1 << 16
 PROGRAM = Path(__file__).resolve().parents[1]

@@ -32,7 +32,9 @@ def _driver() -> Any:
 
 
 def bound(name: str) -> Callable[..., Any]:
-    """The driver's function `name`: gives its value (a tuple where there are several) or raises GpuError."""
+    """The driver's function `name`, checked: what is returned gives its value when it is called (a tuple where there
+    are several), or raises GpuError.
+    """
     function, success = getattr(_driver(), name), _driver().CUresult.CUDA_SUCCESS
 
     def checked(*arguments: object) -> Any:

@@ -75,8 +75,9 @@ def choose(
 def takes(
     domain: Domain, funcs: Sequence[Func], args: Sequence[Bound | None], given: Sequence[ir.Expr], at: Scope
 ) -> bool:
-    """Whether one of these functions can be meant. Where none is, a library's of the same name is: a text that defines
-    `exp(float4)` calls CUDA's own for a float."""
+    """Whether one of these functions can be meant by a call. Where none can, it means a library's function of the same
+    name: a text that defines `exp(float4)` calls CUDA's own `exp` for a float.
+    """
     fits = (_fit(domain, func, args, given, at, {}) for func in funcs if arity(func.node, len(args)))
     return any(fit is not None and fit[0] < NEVER for fit in fits)
 

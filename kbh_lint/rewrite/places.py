@@ -51,7 +51,7 @@ def join_text(program: Program, rng: Random) -> Program:
 
 
 def format_text(program: Program, rng: Random) -> Program:
-    """CUDA text is an f-string that words of it are put into."""
+    """Makes an f-string of a CUDA text: some of its words, such as `float`, become names that are put into it."""
     source = source_of(program)
     words = ("float", "int", "void", "__nv_bfloat16")
     names = {word: source.fresh(rng) for word in words}

@@ -54,7 +54,9 @@ def _resumed(interp: Run, body: Generator[Any, None, Any], frame: Frame, made: O
 
 
 def throw(once: Once, error: Raised) -> bool:
-    """Raises an exception where a generator stands; whether it gave another value. What it does not catch comes out."""
+    """Raises an exception inside a generator, where it stands. Returns whether the generator gave another value, which
+    `once` then holds. What the generator does not catch is raised here.
+    """
     source, once.source = once.source, None
     if not isinstance(source, Generator):
         raise error

@@ -10,7 +10,7 @@ from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.problems import Target
 
 _SHARED_KIB = {8: 163, 9: 227, 10: 227, 12: 99}  # per block, opted in; 1 KiB less than per multiprocessor
-_THREADS = {(8, 0): 2048, (9, 0): 2048, (10, 0): 2048}  # per multiprocessor; 1536 on the others
+_THREADS = {(8, 0): 2048, (9, 0): 2048, (10, 0): 2048, (10, 3): 2048}  # per multiprocessor; 1536 on the others
 
 # Attributes of the CUDA runtime and driver, without underscores and prefixes, and the fields of Device.
 _ATTRIBUTES = {
