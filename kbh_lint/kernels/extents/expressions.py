@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.kernels.extents.intervals import Linear, add
+from kbh_lint.cpp import integers
+from kbh_lint.kernels.extents.intervals import Linear, add, highest, lowest
 from kbh_lint.kernels.extents.values import Described, Pointer, Test, Value
 from kbh_lint.ops.catalogue import spellings
 
@@ -66,7 +67,21 @@ class Expressions:
 
     def _cast(self, node: ir.Cast) -> Value:
         inner = self.value(node.value)
+        if isinstance(inner, Linear) and not node.type.pointers:
+            return self.held(inner, dtypes.from_cpp(node.type.name))
         return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
+
+    def held(self, number: Linear, dtype: str | None) -> Value:
+        """What an integer type holds of a number: a narrow one does not hold all of it."""
+        if dtype not in dtypes.INTS or dtypes.BITS[dtype] >= 32:
+            return number
+        if not number.terms:
+            return Linear(int(integers.held(number.const, dtype)))
+        atoms, limits = self.run.atoms, self.run.limits
+        low, high = lowest(atoms, number, limits), highest(atoms, number, limits)
+        if low is None or high is None or any(integers.held(end, dtype) != end for end in (low, high)):
+            return self.run.unknown()
+        return number
 
     def _index(self, node: ir.Index) -> Value:
         """`x[:, None]` is x; an element of memory is not known."""

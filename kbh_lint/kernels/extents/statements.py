@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.cpp import integers
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.walker import Exit, Walker
 from kbh_lint.kernels.extents.intervals import Linear
@@ -70,11 +69,11 @@ class Statements(Walker[Value, Frame]):
     def _held(self, value: Value, kind: ir.TypeRef | None) -> Value:
         """What a declared variable holds of a value: a narrow type does not hold all."""
         dtype = dtypes.from_cpp(kind.name) if self.run.cpp and kind is not None and not kind.pointers else None
-        if not isinstance(value, Linear) or dtype is None or dtype in dtypes.INTS and dtypes.BITS[dtype] >= 32:
+        if not isinstance(value, Linear) or dtype is None:
             return value
-        if value.terms or integers.held(value.const, dtype) != value.const:
-            return self.run.unknown()
-        return value
+        if dtype in dtypes.INTS:
+            return self.run.expressions.held(value, dtype)
+        return self.run.unknown() if value.terms else value
 
     def s_expr(self, node: ir.ExprS) -> None:
         """An expression as a statement: a store, an assignment, or anything else."""
