@@ -8,6 +8,9 @@ What else differs from the stock interpreter: a masked load without `other` give
 and writes outside of the launch's tensors are errors; floats that are passed to a kernel are fp32, as on a GPU; `and`
 and `or` work on blocks; autotuning takes the first configuration without timing; asking torch.cuda or Triton's driver
 about a device is refused, save `torch.cuda.is_available()`, which says no.
+
+Functions here stand in for Triton's, which have no types, and are given its handles and builder, which are of other
+classes in each of its versions: those parameters are `Any` on purpose.
 """
 
 from __future__ import annotations
