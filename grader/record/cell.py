@@ -36,7 +36,7 @@ LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles l
 
 
 SandboxKind = Literal["bubblewrap", "landlock", "plain"]
-SandboxName = Literal["auto"] | SandboxKind  # what may be asked for
+SandboxName = Literal["auto", SandboxKind]  # what may be asked for
 SANDBOXES: tuple[SandboxName, ...] = ("auto", *get_args(SandboxKind))
 
 

@@ -11,7 +11,7 @@ from kbh_lint.host.cpp import arguments, construction, types
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.cpp.texts import build_env
 from kbh_lint.host.run import Run
-from kbh_lint.host.values.cpp_objects import Dim3
+from kbh_lint.host.values.cpp_objects import Dim3, TensorOptions
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.session import Session
 
@@ -73,6 +73,6 @@ def test_a_dim3_fills_up_with_ones(cpp: tuple[Cpp, Env]) -> None:
 
 
 def test_options_of_tensors_become_keywords() -> None:
-    options = LibObject("TensorOptions", {"dtype": None})
+    options = TensorOptions("TensorOptions", {"dtype": None})
     assert arguments.torch_args([1, options]) == ([1], {})
     assert arguments.is_options(options) and not arguments.is_options(LibObject("dim3"))
