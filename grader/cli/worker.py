@@ -58,7 +58,9 @@ def work() -> int:
 def _until_the_command_ends() -> None:
     while os.read(0, 4096):
         pass
-    os.kill(os.getpid(), signal.SIGTERM)
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGTERM)  # one to the process may come to this thread, and the main one waits on
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
