@@ -77,12 +77,12 @@ class Beside:
         """
         if not (compiles(self._job) and enough()):
             return
-        child = self._first()
-        for folder in (self._caches, *([self._place] if child is None else [])):
-            remove(folder)
         with contextlib.suppress(SandboxError):
             other = second(self._sandbox, PLACE)
             if other is not None:
+                child = self._first()
+                for folder in (self._caches, *([self._place] if child is None else [])):
+                    remove(folder)
                 self._thread = threading.Thread(target=self._build, args=(other, child), daemon=True)
                 self._thread.start()
 

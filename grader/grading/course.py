@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from grader.deck.keys import new_master
 from grader.grading.ahead import Ahead
@@ -32,12 +31,9 @@ from grader.record.words import seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
 from grader.sandbox.supervise import Child
 from grader.score import scoring
-from grader.silicon import silicon_from_json, silicon_to_json
+from grader.silicon import Silicon, silicon_from_json, silicon_to_json
 from grader.silicon.gather import gather
 from kbh_lint.findings import PromiseState
-
-if TYPE_CHECKING:
-    from grader.silicon import Silicon
 
 __all__ = ["graded"]
 

@@ -22,8 +22,8 @@ from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
 __all__ = [
-    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "copied", "identity", "options_from_json",
-    "options_of", "problem_files", "problem_of", "versions",
+    "BASELINES", "GradeError", "Protocol", "Request", "SandboxName", "copied", "graded_problem", "identity",
+    "options_from_json", "options_of", "problem_files", "problem_of", "versions",
 ]  # fmt: skip
 
 Protocol = Literal["2026-11", "2026-04"]
@@ -127,11 +127,16 @@ def options_from_json(data: object) -> dict[str, Any]:
 
 def problem_of(request: Request) -> Problem:
     """The problem that a request names. Raises GradeError."""
-    folder = paths.problems_dir(request.problems_dir)
+    return graded_problem(request.problem, request.problems_dir)
+
+
+def graded_problem(name: str, problems_dir: Path | None) -> Problem:
+    """The problem of a deck that has this id, and can be graded. Raises GradeError."""
+    folder = paths.problems_dir(problems_dir)
     deck = load_deck(folder)
-    if request.problem not in deck:
-        raise GradeError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
-    problem = deck[request.problem]
+    if name not in deck:
+        raise GradeError(f"there is no problem `{name}` in {folder}; `kbh problems list` lists them")
+    problem = deck[name]
     if not problem.contracts:
         raise GradeError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
     return problem

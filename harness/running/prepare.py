@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from grader.grading.request import GradeError, graded_problem
 from harness.agents.base import NODE, PREFIX, Adapter
 from harness.agents.install import Installed, InstallError, installed
 from harness.agents.registry import adapter_named
@@ -27,7 +28,7 @@ from harness.running.workspace import Template
 from harness.scripted.script import Script, load_script
 from kbh_lint import __version__
 from kbh_lint.base import paths
-from kbh_lint.problems import Problem, load_deck, load_targets
+from kbh_lint.problems import Problem, load_targets
 
 __all__ = ["Prepared", "path_inside", "prepare", "scripted_route"]
 
@@ -88,14 +89,10 @@ def prepare(request: RunRequest) -> Prepared:
 
 
 def _problem(request: RunRequest) -> Problem:
-    folder = paths.problems_dir(request.problems_dir)
-    deck = load_deck(folder)
-    if request.problem not in deck:
-        raise RunError(f"there is no problem `{request.problem}` in {folder}; `kbh problems list` lists them")
-    problem = deck[request.problem]
-    if not problem.contracts:
-        raise RunError(f"{problem.id} is {problem.status}: {' '.join(problem.reason.split())}")
-    return problem
+    try:
+        return graded_problem(request.problem, request.problems_dir)
+    except GradeError as error:
+        raise RunError(str(error)) from None
 
 
 def _script(request: RunRequest) -> Script | None:
