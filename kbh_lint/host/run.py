@@ -7,21 +7,21 @@ fuel; `OutOfFuel` ends a run.
 The world is the one a benchmark run would meet: CUDA inputs, a GPU of the declared target, builds and imports succeed,
 checks against a reference pass. What even that does not settle is a decision that runs can take both ways.
 
-`Run` stands above the modules that say what statements, expressions, attributes and libraries mean: they take it as an
-argument, and reach each other's meaning through its methods.
+`Run` is what evaluates: truth, statements, expressions, and calls of any value. It stands above the modules that say
+what each of them means: they take it as an argument, and reach each other's meaning through its methods. What it holds
+and writes down is the `Recorder` it derives from; names and targets are `datamodel.names`, loops `python.loops`.
 """
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Sequence
 from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym, Value
+from kbh_lint.base.values import DType, Func, JitFunction, Made, Sym, Value
 from kbh_lint.host.cpp.cpp import Cpp
-from kbh_lint.host.datamodel import enums, exceptions, iteration, prelude, subscripts
+from kbh_lint.host.datamodel import enums, exceptions, iteration, names, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
@@ -35,21 +35,16 @@ from kbh_lint.host.python import (
     expressions,
     importing,
     lifetimes,
-    loops,
     pybuiltins,
     statements,
 )
-from kbh_lint.host.python.lanes import Lanes
+from kbh_lint.host.recorder import Recorder
 from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.frames import (
-    BREAK,
-    FULL_ITERATIONS,
-    CallSite,
     Frame,
     Leave,
     OutOfFuel,
     Raised,
-    Returned,
     target_names,
 )
 from kbh_lint.host.values.modelled import Site
@@ -71,52 +66,19 @@ from kbh_lint.host.values.objects import (
     find_method,
     meta_method,
 )
-from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
-from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
-from kbh_lint.host.values.unbound import nowhere_bound
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.source.embedded import Text, doubts
-
-FUEL = 400_000
 
 
-class Run:
+class Run(Recorder):
     """One run of a submission along one path. `flips` holds the decisions that differ from the default."""
 
     def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
-        self.session = session
+        super().__init__(session, flips)
         session.runs.append(self)
-        self.granted = session.budgets.host.grant(FUEL)
-        self.fuel = self.granted
-        self.trace = Trace()
-        self.decisions = Decisions(flips)
-        self.files = Files(session.sidecars, session.binaries)
-        self.scopes = Scopes()
-        self.process = Process()
-        self.memory = Memory()
-        self.lanes = Lanes()
-        self.frames: list[CallSite] = []
-        self.around: list[Any] | None = None  # what the next generator yields to: the body of a with statement
-        self.capturing: list[Any] = []  # the graphs
-        self.trying = 0  # blocks around this place that may catch an exception
-        self.handling: list[Any] = []  # the exceptions whose handlers run
-        self.compiling = 0
-        self.weight = 1
         self.builtins = pybuiltins.table()
         self.cpp_side: Cpp | None = None  # the C++ host functions, once one was met
-        self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
-        self.watched: list[Any] = []  # weak references to objects whose end brings something about
-        self.dying: list[Any] = []  # what the ends of objects bring about, after this statement
-        self.plans: dict[int, Any] = {}  # which statements of a generator function yield, by its node
-        self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
-        self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
-        self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
-        self.made = 0  # texts that were made into code
-        self.spread = False  # whether the last call was given `*` or `**` of something that is not known
-        self.guarding = False  # whether the test of an if statement is evaluated
-        self.aged = False  # whether numbers stand where they may never stand, to see what hangs on them
-        self.training = False  # whether models are in training mode until somebody says otherwise
 
     @property
     def cpp(self) -> Cpp:
@@ -124,69 +86,6 @@ class Run:
         if self.cpp_side is None:
             self.cpp_side = Cpp(self)
         return self.cpp_side
-
-    # --- bookkeeping
-
-    def burn(self, amount: int = 1) -> None:
-        """Pay for work; raises OutOfFuel when there is none left."""
-        self.fuel -= amount
-        if self.fuel < 0:
-            raise OutOfFuel
-
-    def refuel(self, most: int = FUEL) -> None:
-        """Fuel for the next part, in place of what is left of that of the last one."""
-        budget = self.session.budgets.host
-        budget.take(self.granted - max(self.fuel, 0))
-        self.fuel = self.granted = budget.grant(most)
-
-    def miss(self, reason: str, loc: ir.Loc | None) -> None:
-        """Remember something that could not be followed."""
-        if len(self.trace.unread) < 400:
-            self.trace.unread.append((reason, loc))
-
-    def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
-        """Remember code that ran and was not read: any name may mean something else from here on."""
-        self.miss(reason, loc)
-        self.trace.rewritten = self.trace.rewritten or reason
-
-    def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
-        """Remember a fact about the program itself, such as a symbol it reached."""
-        if len(self.trace.notes) < 4000:
-            self.trace.notes.append((kind, attrs, loc))
-            self.trace.kinds.add(kind)
-
-    def stack(self) -> tuple[ir.Loc, ...]:
-        """Where the calls in progress were made, of the submission's own text."""
-        return tuple(f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE)
-
-    def emit(self, event: Event) -> None:
-        """Record an event, also in a graph that is being captured."""
-        trace = self.trace
-        event.call = trace.call_index
-        event.stack = self.stack()
-        event.weight = self.weight
-        # A set: at every depth of a recursion the place is the same.
-        place = (trace.round, event.name, event.loc, frozenset(event.stack))
-        times, flops = trace.done.get(place, (0, 0))
-        event.times = times + self.weight
-        event.flops = flops + (event.attrs.get("flops") or 0) * self.weight
-        trace.done[place] = (event.times, event.flops)
-        if self.compiling:
-            event.attrs["compiled"] = True
-        if self.process.tf32 and event.kind == "library":
-            event.attrs["tf32"] = True
-        self.burn(3)
-        self.lanes.emitted(event, bool(self.capturing))
-        trace.events.append(event)
-        self.session.events.append(event)
-        for graph in self.capturing:
-            graph.events.append(event)
-
-    def tensor_at(self, address: Value) -> Tensor | None:
-        """The tensor whose storage holds an address."""
-        if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
-            return None
-        return self.memory.views.get(address >> ADDRESS_BITS)
 
     def analyse_kernel(self, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
         """Facts of one kernel at each binding of a launch; runs that agree on what decided a branch share them."""
@@ -229,18 +128,6 @@ class Run:
                 return isinstance(answer, Instance) or self.truth(answer, loc)
         return value.items is None or bool(value.items)
 
-    def decide(self, key: Value, value: Unknown) -> bool:
-        """The side of a branch on an unknown (see `Decisions.side`)."""
-        return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
-
-    def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
-        """What the legal domain of the inputs, or a check that passes, decides at a place."""
-        return self.decisions.assume(self.place(loc), loc, answer, contents)
-
-    @staticmethod
-    def place(loc: ir.Loc | None) -> Any:
-        return None if loc is None else (loc[0].language, *loc[1:])
-
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], frame: Frame) -> Any:
@@ -280,144 +167,7 @@ class Run:
         targets = getattr(node, "targets", None) or ([node.target] if hasattr(node, "target") else [])
         for target in targets:
             for name in target_names(target):
-                self.store_name(name, Unknown((), "not followed"), frame)
-
-    def loop(
-        self,
-        items: Iterable[Any],
-        bind: Callable[[Any], None],
-        body: tuple[ir.Stmt, ...],
-        orelse: tuple[ir.Stmt, ...],
-        frame: Frame,
-    ) -> Any:
-        """Run a loop body for each item; once a few rounds have worked on tensors, go on with the last item."""
-        total = len(items) if isinstance(items, Sized) else None
-        worked, index, outer = 0, 0, self.weight
-        it = iter(items)
-        try:
-            for item in it:
-                before = len(self.trace.events)
-                bind(item)
-                signal = self.block(body, frame)
-                if signal is BREAK:
-                    return None
-                if isinstance(signal, Returned):
-                    return signal
-                self.burn(2)
-                index += 1
-                worked += len(self.trace.events) > before
-                if (
-                    worked >= FULL_ITERATIONS
-                    and total is not None
-                    and total - index > 1
-                    and hasattr(items, "__getitem__")
-                ):
-                    differing, left = loops.Differing(self, body, frame), total - index
-                    while differing.left and index < total - 1:
-                        bind(items[index])
-                        index += 1
-                        if not differing.next():
-                            continue
-                        left -= 1
-                        signal = self.block(body, frame)
-                        if signal is BREAK:
-                            return None
-                        if isinstance(signal, Returned):
-                            return signal
-                    self.weight = outer * left
-                    bind(items[-1])
-                    lengths, last = loops.lists(frame), len(self.trace.events)
-                    signal = self.block(body, frame)
-                    loops.stands(self.trace.events, before, last)
-                    if signal is BREAK:
-                        return None
-                    if isinstance(signal, Returned):
-                        return signal
-                    loops.fill(frame, lengths, left - 1)
-                    break
-        finally:
-            self.weight = outer
-        return self.block(orelse, frame)
-
-    def make_function(self, node: ir.FuncDef, frame: Frame) -> Func:
-        env = frame.env
-        if "__class_fields__" in env.vars and env.parent is not None:
-            func = Func(node, env.parent)  # a class body is no scope of its methods
-        else:
-            func = Func(node, env)
-        for param in node.params:
-            if param.default is not None:
-                func.defaults[param.name] = self.eval(param.default, frame)
-        return func
-
-    # --- names and targets
-
-    def load_name(self, name: str, frame: Frame, loc: ir.Loc | None) -> Any:
-        env: Env | None = frame.outer.get(name, frame.env)
-        while env is not None:
-            if name in env.vars:
-                return env.vars[name]
-            env = env.parent
-        if name in frame.globals.vars:
-            return frame.globals.vars[name]
-        if name in self.builtins:
-            return self.builtins[name]
-        return self.missing_name(name, loc)
-
-    def globals_of(self, func: Func) -> Env:
-        """The module's variables that a function sees."""
-        env: Env | None = func.env
-        while env is not None and env.parent is not None:
-            env = env.parent
-        return env or self.scopes.main
-
-    def frame_of(self, env: Env) -> Frame:
-        """A frame in which the names of a scope mean what they do there."""
-        return Frame(env, self.scopes.main, None, None)
-
-    def missing_name(self, name: str, loc: ir.Loc | None) -> Any:
-        if name.startswith("__") and name != "__import__":
-            return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
-        if hasattr(builtins, name):
-            return Sym(f"builtins.{name}")
-        if loc is not None and loc[0] is self.session.module.unit and nowhere_bound(self.session, name):
-            exceptions.fails(self, "builtins.NameError", loc)
-        exceptions.may_fail(self, "NameError", loc)
-        self.miss(f"name {name} is not defined", loc)
-        return Unknown((), f"undefined {name}")
-
-    def store_name(self, name: str, value: Value, frame: Frame) -> None:
-        frame.outer.get(name, frame.env).vars[name] = value
-
-    def assign(self, target: ir.Expr, value: Value, frame: Frame) -> None:
-        if isinstance(target, ir.Name):
-            frame.outer.get(target.id, frame.env).vars[target.id] = value
-        elif isinstance(target, ir.Attr):
-            self.set_attr(self.eval(target.value, frame), target.name, value, target.loc)
-        elif isinstance(target, ir.Index):
-            owner = self.eval(target.value, frame)
-            subscripts.set_item(self, owner, self.eval(target.index, frame), value, target.loc)
-        elif isinstance(target, ir.Seq):
-            self.unpack(target.items, value, frame, target.loc)
-        elif isinstance(target, ir.Star):
-            self.assign(target.value, value, frame)
-
-    def unpack(self, targets: tuple[ir.Expr, ...], value: Value, frame: Frame, loc: ir.Loc) -> None:
-        items = iteration.iterate(self, value, loc, len(targets))
-        items = list(bounds.visited(self, items)) if not isinstance(items, list) else items
-        if isinstance(value, (list, tuple)) and (
-            len(items) < len(targets) - 1
-            or len(items) != len(targets)
-            and not any(isinstance(t, ir.Star) for t in targets)
-        ):
-            exceptions.may_fail(self, "ValueError", loc)
-        star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
-        if star is not None:
-            after = len(targets) - star - 1
-            middle = items[star : len(items) - after]
-            items = [*items[:star], middle, *items[len(items) - after :]]
-        for i, target in enumerate(targets):
-            self.assign(target, items[i] if i < len(items) else Unknown((), "not enough values"), frame)
+                names.store(name, Unknown((), "not followed"), frame)
 
     # --- expressions
 
@@ -618,22 +368,3 @@ class Run:
         return None
 
     # --- the world as seen by libraries
-
-    def contents_of(self, value: Value, depth: int = 0) -> tuple[Content, ...]:
-        """The tensor contents a value was computed from."""
-        if isinstance(value, Tensor):
-            return (value.storage.content,)
-        if isinstance(value, Unknown):
-            return value.contents
-        if isinstance(value, Text):
-            value = doubts(value)
-        if isinstance(value, (list, tuple, set)) and depth < 3:
-            out: list[Content] = []
-            for item in list(value)[:200]:
-                if item is None or type(item) is int:
-                    continue
-                for content in self.contents_of(item, depth + 1):
-                    if content not in out:
-                        out.append(content)
-            return tuple(out)
-        return ()

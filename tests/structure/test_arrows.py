@@ -20,6 +20,7 @@ ORDER = {
         "gpu",
         "cpp",
         "libs",
+        "recorder",
         "run",
         "explore",
     ),

@@ -14,6 +14,7 @@ from kbh_lint.base.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
 from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import shapes
 from kbh_lint.dsl.tensors import kinds
+from kbh_lint.host.datamodel import names
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import compiled, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
@@ -282,7 +283,7 @@ def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
     """`cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
     while isinstance(node, ir.Index) and isinstance(node.value, ir.Attr) and node.value.name in ("MemRange", "Align"):
         node = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
-    value = interp.eval(node, interp.frame_of(cls.env))
+    value = interp.eval(node, names.frame_of(interp, cls.env))
     return value if isinstance(value, DType) else DType("?")
 
 

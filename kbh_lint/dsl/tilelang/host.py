@@ -10,6 +10,7 @@ from kbh_lint.base.values import Env, Func
 from kbh_lint.dsl.cute import host as cute
 from kbh_lint.dsl.tilelang import eager
 from kbh_lint.dsl.tilelang.eager import dtype_of
+from kbh_lint.host.datamodel import names
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
 from kbh_lint.host.gpu.kernel_cache import identity
@@ -212,7 +213,7 @@ def _mismatch(interp: Run, func: Func, bound: dict[str, Any]) -> str:
 
 def _declared(interp: Run, func: Func, param: ir.Param) -> tuple[Any, str]:
     """The shape and the element type that a parameter `C: T.Tensor((M, N), dtype)` declares."""
-    node, frame = param.type, interp.frame_of(func.env)
+    node, frame = param.type, names.frame_of(interp, func.env)
     parts = node.args if isinstance(node, ir.Call) else ()
     if isinstance(node, ir.Index):
         parts = node.index.items if isinstance(node.index, ir.Seq) else (node.index,)

@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.host.datamodel import exceptions, iteration
+from kbh_lint.host.datamodel import exceptions, iteration, names
 from kbh_lint.host.values.frames import BREAK, Frame, Raised, Returned
 from kbh_lint.host.values.objects import LibObject, Once
 
@@ -142,7 +142,7 @@ def _values(
         yield from iteration.in_turn(given) if isinstance(given, Once) else iteration.iterate(interp, given, node.loc)
         got = given.gave if isinstance(given, Once) else None
     for target in getattr(node, "targets", ()):
-        interp.assign(target, got, frame)
+        names.assign(interp, target, got, frame)
     return Returned(got) if isinstance(node, ir.Return) else None
 
 
@@ -169,7 +169,7 @@ def _for(interp: Run, node: ir.For, frame: Frame, plan: dict[int, bool], made: O
     items = iteration.in_turn(iterable) if isinstance(iterable, Once) else iteration.iterate(interp, iterable, node.loc)
     for item in items:
         interp.burn(2)
-        interp.assign(node.target, item, frame)
+        names.assign(interp, node.target, item, frame)
         signal = yield from _block(interp, node.body, frame, plan, made)
         if signal is BREAK or isinstance(signal, Returned):
             return None if signal is BREAK else signal
@@ -188,7 +188,7 @@ def _try(interp: Run, node: ir.Try, frame: Frame, plan: dict[int, bool], made: O
         assert raised is not None
         if kind is None or exceptions.catches(interp, interp.eval(kind, frame), raised.value):
             if name is not None:
-                interp.store_name(name, raised.value, frame)
+                names.store(name, raised.value, frame)
             raised = None
             try:
                 signal = yield from _block(interp, body, frame, plan, made)

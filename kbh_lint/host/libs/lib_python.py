@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Sym, Value
-from kbh_lint.host.datamodel import exceptions, iteration, modules, operators, ordering, shown, subscripts
+from kbh_lint.host.datamodel import exceptions, iteration, modules, names, operators, ordering, shown, subscripts
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values import bounds, keys, taint, unknowns
@@ -284,7 +284,7 @@ def function_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any
     scope = args[1] if len(args) > 1 else kwargs.get("globals")
     if not isinstance(func, Func) or not isinstance(scope, dict):
         return Unknown((), path)
-    made = Func(func.node, func.env if scope is interp.globals_of(func).vars else Env(scope))
+    made = Func(func.node, func.env if scope is names.globals_of(interp, func).vars else Env(scope))
     given = args[3] if len(args) > 3 else kwargs.get("argdefs")
     interp.set_attr(made, "__defaults__", given, loc)
     return made

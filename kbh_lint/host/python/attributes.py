@@ -9,7 +9,7 @@ from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Env, Func, JitFunction, Made, Sym, Value
 from kbh_lint.frontends.walk import walk
-from kbh_lint.host.datamodel import enums, exceptions, modules
+from kbh_lint.host.datamodel import enums, exceptions, modules, names
 from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import subclasses, tensor_attributes
@@ -167,7 +167,7 @@ def _closure(func: Func) -> tuple[Cell, ...] | None:
 
 def _annotations(interp: Run, func: Func) -> dict[str, Any]:
     """What the parameters of a function, and its result, are said to be."""
-    frame = Frame(func.env, interp.globals_of(func), None, None)
+    frame = Frame(func.env, names.globals_of(interp, func), None, None)
     said = [(param.name, param.type) for param in func.node.params] + [("return", func.node.returns)]
     return {name: interp.eval(node, frame) for name, node in said if node is not None}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Value
-from kbh_lint.host.datamodel import exceptions, generators
+from kbh_lint.host.datamodel import exceptions, generators, names
 from kbh_lint.host.python import contextmanagers, coroutines
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
@@ -37,7 +37,7 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
         return contextmanagers.manager(func, args, kwargs)
     env = Env({}, func.env)
     bind(func, args, kwargs, env)
-    frame = Frame(env, interp.globals_of(func), loc, func)
+    frame = Frame(env, names.globals_of(interp, func), loc, func)
     if func.node.coroutine and not func.node.generator:
         return coroutines.make(interp, func.node.body or (), frame)
     if func.node.generator:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func
-from kbh_lint.host.datamodel import exceptions, iteration, operators, shown, subscripts, texts
+from kbh_lint.host.datamodel import exceptions, iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
@@ -32,7 +32,7 @@ def e_name(interp: Run, node: ir.Name, frame: Frame) -> Any:
     name, found = node.id, frame.env.vars
     if name in found and not frame.outer:
         return found[name]
-    return interp.load_name(name, frame, node.loc)
+    return names.load(interp, name, frame, node.loc)
 
 
 def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Any:
@@ -160,7 +160,7 @@ def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Any:
             return
         target, iterable, tests = node.clauses[i]
         for item in iteration.iterate(interp, interp.eval(iterable, inner), node.loc):
-            interp.assign(target, item, inner)
+            names.assign(interp, target, item, inner)
             if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
                 clause(i + 1)
 
@@ -185,7 +185,7 @@ def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
         value = interp.eval(iterable, inner) if i else first
         items = iteration.in_turn(value) if isinstance(value, Once) else iteration.iterate(interp, value, node.loc)
         for item in items:
-            interp.assign(target, item, inner)
+            names.assign(interp, target, item, inner)
             if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
                 yield from clause(i + 1)
 
@@ -195,7 +195,7 @@ def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
 
 
 def e_lambda(interp: Run, node: ir.Lambda, frame: Frame) -> Any:
-    return interp.make_function(node.func, frame)
+    return names.make_function(interp, node.func, frame)
 
 
 def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Any:
@@ -239,7 +239,7 @@ def e_assign_expr(interp: Run, node: ir.AssignE, frame: Frame) -> Any:
     if frame.named is not None and isinstance(node.target, ir.Name):
         frame.outer.get(node.target.id, frame.named).vars[node.target.id] = value
     else:
-        interp.assign(node.target, value, frame)
+        names.assign(interp, node.target, value, frame)
     return value
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.host.datamodel import exceptions, modules
+from kbh_lint.host.datamodel import exceptions, modules, names
 from kbh_lint.host.effects import artifacts
 from kbh_lint.host.python import own_modules
 from kbh_lint.host.values.frames import Frame
@@ -34,14 +34,14 @@ def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
         if not is_present(interp, root, node.loc):
             exceptions.raise_("ModuleNotFoundError", [f"No module named {root!r}"], node.loc)
     if node.level:  # of the submission's own package, which is not there
-        interp.store_name(node.asname or node.name or root, modules.resolve(interp, _relative(node)), frame)
+        names.store(node.asname or node.name or root, modules.resolve(interp, _relative(node)), frame)
     elif node.name is None:
         path = node.module if node.asname else root
-        interp.store_name(node.asname or root, modules.resolve(interp, path), frame)
+        names.store(node.asname or root, modules.resolve(interp, path), frame)
     elif node.name == "*":
         interp.note("star-import", {"module": node.module}, node.loc)
     else:
-        interp.store_name(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
+        names.store(node.asname or node.name, modules.resolve(interp, f"{node.module}.{node.name}"), frame)
 
 
 def _relative(node: ir.Import) -> str:
@@ -62,6 +62,6 @@ def import_extension(interp: Run, node: ir.Import, frame: Frame) -> None:
     root = node.module.split(".")[0]
     name = artifacts.without_source(interp, interp.files.extensions[root], node.loc)
     if node.name is None:
-        interp.store_name(node.asname or root, Blob(name, node.loc), frame)
+        names.store(node.asname or root, Blob(name, node.loc), frame)
     elif node.name != "*":
-        interp.store_name(node.asname or node.name, Blob(f"{name}:{node.name}", node.loc), frame)
+        names.store(node.asname or node.name, Blob(f"{name}:{node.name}", node.loc), frame)

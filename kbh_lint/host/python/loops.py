@@ -1,12 +1,17 @@
-"""How many iterations a loop without a list of items has left, from counters that each iteration moves by one step."""
+"""Loops: which iterations are followed, and which one stands for those that are left.
+
+A `for` loop that works on tensors is followed for some rounds (`each`); of a loop without a list of items, counters
+that each iteration moves by one step say how many are left (`left`).
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Sized
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.host.datamodel import operators
-from kbh_lint.host.values.frames import Frame, Raised
+from kbh_lint.host.datamodel import names, operators
+from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -15,6 +20,59 @@ if TYPE_CHECKING:
 MOST_ROUNDS = 1 << 20
 MOST_ITEMS = 4096  # of a list that a loop fills
 MOST_LOOKED_AT = 1024  # rounds that are left out, looked at for branches that go another way
+
+
+def each(
+    interp: Run,
+    items: Iterable[Any],
+    bind: Callable[[Any], None],
+    body: tuple[ir.Stmt, ...],
+    orelse: tuple[ir.Stmt, ...],
+    frame: Frame,
+) -> Any:
+    """Runs a loop body for each item; once a few rounds have worked on tensors, go on with the last item."""
+    total = len(items) if isinstance(items, Sized) else None
+    worked, index, outer = 0, 0, interp.weight
+    it = iter(items)
+    try:
+        for item in it:
+            before = len(interp.trace.events)
+            bind(item)
+            signal = interp.block(body, frame)
+            if signal is BREAK:
+                return None
+            if isinstance(signal, Returned):
+                return signal
+            interp.burn(2)
+            index += 1
+            worked += len(interp.trace.events) > before
+            if worked >= FULL_ITERATIONS and total is not None and total - index > 1 and hasattr(items, "__getitem__"):
+                differing, left = Differing(interp, body, frame), total - index
+                while differing.left and index < total - 1:
+                    bind(items[index])
+                    index += 1
+                    if not differing.next():
+                        continue
+                    left -= 1
+                    signal = interp.block(body, frame)
+                    if signal is BREAK:
+                        return None
+                    if isinstance(signal, Returned):
+                        return signal
+                interp.weight = outer * left
+                bind(items[-1])
+                lengths, last = lists(frame), len(interp.trace.events)
+                signal = interp.block(body, frame)
+                stands(interp.trace.events, before, last)
+                if signal is BREAK:
+                    return None
+                if isinstance(signal, Returned):
+                    return signal
+                fill(frame, lengths, left - 1)
+                break
+    finally:
+        interp.weight = outer
+    return interp.block(orelse, frame)
 
 
 def numbers(frame: Frame) -> dict[str, int]:
@@ -103,8 +161,8 @@ class Differing:
             return False
         self.left -= 1
         self.interp.burn(1 + len(self.body))
-        names = self.frame.env.vars
-        before, unread = dict(names), len(self.interp.trace.unread)
+        variables = self.frame.env.vars
+        before, unread = dict(variables), len(self.interp.trace.unread)
         way: list[bool] = []
         try:
             self._walk(self.body, way)
@@ -115,8 +173,8 @@ class Differing:
         finally:
             del self.interp.trace.unread[unread:]
         self.seen.add(tuple(way))
-        names.clear()
-        names.update(before)
+        variables.clear()
+        variables.update(before)
         return True
 
     def _walk(self, body: tuple[ir.Stmt, ...], way: list[bool]) -> bool:
@@ -143,13 +201,11 @@ class Differing:
             if target.id in self.frame.outer:
                 continue
             if isinstance(node, ir.Assign):
-                self.interp.store_name(target.id, value, self.frame)
+                names.store(target.id, value, self.frame)
                 continue
             old = self.interp.eval(target, self.frame)
             if type(old) in (bool, int, float):
-                self.interp.store_name(
-                    target.id, operators.binary(self.interp, node.op, old, value, node.loc), self.frame
-                )
+                names.store(target.id, operators.binary(self.interp, node.op, old, value, node.loc), self.frame)
 
 
 def _branches(body: tuple[ir.Stmt, ...]) -> bool:

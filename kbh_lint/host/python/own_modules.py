@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env
+from kbh_lint.host.datamodel import names
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
@@ -27,20 +28,20 @@ def import_own(interp: Run, node: ir.Import, frame: Frame) -> bool:
     if node.level == 1 and not module:  # `from . import name` in a folder that is no package
         env = load(interp, str(node.name), node.loc)
         if env is not None:
-            interp.store_name(node.asname or str(node.name), OwnModule(env.vars), frame)
+            names.store(node.asname or str(node.name), OwnModule(env.vars), frame)
         return env is not None
     if env is None:
         return False
     if node.name is None:
         top = env if node.asname else load(interp, module.split(".")[0], node.loc)
-        interp.store_name(node.asname or module.split(".")[0], OwnModule((top or env).vars), frame)
+        names.store(node.asname or module.split(".")[0], OwnModule((top or env).vars), frame)
     elif node.name == "*":
         for name in _public(env):
-            interp.store_name(name, env.vars[name], frame)
+            names.store(name, env.vars[name], frame)
     else:
         if node.name not in env.vars:
             load(interp, f"{module}.{node.name}", node.loc)
-        interp.store_name(node.asname or node.name, env.vars.get(node.name, Unknown()), frame)
+        names.store(node.asname or node.name, env.vars.get(node.name, Unknown()), frame)
     return True
 
 

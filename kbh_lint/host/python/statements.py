@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
-from kbh_lint.host.datamodel import exceptions, iteration, operators
+from kbh_lint.host.datamodel import exceptions, iteration, names, operators
 from kbh_lint.host.python import class_making, contextmanagers, loops
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
@@ -30,13 +30,13 @@ def s_expr(interp: Run, node: ir.ExprS, frame: Frame) -> None:
 def s_assign(interp: Run, node: ir.Assign, frame: Frame) -> None:
     value = interp.eval(node.value, frame)
     for target in node.targets:
-        interp.assign(target, value, frame)
+        names.assign(interp, target, value, frame)
 
 
 def s_aug(interp: Run, node: ir.AugAssign, frame: Frame) -> None:
     old = interp.eval(node.target, frame)
     value = interp.eval(node.value, frame)
-    interp.assign(node.target, operators.inplace(interp, node.op, old, value, node.loc), frame)
+    names.assign(interp, node.target, operators.inplace(interp, node.op, old, value, node.loc), frame)
 
 
 def s_decl(interp: Run, node: ir.Decl, frame: Frame) -> None:
@@ -108,7 +108,9 @@ def s_for(interp: Run, node: ir.For, frame: Frame) -> Any:
         items: Any = iteration.in_turn(iterable)  # the body may draw from it, and a break leaves the rest
     else:
         items = iteration.iterate(interp, iterable, node.loc)
-    return interp.loop(items, lambda item: interp.assign(node.target, item, frame), node.body, node.orelse, frame)
+    return loops.each(
+        interp, items, lambda item: names.assign(interp, node.target, item, frame), node.body, node.orelse, frame
+    )
 
 
 def s_return(interp: Run, node: ir.Return, frame: Frame) -> Any:
@@ -137,7 +139,7 @@ def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
                 break
             entered = interp.enter(manager, exits, node.loc)
             if target is not None:
-                interp.assign(target, entered, frame)
+                names.assign(interp, target, entered, frame)
         else:
             interp.trying = trying + len(exits)
             signal = interp.block(node.body, frame)
@@ -164,7 +166,7 @@ def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Any
     """What stands inside of the item `i` of a with statement, whose manager gave `value`."""
     target = node.items[i][1]
     if target is not None:
-        interp.assign(target, value, frame)
+        names.assign(interp, target, value, frame)
     return s_with(interp, replace(node, items=node.items[i + 1 :]), frame)
 
 
@@ -194,7 +196,7 @@ def _handled(interp: Run, node: ir.Try, frame: Frame) -> Any:
             if kind is not None and not exceptions.catches(interp, interp.eval(kind, frame), raised.value):
                 continue
             if name is not None:
-                interp.store_name(name, raised.value, frame)
+                names.store(name, raised.value, frame)
             interp.handling.append(raised.value)
             try:
                 return interp.block(body, frame)
@@ -262,10 +264,10 @@ def s_block(interp: Run, node: ir.Block, frame: Frame) -> Any:
 
 
 def s_func(interp: Run, node: ir.FuncDef, frame: Frame) -> None:
-    func: Any = interp.make_function(node, frame)
+    func: Any = names.make_function(interp, node, frame)
     for decorator in reversed(node.decorators):
         func = interp.decorate(interp.eval(decorator, frame), func, decorator.loc)
-    interp.store_name(node.name, func, frame)
+    names.store(node.name, func, frame)
 
 
 def s_class(interp: Run, node: ir.ClassDef, frame: Frame) -> None:
@@ -277,7 +279,7 @@ def s_class(interp: Run, node: ir.ClassDef, frame: Frame) -> None:
     made: Any = class_making.of_statement(interp, node, bases, env, keywords)
     for decorator in reversed(node.decorators):
         made = interp.decorate(interp.eval(decorator, frame), made, decorator.loc)
-    interp.store_name(node.name, made, frame)
+    names.store(node.name, made, frame)
 
 
 def s_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> None:

@@ -1,0 +1,150 @@
+"""What a run holds and writes down: fuel, events, notes, what could not be followed, and what was decided.
+
+`Recorder` knows no meaning of any value; `host.run.Run` adds that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import prelude
+from kbh_lint.host.python.lanes import Lanes
+from kbh_lint.host.values.frames import CallSite, OutOfFuel
+from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
+from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
+from kbh_lint.source.embedded import Text, doubts
+
+FUEL = 400_000
+MOST_UNREAD = 400
+MOST_NOTES = 4000
+
+
+class Recorder:
+    """One run's state, in parts, and the ways to add to it. `flips` holds the decisions that are not the default."""
+
+    def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
+        self.session = session
+        self.granted = session.budgets.host.grant(FUEL)
+        self.fuel = self.granted
+        self.trace = Trace()
+        self.decisions = Decisions(flips)
+        self.files = Files(session.sidecars, session.binaries)
+        self.scopes = Scopes()
+        self.process = Process()
+        self.memory = Memory()
+        self.lanes = Lanes()
+        self.frames: list[CallSite] = []
+        self.around: list[Any] | None = None  # what the next generator yields to: the body of a with statement
+        self.capturing: list[Any] = []  # the graphs
+        self.trying = 0  # blocks around this place that may catch an exception
+        self.handling: list[Any] = []  # the exceptions whose handlers run
+        self.compiling = 0
+        self.weight = 1
+        self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
+        self.watched: list[Any] = []  # weak references to objects whose end brings something about
+        self.dying: list[Any] = []  # what the ends of objects bring about, after this statement
+        self.plans: dict[int, Any] = {}  # which statements of a generator function yield, by its node
+        self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
+        self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
+        self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
+        self.made = 0  # texts that were made into code
+        self.spread = False  # whether the last call was given `*` or `**` of something that is not known
+        self.guarding = False  # whether the test of an if statement is evaluated
+        self.aged = False  # whether numbers stand where they may never stand, to see what hangs on them
+        self.training = False  # whether models are in training mode until somebody says otherwise
+
+    def burn(self, amount: int = 1) -> None:
+        """Pay for work; raises OutOfFuel when there is none left."""
+        self.fuel -= amount
+        if self.fuel < 0:
+            raise OutOfFuel
+
+    def refuel(self, most: int = FUEL) -> None:
+        """Fuel for the next part, in place of what is left of that of the last one."""
+        budget = self.session.budgets.host
+        budget.take(self.granted - max(self.fuel, 0))
+        self.fuel = self.granted = budget.grant(most)
+
+    def miss(self, reason: str, loc: ir.Loc | None) -> None:
+        """Remember something that could not be followed."""
+        if len(self.trace.unread) < MOST_UNREAD:
+            self.trace.unread.append((reason, loc))
+
+    def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
+        """Remember code that ran and was not read: any name may mean something else from here on."""
+        self.miss(reason, loc)
+        self.trace.rewritten = self.trace.rewritten or reason
+
+    def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
+        """Remember a fact about the program itself, such as a symbol it reached."""
+        if len(self.trace.notes) < MOST_NOTES:
+            self.trace.notes.append((kind, attrs, loc))
+            self.trace.kinds.add(kind)
+
+    def stack(self) -> tuple[ir.Loc, ...]:
+        """Where the calls in progress were made, of the submission's own text."""
+        return tuple(f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE)
+
+    def emit(self, event: Event) -> None:
+        """Record an event, also in a graph that is being captured."""
+        trace = self.trace
+        event.call = trace.call_index
+        event.stack = self.stack()
+        event.weight = self.weight
+        # A set: at every depth of a recursion the place is the same.
+        place = (trace.round, event.name, event.loc, frozenset(event.stack))
+        times, flops = trace.done.get(place, (0, 0))
+        event.times = times + self.weight
+        event.flops = flops + (event.attrs.get("flops") or 0) * self.weight
+        trace.done[place] = (event.times, event.flops)
+        if self.compiling:
+            event.attrs["compiled"] = True
+        if self.process.tf32 and event.kind == "library":
+            event.attrs["tf32"] = True
+        self.burn(3)
+        self.lanes.emitted(event, bool(self.capturing))
+        trace.events.append(event)
+        self.session.events.append(event)
+        for graph in self.capturing:
+            graph.events.append(event)
+
+    def tensor_at(self, address: Value) -> Tensor | None:
+        """The tensor whose storage holds an address."""
+        if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
+            return None
+        return self.memory.views.get(address >> ADDRESS_BITS)
+
+    def contents_of(self, value: Value, depth: int = 0) -> tuple[Content, ...]:
+        """The tensor contents a value was computed from."""
+        if isinstance(value, Tensor):
+            return (value.storage.content,)
+        if isinstance(value, Unknown):
+            return value.contents
+        if isinstance(value, Text):
+            value = doubts(value)
+        if isinstance(value, (list, tuple, set)) and depth < 3:
+            out: list[Content] = []
+            for item in list(value)[:200]:
+                if item is None or type(item) is int:
+                    continue
+                for content in self.contents_of(item, depth + 1):
+                    if content not in out:
+                        out.append(content)
+            return tuple(out)
+        return ()
+
+    def decide(self, key: Value, value: Unknown) -> bool:
+        """The side of a branch on an unknown (see `Decisions.side`)."""
+        return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
+
+    def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
+        """What the legal domain of the inputs, or a check that passes, decides at a place."""
+        return self.decisions.assume(self.place(loc), loc, answer, contents)
+
+    @staticmethod
+    def place(loc: ir.Loc | None) -> Any:
+        """A place as a key of decisions."""
+        return None if loc is None else (loc[0].language, *loc[1:])
