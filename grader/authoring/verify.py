@@ -32,7 +32,8 @@ from grader.deck.keys import new_master
 from grader.grading.check import CheckError, CheckReport, check_submission
 from grader.judge.session import Session
 from grader.sandbox import choose
-from grader.sandbox.supervise import ChildGone, snapshot
+from grader.sandbox.snapshot import snapshot
+from grader.sandbox.supervise import ChildGone
 from grader.score.timing import device_times
 from grader.wire.frames import Kind
 from kbh_lint.authors.floors import floor

@@ -20,7 +20,7 @@ from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
 from grader.record.bundle import cell_to_json
 from grader.record.bundle.read import is_bundle
-from grader.record.cell import SANDBOXES
+from grader.record.sandboxes import SANDBOXES
 from grader.report.summary import render as summary
 from grader.report.view import View, load_view
 from grader.sandbox import cutlass

@@ -28,7 +28,9 @@ from grader.judge.judging import Early
 from grader.judge.session import Session
 from grader.judge.turns import counters_at_once
 from grader.sandbox import Sandbox, SandboxError, second
-from grader.sandbox.supervise import CheckError, Child, remove
+from grader.sandbox.base import CheckError
+from grader.sandbox.folders import remove
+from grader.sandbox.supervise import Child
 from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.passes import Begun, begin, opened

@@ -21,7 +21,7 @@ from grader.grading.stages import built, tried
 from grader.record.bundle import Bundle, redact, trial_from_json, trial_to_json
 from grader.record.cell import Baseline, BaselineName, BaselineTime, Cell, ShapeScore, TrialResult, geometric_mean
 from grader.sandbox import Sandbox
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 from grader.score import scoring
 from kbh_lint.problems import Problem
 

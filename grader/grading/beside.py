@@ -24,7 +24,9 @@ from grader.judge import judging as judge
 from grader.judge.cores import enough, kept_away
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError, second
-from grader.sandbox.supervise import CheckError, Child, remove
+from grader.sandbox.base import CheckError
+from grader.sandbox.folders import remove
+from grader.sandbox.supervise import Child
 from grader.wire.driver import GpuError
 
 __all__ = ["Beside"]

@@ -17,7 +17,9 @@ from grader.judge.judging import default_options, run_trial
 from grader.judge.plan import BUILD_SECONDS
 from grader.record.cell import TrialResult
 from grader.sandbox import Sandbox, choose
-from grader.sandbox.supervise import CheckError, remove, snapshot
+from grader.sandbox.base import CheckError
+from grader.sandbox.folders import remove
+from grader.sandbox.snapshot import snapshot
 from kbh_lint.problems import Problem
 
 __all__ = ["CaseResult", "CheckError", "CheckReport", "check_submission", "report_of"]

@@ -15,9 +15,11 @@ from grader.grading.request import GradeError, Request, copied, problem_of
 from grader.judge.cores import enough, kept_away, shared
 from grader.judge.native import cannot_run
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge, second
+from grader.sandbox.base import CheckError
 from grader.sandbox.candidate import candidate
 from grader.sandbox.places import gpu_nodes
-from grader.sandbox.supervise import CheckError, Child, Snapshot
+from grader.sandbox.snapshot import Snapshot
+from grader.sandbox.supervise import Child
 from kbh_lint.marked import DataError
 
 __all__ = ["AGAIN", "FOLDER", "First", "at_once"]

@@ -24,7 +24,8 @@ from grader.judge import judging as judge
 from grader.record import provenance
 from grader.record.bundle import Bundle, BundleBusy, BundleError, redact
 from grader.sandbox import cutlass
-from grader.sandbox.supervise import Snapshot, remove
+from grader.sandbox.folders import remove
+from grader.sandbox.snapshot import Snapshot
 from grader.score import published, scoring
 from grader.score.targets import Chosen, choose_target, hardware_file
 from kbh_lint.problems import Problem

@@ -13,7 +13,7 @@ from pathlib import Path
 import kbh_lint
 from grader.grading.request import GradeError
 from grader.sandbox.builds import cache_folder
-from grader.sandbox.supervise import Snapshot
+from grader.sandbox.snapshot import Snapshot
 from kbh_lint.findings import FileReport
 from kbh_lint.report.data import file_from_dict
 from kbh_lint.service.jobs import death

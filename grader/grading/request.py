@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grader.record import provenance
-from grader.record.cell import SANDBOXES, BaselineName, FindingRecord, SandboxName
+from grader.record.cell import BaselineName, FindingRecord
+from grader.record.sandboxes import SANDBOXES, SandboxName
 from grader.sandbox import cutlass
-from grader.sandbox.supervise import Snapshot, snapshot
+from grader.sandbox.snapshot import Snapshot, snapshot
 from kbh_lint import __version__
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck

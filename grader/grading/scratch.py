@@ -14,7 +14,7 @@ from pathlib import Path
 
 from grader.grading.request import GradeError
 from grader.sandbox.builds import builds_folder
-from grader.sandbox.supervise import remove
+from grader.sandbox.folders import remove
 
 __all__ = ["comes_again", "scratch_folder"]
 

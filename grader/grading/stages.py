@@ -26,8 +26,9 @@ from grader.judge.turns import alone, together, wanted
 from grader.record.bundle import redact
 from grader.record.cell import TrialResult
 from grader.sandbox import Sandbox, seen_at
+from grader.sandbox.base import CheckError
 from grader.sandbox.builds import Builds, build_key, builds_folder
-from grader.sandbox.supervise import CheckError, remove, restore_caches
+from grader.sandbox.folders import remove, restore_caches
 
 __all__ = ["Built", "built", "compiles", "held", "shared_calls", "tried", "untimed", "waiting", "yielding"]
 

@@ -223,7 +223,7 @@ def _withheld(standing: Standing) -> str | None:
     if not standing.verdict.accepted:
         return standing.verdict.why + ("" if standing.ran else "; nothing was run")
     sandbox = standing.sandbox
-    if standing.device == "cuda" and (sandbox is None or sandbox.kind == "plain"):
+    if standing.device == "cuda" and (sandbox is None or not sandbox.traits.closed):
         return "it ran on a GPU without a sandbox, so its results may be forged"
     return None
 

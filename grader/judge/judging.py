@@ -31,7 +31,9 @@ from grader.judge.trial import Compiled, NotReplayed, Trial
 from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.builds import hand_in, hand_out, without_batons
-from grader.sandbox.supervise import CachesError, Child, Snapshot, remove, restore_caches
+from grader.sandbox.folders import CachesError, remove, restore_caches
+from grader.sandbox.snapshot import Snapshot
+from grader.sandbox.supervise import Child
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [

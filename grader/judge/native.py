@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-from grader.sandbox.supervise import Snapshot
+from grader.sandbox.snapshot import Snapshot
 
 __all__ = ["cannot_run"]
 

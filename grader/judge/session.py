@@ -21,8 +21,10 @@ from grader.deck.cases import Case
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.correctness import output_name
 from grader.sandbox import Sandbox
+from grader.sandbox.base import CheckError
 from grader.sandbox.candidate import SETUP_LIMIT, candidate
-from grader.sandbox.supervise import CheckError, Child, Purse, Snapshot
+from grader.sandbox.snapshot import Snapshot
+from grader.sandbox.supervise import Child, Purse
 from grader.wire.channel import POISON, Slot, layout, size_of, slots_to_json
 from grader.wire.driver import GpuError
 from grader.wire.frames import Frame, Kind

@@ -30,7 +30,8 @@ from grader.judge.single_calls import first_calls, single_calls
 from grader.judge.ticking import BUILDING
 from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
-from grader.sandbox.supervise import CheckError, ChildGone
+from grader.sandbox.base import CheckError
+from grader.sandbox.supervise import ChildGone
 from grader.wire.frames import Frame, Kind
 from kbh_lint.problems import Binding, Problem, Shape
 

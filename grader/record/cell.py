@@ -10,12 +10,13 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
+from grader.record.sandboxes import TRAITS, SandboxKind, Traits
 from kbh_lint.findings import State, Verdict
 
 __all__ = [
-    "LATER", "SANDBOXES", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
+    "LATER", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
     "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch", "ShapeResult", "ShapeScore", "ShapeTiming",
     "TargetRecord", "TrialResult", "VerdictRecord", "alone_of", "denies", "geometric_mean",
 ]  # fmt: skip
@@ -33,11 +34,6 @@ ALONE_S = {"cuda": 150e-6, "cpu": 150e-6}
 ALONE_OVERHEAD = {"cuda": 0.25, "cpu": 0.5}
 UNDISTURBED = 3  # of the sealed batches of a GPU, told by being the quickest
 LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
-
-
-SandboxKind = Literal["bubblewrap", "landlock", "plain"]
-SandboxName = Literal["auto", SandboxKind]  # what may be asked for
-SANDBOXES: tuple[SandboxName, ...] = ("auto", *get_args(SandboxKind))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +96,11 @@ class SandboxRecord:
     uid: int
     network: bool
     notes: tuple[str, ...] = ()
+
+    @property
+    def traits(self) -> Traits:
+        """What its kind does."""
+        return TRAITS[self.kind]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Where a submission's process runs: bubblewrap; else Landlock and seccomp; else, for the CPU alone, plain.
+"""Where a submission's process runs: in the best kind of sandbox that this machine has.
 
 `choose` gives the best that works on this machine, tried with a process of its own that checks what it can reach.
 What the best one lacks stands in its record. `docs/grading.md` says what each kind holds against.
@@ -10,21 +10,17 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from grader.record.cell import SandboxName
-from grader.sandbox.base import SEEN, Jail, Sandbox, SandboxError
-from grader.sandbox.bubblewrap import Bubblewrap, bubblewrap
+from grader.record.sandboxes import TRAITS, SandboxName
+from grader.sandbox.base import SEEN, Jail, Paired, Sandbox, SandboxError
 from grader.sandbox.control import groups_work
-from grader.sandbox.landlock import landlock
+from grader.sandbox.kinds import MAKERS
 from grader.sandbox.places import searched
-from grader.sandbox.plain import plain
 from grader.sandbox.reap import harden_judge
-from grader.sandbox.users import leased_uid
 
 __all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second", "seen_at"]
 
@@ -63,24 +59,19 @@ print("held")
 def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
     """The best sandbox that works here for a device ("cpu", "cuda", "cuda:0"), or the one that is wanted.
 
-    Raises SandboxError when there is none: a GPU gets "plain" only where it is asked for.
+    Raises SandboxError when there is none: a GPU gets one that is not closed only where it is asked for.
     """
     return _choose(device.startswith("cuda"), wanted)
 
 
 @cache
 def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
-    kinds: dict[str, Callable[[tuple[str, ...]], Sandbox]]
-    kinds = {"bubblewrap": bubblewrap, "landlock": landlock, "plain": plain}
-    if wanted != "auto":
-        kinds = {wanted: kinds[wanted]}
-    elif gpu:
-        del kinds["plain"]
+    kinds = [kind for kind in TRAITS if kind == wanted or wanted == "auto" and (TRAITS[kind].closed or not gpu)]
     reasons: list[str] = []
     bound = "memory is limited for each process alone" if not groups_work() else "a control group limits memory in sum"
-    for name, make in kinds.items():
+    for name in kinds:
         try:
-            sandbox = make((*reasons, bound))
+            sandbox = MAKERS[name]((*reasons, bound))
             _probe(sandbox, gpu)
             return sandbox
         except SandboxError as error:
@@ -93,7 +84,7 @@ def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
     """Where processes of every grading find what they are given, because compilers note paths; None where that is
     under the paths that it has outside.
     """
-    return SEEN if isinstance(getattr(sandbox, "inner", sandbox), Bubblewrap) else None
+    return SEEN if sandbox.record.traits.own_paths else None
 
 
 def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:
@@ -102,20 +93,17 @@ def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:
 
     Raises SandboxError.
     """
-    if not isinstance(sandbox, Bubblewrap):
-        return None
-    uid = leased_uid(place)
-    return sandbox if uid is None else replace(sandbox, uid=uid, record=replace(sandbox.record, uid=uid), first={})
+    return sandbox.second(place) if isinstance(sandbox, Paired) else None
 
 
 def _probe(sandbox: Sandbox, gpu: bool) -> None:
     """Runs a process in the sandbox that looks at what it can reach. Raises SandboxError."""
-    closed = "closed" if sandbox.record.kind != "plain" else "open"
+    closed = "closed" if sandbox.record.traits.closed else "open"
     with tempfile.TemporaryDirectory(prefix="kbh-probe-") as folder, tempfile.TemporaryFile() as output:
         scratch = Path(folder) / "scratch"
         scratch.mkdir()
         (Path(folder) / "outside").touch()
-        used = "gpu" if gpu and sandbox.record.kind != "plain" else "cpu"
+        used = "gpu" if gpu and sandbox.record.traits.closed else "cpu"
         arguments = [os.getpid(), sandbox.record.uid, closed, used, scratch, PROGRAM, *searched()]
         try:
             status = _status(sandbox, [str(argument) for argument in arguments], scratch, gpu, output)

@@ -6,17 +6,21 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from grader.record.cell import SandboxRecord
 
-__all__ = ["SEEN", "Jail", "Layout", "Sandbox", "SandboxError"]
+__all__ = ["SEEN", "CheckError", "Jail", "Layout", "Paired", "Sandbox", "SandboxError"]
 
 SEEN = PurePosixPath("/kbh-scratch")  # what a candidate is given lies here, wherever it lies outside
 
 
 class SandboxError(Exception):
     """A sandbox cannot be had or did not hold on this machine; the text is one sentence."""
+
+
+class CheckError(Exception):
+    """A check could not be made: the file, the problem or this machine is to blame; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,11 @@ class Sandbox(Protocol):
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Kills the process and everything that it started, and waits until none is left. Raises SandboxError."""
+
+
+@runtime_checkable
+class Paired(Protocol):
+    """A kind that keeps two processes apart well enough to run both at a time."""
+
+    def second(self, place: int) -> Sandbox:
+        """The same for a process at the same time, as the user of another `place`. Raises SandboxError."""

@@ -21,7 +21,7 @@ from pathlib import Path
 from time import time as now
 
 from grader.record.bundle.read import canonical
-from grader.sandbox.supervise import CachesError, remove, restore_caches
+from grader.sandbox.folders import CachesError, remove, restore_caches
 from grader.sandbox.users import give
 
 __all__ = ["Builds", "build_key", "builds_folder", "cache_folder", "files_of", "hand_in", "hand_out", "without_batons"]

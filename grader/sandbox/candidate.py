@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from grader.sandbox.base import Sandbox
-from grader.sandbox.supervise import Child, Snapshot
+from grader.sandbox.snapshot import Snapshot
+from grader.sandbox.supervise import Child
 
 __all__ = ["SETUP_LIMIT", "candidate"]
 

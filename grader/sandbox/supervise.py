@@ -6,35 +6,27 @@ and one end of a socket pair; nothing else is inherited.
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import hashlib
-import itertools
 import os
-import shutil
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
 from grader.sandbox import Jail, Sandbox, cutlass, seen_at
+from grader.sandbox.base import CheckError
 from grader.sandbox.disk import ScratchWatch
 from grader.sandbox.jail import descendants
 from grader.sandbox.launch import let_go
 from grader.wire.frames import ChannelError, Frame, Kind, clean_text, is_answer, receive, send
-from kbh_lint.source.submissions import BadInput, Submission, discover
 
-__all__ = [
-    "CachesError", "CheckError", "Child", "ChildGone", "Purse", "Snapshot", "environment", "remove", "restore_caches",
-    "snapshot",
-]  # fmt: skip
+__all__ = ["Child", "ChildGone", "Purse", "environment"]
 
 KEPT_VARIABLES = (
     "CC", "CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "CXX", "LANG", "LD_LIBRARY_PATH", "MAX_JOBS",
@@ -49,12 +41,7 @@ CACHE_FOLDERS = {
     "TRITON_CACHE_DIR": "triton", "TORCH_EXTENSIONS_DIR": "extensions", "TORCHINDUCTOR_CACHE_DIR": "inductor",
     "CUDA_CACHE_PATH": "cuda",
 }  # fmt: skip
-REFERENCE = "reference.py"
-SOURCE_TIME = 946_684_800  # of every copy, so that ninja does not find the sources newer than what it made of them
 STILL_SECONDS = 0.5  # between two looks at a process that we keep from running
-MOST_CACHE_BYTES = 2 << 30
-MOST_CACHE_FILES = 20_000
-MOST_CACHE_DEPTH = 12  # what lies deeper is left out
 # The package by its place, so that the folder above it needs neither be listed nor stay on the path.
 BOOT = (
     "import sys; from importlib import util; root, *rest = sys.argv[1].split(':'); "
@@ -65,17 +52,6 @@ BOOT = (
 )
 
 
-# All of them stand in front of what measures times on a GPU, or has it measured.
-TUNING = (
-    "Event", "autotun", "clock", "cudnn.benchmark", "do_bench", "elapsed", "event", "from time", "import time",
-    "inductor", "perf_counter", "profil", "timeit", "torch.compile",
-)  # fmt: skip
-
-
-class CheckError(Exception):
-    """A check could not be made: the file, the problem or this machine is to blame; the text is one sentence."""
-
-
 class ChildGone(Exception):
     """The submission's process ended, hung or broke the protocol; `str` is one sentence, `detail` what it printed."""
 
@@ -83,83 +59,6 @@ class ChildGone(Exception):
         super().__init__(message)
         self.detail = detail
         self.late = late
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """The submission as it is linted and run: `file` in a folder that holds its sidecars too.
-
-    `sha256` covers the file and its sidecars; `files` has the hash of each by its relative path.
-    """
-
-    file: Path
-    text: str
-    sha256: str
-    files: tuple[tuple[str, str], ...] = ()
-
-    @property
-    def triton(self) -> bool:
-        """Whether any of its files speaks of Triton."""
-        return self.speaks_of("triton")
-
-    @property
-    def calls_nvcc(self) -> bool:
-        """Whether any of its files speaks of nvcc, or of torch's extension builder, which calls it."""
-        return self.speaks_of("nvcc", "cpp_extension")
-
-    @property
-    def tunes(self) -> bool:
-        """Whether any of its files may measure times on the device, and choose by them."""
-        return self.speaks_of(*TUNING)
-
-    def speaks_of(self, *words: str) -> bool:
-        """Whether one of these words is in any of its files."""
-        texts = ((self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
-        return any(word in text for text in texts for word in words)
-
-
-def snapshot(solution: Path, folder: Path, *, reference: Path | None = None) -> Snapshot:
-    """Copies a submission and its sidecars, as the linter reads them, into `folder`. Raises CheckError.
-
-    The file is called solution.py there, whatever its name was, so that it can never hide a library. The problem's
-    `reference`, which lies in every workspace as reference.py, is copied too where the submission imports that name and
-    has none of its own.
-    """
-    found: Submission | BadInput = next(discover([solution]))
-    if isinstance(found, BadInput):
-        raise CheckError(found.message)
-    remove(folder)
-    folder.mkdir(parents=True)
-    hashes: dict[str, str] = {}
-    contents = {name: sidecar.text for name, sidecar in found.sidecars.items() if not sidecar.binary}
-    for name, text in {**contents, "solution.py": found.text}.items():
-        target = folder / name
-        if not target.resolve().is_relative_to(folder.resolve()):
-            raise CheckError(f"{solution}: the sidecar {name} lies outside the submission's folder")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(text, encoding="utf-8")
-        target.chmod(stat.S_IRUSR | stat.S_IRGRP | stat.S_IROTH)
-        os.utime(target, (SOURCE_TIME, SOURCE_TIME))
-        hashes[name] = hashlib.sha256(text.encode("utf-8")).hexdigest()
-    taken = Snapshot(folder / "solution.py", found.text, found.sha256, tuple(sorted(hashes.items())))
-    if reference is None or REFERENCE in hashes or not (reference.is_file() and _imports_reference(found.text)):
-        return taken
-    shutil.copyfile(reference, folder / REFERENCE)
-    shutil.move(folder, aside := folder.with_name(f"{folder.name}-given"))
-    try:
-        return snapshot(aside / "solution.py", folder)
-    finally:
-        remove(aside)
-
-
-def _imports_reference(text: str) -> bool:
-    try:
-        tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    names = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-    names += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and not node.level]
-    return "reference" in names
 
 
 def environment(scratch: Path) -> dict[str, str]:
@@ -173,51 +72,6 @@ def environment(scratch: Path) -> dict[str, str]:
         (scratch / folder).mkdir(parents=True, exist_ok=True)
         kept[name] = str(scratch / folder)
     return kept | {"TRITON_CACHE_AUTOTUNING": "1"}  # what the build tuned is not tuned anew in each process
-
-
-class CachesError(CheckError):
-    """A submission's caches are none that a compiler wrote."""
-
-
-def _copied(source: Path, target: Path, status: os.stat_result) -> None:
-    """A copy of a file's bytes and times. Of its mode only whether it runs: it becomes ours, so never setuid."""
-    shutil.copyfile(source, target, follow_symlinks=False)
-    target.chmod(0o755 if status.st_mode & stat.S_IXUSR else 0o644)
-    os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _entries(folder: Path) -> list[os.DirEntry[str]]:
-    """What lies in a folder of a submission, as far as a count of MOST_CACHE_FILES; none when it keeps us out."""
-    try:
-        with os.scandir(folder) as found:
-            return list(itertools.islice(found, MOST_CACHE_FILES + 1))
-    except PermissionError:
-        return []
-
-
-def restore_caches(source: Path, target: Path) -> None:
-    """Makes `target` a copy of the compiler caches in `source`, with their times; only plain files and folders count.
-
-    Raises CachesError when they are larger than a compiler makes them.
-    """
-    remove(target)
-    target.mkdir(parents=True)
-    count = size = 0
-    folders = [(source, target, 0)]
-    while folders:
-        here, there, depth = folders.pop()
-        for entry in _entries(here):
-            status = entry.stat(follow_symlinks=False)
-            count += 1
-            if stat.S_ISDIR(status.st_mode) and depth < MOST_CACHE_DEPTH:
-                (there / entry.name).mkdir()
-                folders.append((here / entry.name, there / entry.name, depth + 1))
-            elif stat.S_ISREG(status.st_mode):
-                size += status.st_size
-                with contextlib.suppress(PermissionError):  # what its writer keeps from us is left out
-                    _copied(Path(entry.path), there / entry.name, status)
-            if count > MOST_CACHE_FILES or size > MOST_CACHE_BYTES:
-                raise CachesError("the submission filled its compiler caches with more than a compiler writes")
 
 
 @dataclass(slots=True)
@@ -474,58 +328,6 @@ class _Noise:
                 if excess > 0:
                     self._dropped += excess
                     del self._last[:excess]
-
-
-def remove(folder: Path) -> None:
-    """Deletes a scratch folder, whatever the submission did to it; follows no link and needs no long paths.
-
-    A submission may nest folders deeper than a path or a recursion can be, so what lies in a folder is first moved up.
-    """
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-    try:
-        top = os.open(folder, flags)
-    except OSError:
-        return
-    numbers = itertools.count()
-    try:
-        while names := os.listdir(top):
-            if not sum([_remove_entry(top, name, flags, numbers) for name in names]):
-                break
-    finally:
-        os.close(top)
-    with contextlib.suppress(OSError):
-        os.rmdir(folder)
-
-
-def _remove_entry(top: int, name: str, flags: int, numbers: Iterator[int]) -> int:
-    """Deletes a file, or empties a folder by moving its folders up to `top`; returns how much got done."""
-    with contextlib.suppress(OSError):
-        os.unlink(name, dir_fd=top)
-        return 1
-    try:
-        here = os.open(name, flags, dir_fd=top)
-    except OSError:
-        return 0
-    done = 0
-    try:
-        with contextlib.suppress(OSError):
-            os.fchmod(here, 0o700)
-        for child in os.listdir(here):
-            try:
-                os.unlink(child, dir_fd=here)
-            except OSError:
-                with contextlib.suppress(OSError):
-                    moved = f".removed-{os.getpid()}-{next(numbers)}"
-                    os.rename(child, moved, src_dir_fd=here, dst_dir_fd=top)
-                    done += 1
-    except OSError:
-        pass
-    finally:
-        os.close(here)
-    with contextlib.suppress(OSError):
-        os.rmdir(name, dir_fd=top)
-        done += 1
-    return done
 
 
 def _signal_name(number: int) -> str:

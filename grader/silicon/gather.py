@@ -24,7 +24,7 @@ from grader.judge.plan import TrialOptions
 from grader.record.cell import FindingRecord, TrialResult
 from grader.record.spread import middle
 from grader.sandbox import Sandbox
-from grader.sandbox.supervise import Snapshot
+from grader.sandbox.snapshot import Snapshot
 from grader.silicon import counters
 from grader.silicon import promises as sass
 from grader.silicon.counters import Judged

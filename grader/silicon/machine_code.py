@@ -148,7 +148,7 @@ class _Reader:
     @property
     def threads(self) -> int:
         """Tools at once: without namespaces of their own, the end of one could be the end of all of a user's."""
-        return THREADS if self.sandbox.record.kind == "bubblewrap" else 1
+        return THREADS if self.sandbox.record.traits.own_processes else 1
 
     def disassembled(self, cubin: Path) -> str:
         """The text of nvdisasm. Raises ToolError."""

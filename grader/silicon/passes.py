@@ -24,7 +24,8 @@ from grader.judge.turns import counters
 from grader.record.cell import CaseOutcome, TrialResult
 from grader.sandbox import Sandbox, SandboxError
 from grader.sandbox.builds import hand_out
-from grader.sandbox.supervise import ChildGone, Snapshot
+from grader.sandbox.snapshot import Snapshot
+from grader.sandbox.supervise import ChildGone
 from grader.silicon.kernels import Tracing, parse_trace
 from grader.silicon.loaded import loaded_code
 from grader.silicon.machine_code import MachineCode, collect
@@ -167,8 +168,8 @@ def begin(
 
 def _counting(sandbox: Sandbox, log: Path, metrics: Sequence[str]) -> Profiled:
     ncu = find_ncu()
-    if sandbox.record.kind == "landlock":
-        raise Unavailable("Nsight Compute needs a network of its own, which Landlock does not give")
+    if sandbox.record.traits.no_counters:
+        raise Unavailable(sandbox.record.traits.no_counters)
     if not may_count(sandbox.record.uid):
         raise Unavailable("the driver lets only root read its counters (RmProfilingAdminOnly)")
     log.parent.mkdir(parents=True, exist_ok=True)

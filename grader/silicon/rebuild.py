@@ -21,7 +21,9 @@ from grader.judge.lent import Yielding
 from grader.judge.plan import TrialOptions
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError
-from grader.sandbox.supervise import CheckError, Snapshot, remove
+from grader.sandbox.base import CheckError
+from grader.sandbox.folders import remove
+from grader.sandbox.snapshot import Snapshot
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.passes import MARKED_CALLS, Bench

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from grader.record.bundle.codec import CodecError, from_json, to_json
-from grader.sandbox.supervise import remove
+from grader.sandbox.folders import remove
 from harness.agents.base import Adapter, Package
 from harness.agents.npm import InstallError, run_npm, run_setup
 

@@ -32,14 +32,14 @@ def grade_runs(
 
     Raises AuditError where there is no sandbox: what others published is never run without one.
     """
-    sandbox = choose(device=pick_device(target, None)).record.kind
-    if sandbox == "plain":
+    record = choose(device=pick_device(target, None)).record
+    if not record.traits.closed:
         raise AuditError("--grade needs a sandbox (bubblewrap, or a kernel with Landlock), and there is none here")
     made: dict[str, Grade] = {}
     able = [run for run in runs if run.text is not None and run.problem in ids]
     for number, run in enumerate(able):
         progress(number, len(able))
-        made[run.entry.run] = _grade(run, target, problems_dir, sandbox)
+        made[run.entry.run] = _grade(run, target, problems_dir, record.kind)
     progress(len(able), len(able))
     return made
 

@@ -30,7 +30,8 @@ from grader.judge.turns import Standing, practising
 from grader.record.cell import ShapeScore, TrialResult
 from grader.record.words import aligned, fraction, seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
-from grader.sandbox.supervise import CheckError, snapshot
+from grader.sandbox.base import CheckError
+from grader.sandbox.snapshot import snapshot
 from grader.score import scoring
 from grader.score.targets import Chosen, TargetError, choose_target
 from grader.wire.driver import GpuError

@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from grader.sandbox.base import Jail, SandboxError
-from grader.sandbox.bubblewrap import Bubblewrap
+from grader.sandbox.kinds.bubblewrap import Bubblewrap
+from grader.sandbox.kinds.supervised import Supervised
 from grader.sandbox.launch import first_command, first_program
-from grader.sandbox.supervised import Supervised
 from harness.record.run import RoomRecord
 from harness.room.base import Files, RoomError
 

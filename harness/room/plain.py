@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 
 from grader.sandbox import harden_judge
 from grader.sandbox.base import Jail, Layout, SandboxError
-from grader.sandbox.plain import plain
+from grader.sandbox.kinds.plain import plain
 from harness.agents.base import HOME, TEMPORARY, WORKSPACE
 from harness.record.run import RoomRecord
 from harness.room import users

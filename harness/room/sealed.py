@@ -10,8 +10,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from grader.sandbox.base import Jail, Layout, SandboxError
-from grader.sandbox.bubblewrap import Bubblewrap, bubblewrap
 from grader.sandbox.control import groups_work
+from grader.sandbox.kinds.bubblewrap import Bubblewrap, bubblewrap
 from harness.agents.base import HOME, PORT, TEMPORARY, WORKSPACE
 from harness.record.run import RoomRecord
 from harness.room import users

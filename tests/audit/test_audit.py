@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from archives import HONEST, LEAK, OPEN, ROOT, SNIFF, audited, bare, by_run, commit, predecessor, run, told, written
 
+from grader.record.cell import SandboxRecord
 from harness.audit.annotations import Theirs
 from harness.audit.cells import Quotes
 from harness.audit.compare import CLASSES, KINDS, compare, table
@@ -406,7 +407,7 @@ def test_grading_is_asked_for_strictly_in_a_sandbox_and_leaves_no_bundle(
     assert [(request.strict, request.problem) for request in asked] == [(True, "05_topk_bitonic")] * 2
     assert all(request.sandbox in ("bubblewrap", "landlock") and not request.submission.exists() for request in asked)
     assert {cell.grade.outcome for cell in made.cells if cell.grade} == {"not graded"}
-    record = type("Record", (), {"kind": "plain"})
+    record = SandboxRecord("plain", 0, True)
     monkeypatch.setattr(grading, "choose", lambda **_: type("Sandbox", (), {"record": record}))
     with pytest.raises(AuditError, match="needs a sandbox"):
         audited(whole, "--only", tmp_path / "only.txt", "--grade", "--target", "cpu", "-o", tmp_path / "out")

@@ -33,7 +33,7 @@ from grader.record.bundle import Bundle, BundleError, verify  # noqa: E402
 from grader.record.bundle.files import DISK  # noqa: E402
 from grader.record.cell import SandboxRecord  # noqa: E402
 from grader.sandbox import Jail  # noqa: E402
-from grader.sandbox.supervise import CheckError  # noqa: E402
+from grader.sandbox.base import CheckError  # noqa: E402
 from grader.score import peaks  # noqa: E402
 from kbh_lint.problems import Problem  # noqa: E402
 

@@ -19,7 +19,7 @@ from grader.deck.code import Code, DeckError, load_code
 from grader.deck.structure import Region
 from grader.judge.judging import TrialOptions, run_trial
 from grader.sandbox import choose
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 
 ID = "06_sonic_moe_swiglu"
 PROBLEM, CODE = loaded(ID)

@@ -32,8 +32,9 @@ from grader.report.view import load_view
 from grader.sandbox import Sandbox
 from grader.sandbox.base import SEEN
 from grader.sandbox.builds import Builds, hand_out
-from grader.sandbox.supervise import CachesError, Child, restore_caches
-from grader.sandbox.supervised import Supervised
+from grader.sandbox.folders import CachesError, restore_caches
+from grader.sandbox.kinds.supervised import Supervised
+from grader.sandbox.supervise import Child
 from grader.sandbox.users import leased_uid
 
 pytestmark = pytest.mark.skipif(not shutil.which("ninja"), reason="needs ninja")

@@ -19,7 +19,9 @@ from hypothesis import strategies as st
 
 from grader.deck.code import TORCH_DTYPES
 from grader.sandbox import choose
-from grader.sandbox.supervise import CheckError, Child, ChildGone, environment, snapshot
+from grader.sandbox.base import CheckError
+from grader.sandbox.snapshot import snapshot
+from grader.sandbox.supervise import Child, ChildGone, environment
 from grader.wire import channel, frames
 from grader.wire.channel import Memory, Views, layout, size_of
 from grader.wire.frames import ChannelError, Frame, Kind, clean_text, receive, receive_with, send

@@ -36,7 +36,8 @@ from grader.judge.session import Session
 from grader.record.bundle import trial_from_json, trial_to_json
 from grader.record.cell import SandboxRecord, TrialResult
 from grader.sandbox import Jail
-from grader.sandbox.supervise import Child, ChildGone, snapshot
+from grader.sandbox.snapshot import snapshot
+from grader.sandbox.supervise import Child, ChildGone
 from grader.wire.frames import MAX_NUMBERS, MAX_TEXT, Frame, Kind, is_answer, receive_with, send
 
 Candidate = Callable[[socket.socket], None]

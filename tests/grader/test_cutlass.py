@@ -11,7 +11,7 @@ from grader.grading.check import check_submission
 from grader.judge.native import cannot_run
 from grader.sandbox import SandboxError, choose, cutlass
 from grader.sandbox.cutlass import CutlassError
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 
 USES = """import subprocess
 text = "#include <cutlass/cutlass.h>\\n#include <cutlass/util/host.h>\\nMAJOR_IS CUTLASS_MAJOR HOST_IS HOST"

@@ -22,7 +22,7 @@ from grader.grading.scratch import comes_again, scratch_folder
 from grader.judge import judging as judge
 from grader.record.bundle import Bundle, verify
 from grader.report.view import Unfinished, load_view
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 from grader.score.targets import TargetError
 from kbh_lint.cli import kbh_main
 

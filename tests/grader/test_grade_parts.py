@@ -14,7 +14,7 @@ from grader.grading.linting import lint_snapshot
 from grader.grading.request import GradeError, Request, identity, options_from_json, options_of, problem_files, versions
 from grader.sandbox import builds
 from grader.sandbox.builds import Builds, build_key
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 
 
 def linted(folder: Path, text: str, *, target: str | None = None, **beside: str) -> linting.Linted:

@@ -29,8 +29,9 @@ from grader.judge.session import Session
 from grader.judge.trial import Trial
 from grader.record.cell import TrialResult
 from grader.record.spread import Wanted
-from grader.sandbox import SandboxError, choose, supervise
-from grader.sandbox.supervise import Snapshot, restore_caches, snapshot
+from grader.sandbox import SandboxError, choose, folders
+from grader.sandbox.folders import restore_caches
+from grader.sandbox.snapshot import Snapshot, snapshot
 from kbh_lint.problems import Problem
 
 MASTER = bytes(range(32))
@@ -483,7 +484,7 @@ def test_a_folder_of_caches_that_keeps_us_out_is_left_out(tmp_path: Path, monkey
             raise PermissionError(13, "Permission denied")
         return os.scandir(folder)
 
-    monkeypatch.setattr(supervise, "os", SimpleNamespace(**{**vars(os), "scandir": scandir}))
+    monkeypatch.setattr(folders, "os", SimpleNamespace(**{**vars(os), "scandir": scandir}))
     restore_caches(tmp_path / "theirs", tmp_path / "ours")
     assert sorted(p.name for p in (tmp_path / "ours").rglob("*")) == ["closed", "note", "open"]
 
@@ -491,7 +492,7 @@ def test_a_folder_of_caches_that_keeps_us_out_is_left_out(tmp_path: Path, monkey
 def test_a_build_that_leaves_too_much_keeps_nothing_and_goes_on(
     ground: Callable[[str], Ground], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("grader.sandbox.supervise.MOST_CACHE_FILES", 2)
+    monkeypatch.setattr("grader.sandbox.folders.MOST_CACHE_FILES", 2)
     many = "import os, pathlib\nplace = os.environ['TRITON_CACHE_DIR']\n"
     many += "for n in range(9): pathlib.Path(place, str(n)).write_text('x')\n"
     here, kept = ground(many + HONEST), tmp_path / "kept"

@@ -10,15 +10,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
+from grader.record.sandboxes import TRAITS, SandboxKind
 from grader.sandbox import Jail, Sandbox, SandboxError, choose, harden_judge
+from grader.sandbox.kinds import MAKERS
 from grader.sandbox.places import _hidden, searched
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("bubblewrap", "landlock", "plain")
-CLOSED = ("bubblewrap", "landlock")
+KINDS = tuple(TRAITS)
+CLOSED = tuple(kind for kind in TRAITS if TRAITS[kind].closed)
 DATA_BYTES = 3 << 30
 LIMIT_SECONDS = 60
 
@@ -396,14 +399,18 @@ for folder in sys.argv[1:]:
         _hidden.cache_clear()
 
 
+def test_every_kind_of_sandbox_has_a_row_and_a_maker() -> None:
+    assert tuple(TRAITS) == tuple(MAKERS) == get_args(SandboxKind)
+
+
 def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import grader.sandbox as package
 
     def missing(notes: tuple[str, ...]) -> Sandbox:
         raise SandboxError("it is not installed")
 
-    monkeypatch.setattr(package, "bubblewrap", missing)
-    monkeypatch.setattr(package, "landlock", missing)
+    monkeypatch.setitem(MAKERS, "bubblewrap", missing)
+    monkeypatch.setitem(MAKERS, "landlock", missing)
     package._choose.cache_clear()
     try:
         with pytest.raises(SandboxError, match="install bubblewrap"):

@@ -20,8 +20,10 @@ from grader.judge import cores
 from grader.judge import judging as judge
 from grader.judge.trial import Compiled
 from grader.record.cell import SandboxRecord
-from grader.sandbox.bubblewrap import Bubblewrap
-from grader.sandbox.supervise import CheckError, Snapshot, snapshot
+from grader.sandbox.base import CheckError
+from grader.sandbox.kinds import bubblewrap
+from grader.sandbox.kinds.bubblewrap import Bubblewrap
+from grader.sandbox.snapshot import Snapshot, snapshot
 from grader.silicon import rebuild
 from grader.silicon.machine_code import MachineCode
 from grader.silicon.ncu import ProfilerError
@@ -280,10 +282,10 @@ def test_a_second_build_that_does_not_come_to_its_end_is_told_and_not_read(
 
 
 def test_two_processes_at_a_time_are_two_users_in_namespaces_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sandbox, "leased_uid", lambda place: 100 + place)
+    monkeypatch.setattr(bubblewrap, "leased_uid", lambda place: 100 + place)
     other = sandbox.second(BOX)
     assert isinstance(other, Bubblewrap) and other.uid == other.record.uid == 101 and other.first is not BOX.first
-    monkeypatch.setattr(sandbox, "leased_uid", lambda place: None)  # each has a user namespace then
+    monkeypatch.setattr(bubblewrap, "leased_uid", lambda place: None)  # each has a user namespace then
     assert sandbox.second(BOX) is BOX
     shared = SimpleNamespace(record=SandboxRecord("landlock", 7, False))
     assert sandbox.second(shared) is None  # type: ignore[arg-type]

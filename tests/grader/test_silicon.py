@@ -11,7 +11,7 @@ import pytest
 
 from grader.judge.judging import default_options
 from grader.record.cell import CaseOutcome, SandboxRecord, ShapeResult, ShapeTiming, TrialResult
-from grader.sandbox.supervise import Snapshot
+from grader.sandbox.snapshot import Snapshot
 from grader.silicon import Silicon, silicon_from_json, silicon_to_json
 from grader.silicon import gather as gathering
 from grader.silicon.counters import (

@@ -13,7 +13,8 @@ from grader.grading.linting import lint_snapshot
 from grader.judge.judging import build, default_options, run_trial
 from grader.judge.turns import alone
 from grader.sandbox import SandboxError, choose
-from grader.sandbox.supervise import remove, snapshot
+from grader.sandbox.folders import remove
+from grader.sandbox.snapshot import snapshot
 from grader.silicon import Silicon
 from grader.silicon.gather import gather
 from grader.silicon.ncu import Unavailable, find_ncu

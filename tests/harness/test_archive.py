@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from grader.sandbox.supervise import snapshot
+from grader.sandbox.snapshot import snapshot
 from harness.record.archive import ArchiveError, RunFolder, is_run, new_run_id
 from harness.record.events import Finding, Note, ToolCall
 from harness.record.exchange import ModelCall

@@ -17,10 +17,10 @@ from pathlib import Path
 from grader.record.cell import SandboxRecord
 from grader.sandbox.base import Jail, SandboxError
 from grader.sandbox.jail import SYS_LANDLOCK_CREATE
+from grader.sandbox.kinds.supervised import Supervised
 from grader.sandbox.launch import Restriction
 from grader.sandbox.places import expand, gpu_nodes, places
 from grader.sandbox.seccomp import ARCHITECTURES, program
-from grader.sandbox.supervised import Supervised
 from grader.sandbox.users import leased_uid
 
 __all__ = ["landlock"]

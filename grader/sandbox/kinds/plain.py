@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 
 from grader.record.cell import SandboxRecord
+from grader.sandbox.kinds.supervised import Supervised
 from grader.sandbox.launch import Restriction
-from grader.sandbox.supervised import Supervised
 from grader.sandbox.users import leased_uid
 
 __all__ = ["plain"]
