@@ -14,6 +14,8 @@ Prints each figure with its goal. `--check` makes a missed goal exit 1; `--quick
 Without a corpus the submissions are the deck's honest solutions, and one figure is measured: the least that
 linting each of them takes of CPU, beside the least that parsing it takes. Its bound is a bit above what
 was reached: `--check` is what keeps new analyses from costing more than anybody noticed.
+
+`--against TREE` lints the corpus with this tree and with another in turns, and says which takes less (lint_against.py).
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+import lint_against
 
 import kbh_lint
 from kbh_lint.base import paths
@@ -76,12 +80,17 @@ def main() -> int:
     ask.add_argument("corpus", type=Path, nargs="?", help="a folder of submissions; without it, the deck's")
     ask.add_argument("--quick", action="store_true", help="only parse and lint")
     ask.add_argument("--check", action="store_true", help="exit 1 when a goal is missed")
+    ask.add_argument("--against", type=Path, metavar="TREE", help="another checkout to lint the corpus with, in turns")
+    ask.add_argument("--rounds", type=int, default=lint_against.ROUNDS, help="of the turns (default: %(default)s)")
     asked = ask.parse_args()
     if asked.corpus is None:
         return 1 if not ours().met and asked.check else 0
     if not asked.corpus.is_dir():
         print(f"{asked.corpus} is not a folder", file=sys.stderr)
         return 2
+    if asked.against is not None:
+        lint_against.compare(asked.corpus, Path(__file__).parents[1], asked.against, asked.rounds)
+        return 0
     submissions = [item for item in discover([asked.corpus]) if isinstance(item, Submission)]
     if not submissions:
         print(f"{asked.corpus} holds no submission", file=sys.stderr)
