@@ -80,7 +80,10 @@ def short_series(
         series.short.clear()
     if budget is not None:
         budget.take(fuel - max(run.fuel, 0))
-    return list(series.short.values()), frozenset(run.facts.decided)
+    found = list(series.short.values()), frozenset(run.facts.decided)
+    vars(series).clear()
+    vars(run).clear()  # as after any walk: its parts know it
+    return found
 
 
 class Series:

@@ -16,20 +16,25 @@ if TYPE_CHECKING:
 
 
 MAX_UNROLL = 8
+_EXPRESSIONS: dict[type, str] = {
+    ir.Const: "e_const", ir.Name: "e_name", ir.Attr: "e_attr", ir.Index: "e_index", ir.Call: "e_call",
+    ir.Binary: "e_binary", ir.Unary: "e_unary", ir.Bool: "e_bool", ir.Compare: "e_compare", ir.Cond: "e_cond",
+    ir.Seq: "e_seq", ir.Lambda: "e_lambda", ir.Comp: "e_comp", ir.Opaque: "e_opaque", ir.AssignE: "e_assign",
+    ir.Cast: "e_cast", ir.TypeRef: "e_type", ir.FString: "e_text", ir.DictE: "e_dict", ir.Star: "e_star",
+}  # fmt: skip
 
 
 class Expressions:
     """Evaluates expressions to values; languages say what attributes, indices and calls mean."""
 
+    expressions: dict[type, Callable[[Any, Any], V]]  # of the class: no instance holds itself
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.expressions = {kind: getattr(cls, name) for kind, name in _EXPRESSIONS.items()}
+
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.expressions: dict[type, Callable[[Any], V]] = {
-            ir.Const: self.e_const, ir.Name: self.e_name, ir.Attr: self.e_attr, ir.Index: self.e_index,
-            ir.Call: self.e_call, ir.Binary: self.e_binary, ir.Unary: self.e_unary, ir.Bool: self.e_bool,
-            ir.Compare: self.e_compare, ir.Cond: self.e_cond, ir.Seq: self.e_seq, ir.Lambda: self.e_lambda,
-            ir.Comp: self.e_comp, ir.Opaque: self.e_opaque, ir.AssignE: self.e_assign, ir.Cast: self.e_cast,
-            ir.TypeRef: self.e_type, ir.FString: self.e_text, ir.DictE: self.e_dict, ir.Star: self.e_star,
-        }  # fmt: skip
 
     def e_attr(self, node: ir.Attr) -> V:
         """`value.name`."""
@@ -57,7 +62,7 @@ class Expressions:
         if handler is None:
             self.run.facts.unread(f"a {type(node).__name__.lower()} expression", node.loc)
             return UNKNOWN_V
-        return handler(node)
+        return handler(self, node)
 
     def e_const(self, node: ir.Const) -> V:
         return constant(node.value)

@@ -28,6 +28,14 @@ _LAST: tuple[Exit, ...] = ("return", "break", "continue", None)
 _JUMPS: dict[str, Exit] = {"break": "break", "continue": "continue"}
 
 
+_STATEMENTS: dict[type, str] = {
+    ir.Assign: "s_assign", ir.AugAssign: "s_augassign", ir.ExprS: "s_expr", ir.If: "s_if", ir.For: "s_for",
+    ir.While: "s_while", ir.CFor: "s_cfor", ir.Return: "s_return", ir.Jump: "s_jump", ir.Decl: "s_decl",
+    ir.Block: "s_block", ir.Switch: "s_switch", ir.With: "s_with", ir.FuncDef: "s_func", ir.Asm: "s_asm",
+    ir.Using: "s_using", ir.ClassDef: "s_class", ir.Opaque: "s_opaque", ir.Try: "s_try",
+}  # fmt: skip
+
+
 class OutOfFuel(Exception):
     """A walk reached its bound on steps."""
 
@@ -77,17 +85,15 @@ class Walker(ABC, Generic[T, F]):
     """Executes statements; a domain, and a language in it, say what the values in them are."""
 
     control: Control[T]
+    statements: dict[type, Callable[[Any, Any], Exit]]  # of the class: a walker that held its own would hold itself
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.statements = {kind: getattr(cls, name) for kind, name in _STATEMENTS.items()}
 
     def __init__(self, owner: Framed[F]) -> None:
         self.owner = owner
         self.depth = 0  # functions that are running, one called by another
-        self.statements: dict[type, Callable[[Any], Exit]] = {
-            ir.Assign: self.s_assign, ir.AugAssign: self.s_augassign, ir.ExprS: self.s_expr, ir.If: self.s_if,
-            ir.For: self.s_for, ir.While: self.s_while, ir.CFor: self.s_cfor, ir.Return: self.s_return,
-            ir.Jump: self.s_jump, ir.Decl: self.s_decl, ir.Block: self.s_block, ir.Switch: self.s_switch,
-            ir.With: self.s_with, ir.FuncDef: self.s_func, ir.Asm: self.s_asm, ir.Using: self.s_using,
-            ir.ClassDef: self.s_class, ir.Opaque: self.s_opaque, ir.Try: self.s_try,
-        }  # fmt: skip
 
     # --- what a domain says ---
 
@@ -151,7 +157,7 @@ class Walker(ABC, Generic[T, F]):
         """Executes one statement; says why control does not go on behind it."""
         self.step()
         handler = self.statements.get(type(node))
-        return None if handler is None else handler(node)
+        return None if handler is None else handler(self, node)
 
     def scoped(self, body: Iterable[Any] | None) -> Exit:
         """Executes statements in a scope of their own."""

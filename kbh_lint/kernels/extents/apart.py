@@ -28,15 +28,15 @@ def apart(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims,
     body = kernel.node.body or ()
     if len(wanted) > MAX_PLACES or not can_be_followed(body):
         return False
-    follow = Follow(kernel, args, grid, block)
-    noted = follow.expressions = _Loads(follow)
-    try:
-        follow.run()
-    except NOT_FOLLOWED:
-        return False
-    if any(at not in noted.loaded for at in wanted):
-        return False
-    return all(_apart(follow, a, b) for a, b in combinations([noted.loaded[at] for at in sorted(wanted)], 2))
+    with Follow(kernel, args, grid, block) as follow:
+        noted = follow.expressions = _Loads(follow)
+        try:
+            follow.run()
+        except NOT_FOLLOWED:
+            return False
+        if any(at not in noted.loaded for at in wanted):
+            return False
+        return all(_apart(follow, a, b) for a, b in combinations([noted.loaded[at] for at in sorted(wanted)], 2))
 
 
 class _Loads(Expressions):

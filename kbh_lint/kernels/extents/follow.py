@@ -7,7 +7,7 @@ not seen as such: through a cast pointer, in a function that is not followed, at
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, Self
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, walk
@@ -26,7 +26,11 @@ NOT_FOLLOWED = (OutOfFuel, RecursionError)  # how a walk ends that says nothing
 
 class Follow:
     """What holds where the walk is: `limits`, and `doubt` where a condition on more than positions has to hold. What is
-    noted of loads and stores is what those that derive from this are for."""
+    noted of loads and stores is what those that derive from this are for.
+
+    A walk is asked inside a `with` statement, whose end takes it apart: its parts know it, and would keep all that was
+    worked out until the garbage collector finds them.
+    """
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
         self.cpp = kernel.node.kind != "python"
@@ -58,6 +62,12 @@ class Follow:
     def _positions(self, dims: Dims) -> list[Linear]:
         sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
         return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        vars(self).clear()
 
     def run(self) -> None:
         """Follows the kernel from its start; raises one of `NOT_FOLLOWED`."""

@@ -39,15 +39,15 @@ def stepped_over(
     calls, loops = _calls(body)
     if not loops:
         return {}
-    follow = _Rounds(kernel, args, grid, known)
-    if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
-        return {}
-    try:
-        follow.run()
-        loads = sum(follow.called(call) == "load" for call in calls)
-        return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
-    except NOT_FOLLOWED:
-        return {}
+    with _Rounds(kernel, args, grid, known) as follow:
+        if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
+            return {}
+        try:
+            follow.run()
+            loads = sum(follow.called(call) == "load" for call in calls)
+            return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
+        except NOT_FOLLOWED:
+            return {}
 
 
 @by_node

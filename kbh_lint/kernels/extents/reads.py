@@ -31,12 +31,12 @@ def read_parts(
     """The parts of each load, by storage; a storage of which not every load is bounded is left out."""
     if not can_be_followed(kernel.node.body or ()):
         return {}
-    follow = Reads(kernel, args, grid, block, ranges)
-    try:
-        follow.run()
-    except NOT_FOLLOWED:
-        return {}
-    return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
+    with Reads(kernel, args, grid, block, ranges) as follow:
+        try:
+            follow.run()
+        except NOT_FOLLOWED:
+            return {}
+        return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
 
 
 class Reads(Follow):

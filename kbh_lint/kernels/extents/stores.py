@@ -29,13 +29,13 @@ def store_extents(kernel: values.Func, args: Mapping[str, Any], grid: Dims, bloc
     """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
     if not can_be_followed(kernel.node.body or ()):
         return StoreExtents({}, set())
-    stores = _Stores(kernel, args, grid, block)
-    try:
-        stores.run()
-    except NOT_FOLLOWED:
-        return StoreExtents({}, set())
-    ends = {at: n for at, n in stores.found.items() if n is not None}
-    return StoreExtents(ends, stores.doubtful - stores.firm)
+    with _Stores(kernel, args, grid, block) as stores:
+        try:
+            stores.run()
+        except NOT_FOLLOWED:
+            return StoreExtents({}, set())
+        ends = {at: n for at, n in stores.found.items() if n is not None}
+        return StoreExtents(ends, stores.doubtful - stores.firm)
 
 
 class _Stores(Follow):

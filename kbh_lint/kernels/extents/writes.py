@@ -20,16 +20,16 @@ def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: D
     numbers of another width than the kernel names."""
     if not can_be_followed(kernel.node.body or ()):
         return {}, {}
-    follow = _Writes(kernel, args, grid, block)
-    try:
-        follow.run()
-    except NOT_FOLLOWED:  # which the loads alone may not come to
-        return read_parts(kernel, args, grid, block), {}
-    reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
-    if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
-        reads = read_parts(kernel, args, grid, block)
-    known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
-    return reads, {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
+    with _Writes(kernel, args, grid, block) as follow:
+        try:
+            follow.run()
+        except NOT_FOLLOWED:  # which the loads alone may not come to
+            return read_parts(kernel, args, grid, block), {}
+        reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
+        if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
+            reads = read_parts(kernel, args, grid, block)
+        known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
+        return reads, {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
 
 
 class _Writes(Reads):

@@ -85,6 +85,13 @@ def evaluate_chain(
 
 
 def _evaluated(work: Evaluation, many: bool) -> CompensationFacts:
+    try:
+        return _found(work, many)
+    finally:
+        work.close()
+
+
+def _found(work: Evaluation, many: bool) -> CompensationFacts:
     at = work.launches[0].kernel.node.loc
     real = work.attempt(many)
     unread = _unread(real.runs, at)

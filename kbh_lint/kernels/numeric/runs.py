@@ -82,6 +82,12 @@ class Evaluation:
     bits: dict[int, int] = field(default_factory=dict)
     memos: dict[tuple[int, bool], dict[tuple[str, int], tuple[int, float, float]]] = field(default_factory=dict)
     waits: tuple[int, frozenset[int]] | None = None
+    machines: list[Machine] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Takes the machines apart, whose parts know them: nothing is left for the garbage collector to find."""
+        for machine in self.machines:
+            vars(machine).clear()
 
     def run(
         self,
@@ -98,6 +104,7 @@ class Evaluation:
         given = () if follows is None else follows.numbers.settled
         numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale, follows=given)
         machine = Machine(numbers, self.sites, many=many, fuel=self.fuel)
+        self.machines.append(machine)
         machine.waits = self.waits
         machine.tensors = {ident: Chained.of(ident, starts) for ident, starts in self.handed.items()}
         failed = None
