@@ -1,15 +1,17 @@
 """The processes of a grading, started while what comes before them goes on, so that importing torch is not waited for.
 
 That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
-evidence pass while the trial runs. Each waits: no code of the submission runs in it, and it does not use the device,
-before its turn comes. All but that of the build have a user, a sandbox and a folder of their own.
+evidence pass while the trial runs. Each waits: no code of the submission runs in it before its turn comes, nor does it
+use the device, but for two things that take seconds and that no submission sees: while one is built, the tracer starts
+in its process, and where nvcc leaves the device alone meanwhile, empty calls are timed in the trial's. All but that of
+the build have a user, a sandbox and a folder of their own.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -20,20 +22,22 @@ import torch
 
 from grader.candidate.clock.profile import Instrument
 from grader.grading.job import Job
-from grader.grading.stages import compiles
+from grader.grading.stages import compiles, held, shared_calls
 from grader.judge import judging as judge
 from grader.judge import plan as planning
-from grader.judge.cores import enough, kept_away, shared
+from grader.judge.cores import building, enough, kept_away, shared
 from grader.judge.judging import Early
 from grader.judge.session import Session
 from grader.judge.turns import counters_at_once
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.base import CheckError
+from grader.sandbox.builds import hand_in
 from grader.sandbox.folders import remove
-from grader.sandbox.supervise import Child
+from grader.sandbox.supervise import Child, ChildGone
 from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.passes import Begun, begin, opened
+from grader.silicon.opening import opened, rehearsal
+from grader.silicon.passes import Begun, begin
 
 __all__ = ["Ahead"]
 
@@ -44,6 +48,7 @@ PLACES = {
     "trial": 6,
 }  # of their users; 1 and 2 are a later process's and the second build's
 INSTRUMENTS: tuple[Instrument, ...] = ("counters", "trace")
+THREADS = 4  # the plans of a trial, its empty calls, and a process beside each instrument
 FAULTS = (CheckError, OSError, ProfilerError, SandboxError)  # what cannot be started ahead is started in its turn
 T = TypeVar("T")
 
@@ -59,7 +64,8 @@ class Ahead:
         self._trial: Early | None = None
         self._replay: Session | None = None
         self._profiled: dict[Instrument, Begun] = {}
-        self._threads = ThreadPoolExecutor(len(INSTRUMENTS))
+        self._tracer: tuple[Sandbox, Future[None]] | None = None  # of a tracer that was started beside the build
+        self._threads = ThreadPoolExecutor(THREADS)
 
     def __enter__(self) -> Ahead:
         return self
@@ -80,7 +86,7 @@ class Ahead:
         """
         if compiles(self._job) and enough():
             job = self._job
-            with contextlib.suppress(*FAULTS), kept_away() if shared() else contextlib.nullcontext():
+            with contextlib.suppress(*FAULTS), building(job.snapshot.calls_nvcc):
                 child = self._first()
                 place = job.workplace() if child is None else job.run_folder
                 self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, place, child)
@@ -96,9 +102,42 @@ class Ahead:
                 session = judge.begin(job.snapshot, job.device, job.options, own, scratch, None)
                 shapes = planning.graded_shapes(job.problem, job.chosen.record.scale)
                 plans = self._threads.submit(judge.planned, job.problem, shapes, master, job.options)
-                return Early(session, own, scratch, plans)
+                calibrated = None
+                if job.snapshot.calls_nvcc and not shared() and job.options.timing:
+                    turn = held(job, "build")
+                    calibrated = self._threads.submit(judge.calibrate, session, job.problem, shapes, turn)
+                return Early(session, own, scratch, plans, calibrated)
 
             self._trial = self._started("trial", sandbox, trial)
+
+    def building(self, sandbox: Sandbox, traced: bool) -> Session | None:
+        """As `build`, for a build that is made now. If the submission is to be `traced`, the tracer starts meanwhile,
+        which takes 5 to 7 s on an H100; not where others are timed meanwhile.
+        """
+        if traced and self._tracer is None and enough() and not shared():
+            with kept_away(), contextlib.suppress(*FAULTS):
+                own = second(sandbox, PLACES["trace"])
+                if own is not None:
+                    begun = self._beside("trace", own, self._place / "trace", None, ())
+                    self._profiled["trace"] = begun
+                    self._tracer = own, self._threads.submit(self._begin, begun.session)
+        return self.build()
+
+    def _begin(self, session: Session) -> None:
+        """Has a process begin to use the device; what goes wrong is told when it is used."""
+        with contextlib.suppress(*FAULTS, ChildGone):
+            session.up()
+            with shared_calls(self._job, "build")():
+                session.start()
+
+    def _beside(
+        self, instrument: Instrument, sandbox: Sandbox, scratch: Path, caches: Path | None, metrics: Sequence[str]
+    ) -> Begun:  # fmt: skip
+        job = self._job
+        return begin(
+            instrument, job.snapshot, device=job.device, options=job.options, sandbox=sandbox, scratch=scratch,
+            caches=caches, metrics=metrics, own=True,
+        )  # fmt: skip
 
     def start(self, sandbox: Sandbox, caches: Path | None) -> None:
         """Starts those of the evidence pass on what was built; nothing where too little of this machine is left for
@@ -114,28 +153,51 @@ class Ahead:
             return judge.begin(job.snapshot, job.device, job.options, sandbox, scratch, caches)
 
         def profiled(instrument: Instrument, sandbox: Sandbox, scratch: Path) -> Begun:
-            return begin(
-                instrument, job.snapshot, device=job.device, options=job.options, sandbox=sandbox, scratch=scratch,
-                caches=caches, metrics=metrics, own=True,
-            )  # fmt: skip
+            return self._beside(instrument, sandbox, scratch, caches, metrics)
 
         with kept_away():
             self._replay = self._started("replay", sandbox, replay)
+            self._hand_in(caches)
             for instrument in INSTRUMENTS:
-                begun = self._started(instrument, sandbox, partial(profiled, instrument))
-                if begun is not None:
-                    self._profiled[instrument] = begun
+                if instrument not in self._profiled:
+                    begun = self._started(instrument, sandbox, partial(profiled, instrument))
+                    if begun is not None:
+                        self._profiled[instrument] = begun
+
+    def _hand_in(self, caches: Path | None) -> None:
+        """Gives what was built to a tracer that started beside the build; where that fails another one starts."""
+        begun = self._profiled.get("trace")
+        if begun is None or self._tracer is None or caches is None:
+            return
+        try:
+            hand_in(caches, begun.scratch / "caches", getattr(self._tracer[0], "uid", None))
+        except FAULTS:
+            del self._profiled["trace"]
+            _end(begun.session)
+            remove(begun.scratch)
 
     def open(self, held: Callable[[], AbstractContextManager[None]]) -> None:
-        """Has the processes beside instruments import the submission, inside `held()`, while the replay goes on: the
-        first use of the device takes either some seconds. The one that counts is opened in its turn where another
-        grading counts.
+        """Has the processes beside instruments import the submission and rehearse it, inside `held()`, while the replay
+        goes on: their first calls take some seconds. The one that counts is opened in its turn where another grading
+        counts. A submission that tunes is not rehearsed: it would have the device alone for that.
         """
+        job = self._job
+        rehearse = None if job.snapshot.tunes else partial(
+            rehearsal, job.problem, job.chosen.record.scale, job.device
+        )  # fmt: skip
         for instrument, begun in self._profiled.items():
-            turn = counters_at_once(self._job.device) if instrument == "counters" else None
+            turn = counters_at_once(job.device) if instrument == "counters" else None
             if instrument != "counters" or turn is not None:
-                waited = self._threads.submit(opened, begun.session, held)
+                waited = self._threads.submit(self._opened, begun.session, held, rehearse)
                 self._profiled[instrument] = replace(begun, opened=waited, turn=turn)
+
+    def _opened(
+        self, session: Session, held: Callable[[], AbstractContextManager[None]],
+        rehearse: Callable[[Session], None] | None,
+    ) -> bool:  # fmt: skip
+        if self._tracer is not None:
+            self._tracer[1].result()  # two threads must not ask one process
+        return opened(session, held, rehearse)
 
     def build(self) -> Session | None:
         """The process of the build, once."""

@@ -76,7 +76,7 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, again: Callable[[], Chi
         first = None if done else _committed(bundle, 0)
         if first is not None:
             ahead.start_trial(sandbox, first)
-        build = built(job, sandbox, begun=ahead.build)
+        build = built(job, sandbox, begun=lambda: ahead.building(sandbox, wanted))
         ahead.built()
         if wanted and not build.failed:
             second.start_late()

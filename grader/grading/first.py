@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 from grader.grading.request import GradeError, Request, copied, problem_of
-from grader.judge.cores import enough, kept_away, shared
+from grader.judge.cores import building, enough, kept_away
 from grader.judge.native import cannot_run
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge, second
 from grader.sandbox.base import CheckError
@@ -87,13 +87,14 @@ class First:
 
     def _start(self) -> None:
         request = self._request
-        with contextlib.suppress(*FAULTS), kept_away() if shared() else contextlib.nullcontext():
+        with contextlib.suppress(*FAULTS):
             self._snapshot = copied(request, problem_of(request), self._scratch)
             if cannot_run(self._snapshot, DEVICE):
                 return
             harden_judge()  # before, because a probe looks whether it can read the judge
             sandbox = choose(device=DEVICE, wanted=request.sandbox)
-            self._child = self._started(self._snapshot, sandbox, FOLDER)
+            with building(self._snapshot.calls_nvcc):
+                self._child = self._started(self._snapshot, sandbox, FOLDER)
             other = second(sandbox, PLACE) if request.evidence and at_once(self._snapshot) else None
             if other is not None:
                 with kept_away():

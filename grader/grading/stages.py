@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from grader.grading.job import Job
 from grader.grading.progress import Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
-from grader.judge.cores import kept_away, shared
+from grader.judge.cores import building
 from grader.judge.judging import Early
 from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
@@ -106,8 +106,10 @@ def built(
             return Built(found)
         made = builds.begin(key)
         try:
-            away = kept_away() if shared() else nullcontext()
-            with away, Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say:
+            with (
+                building(job.snapshot.calls_nvcc),
+                Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say,
+            ):
                 said = _compiled(job, sandbox, made, say, stage, of, begun)
         except BaseException:
             remove(made)

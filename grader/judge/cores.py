@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 
-__all__ = ["LEAST_CPUS", "apart", "enough", "kept_away", "share", "shared"]
+__all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "share", "shared"]
 
 LEAST_CPUS = 4  # with fewer, two at a time would take from each other
 
@@ -41,6 +41,11 @@ def apart() -> set[int]:
     """The half of this machine's processors that builds use; all of them where there are too few to share."""
     every = _every()
     return set(every[len(every) // 2 :]) if enough() else set(every)
+
+
+def building(timed: bool) -> contextlib.AbstractContextManager[None]:
+    """Where a build starts its processes: kept away where others are timed meanwhile, or, as `timed` says, we are."""
+    return kept_away() if timed or shared() else contextlib.nullcontext()
 
 
 @contextlib.contextmanager

@@ -30,7 +30,7 @@ from grader.sandbox.builds import cache_folder
 from kbh_lint import __version__
 from kbh_lint.problems import Binding
 
-__all__ = ["empty_calls", "measure_empty"]
+__all__ = ["BEFORE", "empty_calls", "measure_empty"]
 
 NULL_CALLS = 9
 NULL_BATCHES = 5

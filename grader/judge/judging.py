@@ -22,7 +22,9 @@ from typing import Literal
 from grader.deck.code import load_code
 from grader.deck.keys import derive, new_master
 from grader.judge import plan as planning
+from grader.judge.answers import Ended, expect
 from grader.judge.cores import enough
+from grader.judge.empty_calls import BEFORE, empty_calls
 from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.plan import ShapePlan, TrialOptions, default_options
@@ -30,15 +32,16 @@ from grader.judge.session import Session
 from grader.judge.trial import Compiled, NotReplayed, Trial
 from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
+from grader.sandbox.base import CheckError
 from grader.sandbox.builds import hand_in, hand_out, without_batons
 from grader.sandbox.folders import CachesError, remove, restore_caches
 from grader.sandbox.snapshot import Snapshot
-from grader.sandbox.supervise import Child
+from grader.sandbox.supervise import Child, ChildGone
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Early", "Held", "NotReplayed", "TrialOptions", "begin", "begin_build", "build", "commitment", "default_options",
-    "not_tried", "planned", "replay", "run_trial",
+    "Early", "Held", "NotReplayed", "TrialOptions", "begin", "begin_build", "build", "calibrate", "commitment",
+    "default_options", "not_tried", "planned", "replay", "run_trial",
 ]  # fmt: skip
 
 FOLDERS = ("work", "caches")  # what a process may write to
@@ -51,13 +54,15 @@ Held = Callable[[], AbstractContextManager[None]]
 @dataclass(frozen=True, slots=True)
 class Early:
     """A trial's process that was started before there was a build: it imports torch and waits, in a folder that is
-    empty until then. `plans` are made meanwhile, in the order of the shapes.
+    empty until then. `plans` are made meanwhile, in the order of the shapes; `calibrated` is waited for where empty
+    calls are timed in it meanwhile.
     """
 
     session: Session
     sandbox: Sandbox
     scratch: Path
     plans: Future[list[ShapePlan]]
+    calibrated: Future[None] | None = None
 
 
 def commitment(master: bytes) -> str:
@@ -87,6 +92,8 @@ def run_trial(
         if begun is not None:
             stack.enter_context(begun.session)
             sandbox, scratch = begun.sandbox, begun.scratch
+            if begun.calibrated is not None:
+                begun.calibrated.result()
             if caches is not None:
                 hand_in(caches, scratch / "caches", getattr(sandbox, "uid", None))
         else:
@@ -127,6 +134,19 @@ def planned(problem: Problem, shapes: Sequence[Shape], master: bytes, options: T
     """The plans of all shapes. Raises DeckError."""
     code = load_code(problem)
     return [planning.plan_shape(problem, shape, master, options, code) for shape in shapes]
+
+
+def calibrate(session: Session, problem: Problem, shapes: Sequence[Shape], held: Held) -> None:
+    """Times empty calls of all shapes inside `held()`, before there is a trial, which then finds them where they are
+    kept. What goes wrong the trial finds again.
+    """
+    contract = next(iter(problem.contracts.values()))
+    with contextlib.suppress(CheckError, ChildGone, Ended):
+        expect(session.up(), BEFORE)
+        with held():
+            expect(session.start(), BEFORE)
+            for shape in shapes:
+                empty_calls(session, problem.id, contract.bind(shape))
 
 
 def not_tried(

@@ -73,7 +73,9 @@ class Session:
         self.device = torch.device(device)
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
+        self.loads = 0  # how many times models of a shape were made
         self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
+        self._started: Frame | None = None
         self._build = Purse.of(build_timeout, "building")
         self._unbuilt: set[int] = set()  # models that have not been called yet
         self._models = 1
@@ -117,12 +119,17 @@ class Session:
     def start(self) -> Frame:
         """Waits until the process is up; no code of the submission has run then.
 
-        One that was made `ahead`, while another is timed, has only imported torch and begins to use the device now.
+        One that was made `ahead`, while another is timed, has only imported torch and begins to use the device now. It
+        does so once, whoever asks first.
         """
         if not self._ahead:
             return self._child.wait("start", SETUP_LIMIT)
-        waited = self.up()
-        return waited if waited.kind != Kind.READY else self._child.ask(Kind.BEGIN, "start", limit=SETUP_LIMIT)
+        if self._started is None:
+            waited = self.up()
+            if waited.kind != Kind.READY:
+                return waited
+            self._started = self._child.ask(Kind.BEGIN, "start", limit=SETUP_LIMIT)
+        return self._started
 
     def up(self) -> Frame:
         """Waits until a process that was made `ahead` has imported torch; it has not used the device then."""
@@ -146,6 +153,7 @@ class Session:
         Making them, and the first call of each, which compiles and tunes, may take what is left for building.
         """
         self._free()
+        self.loads += 1
         self._models = max(len(states), 1)
         self._unbuilt = set() if null else set(range(self._models))
         specs: dict[str, Iterable[TensorSpec]] = {

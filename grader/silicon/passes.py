@@ -15,7 +15,7 @@ import torch
 
 from grader.candidate.clock.profile import MARK, UNSEEN_CALLS, Instrument
 from grader.deck.against import digest_of, hold
-from grader.deck.cases import CaseSpec, materialise, model_group
+from grader.deck.cases import Case, CaseSpec, materialise, model_group
 from grader.deck.code import Code, load_code
 from grader.judge import plan as planning
 from grader.judge.plan import TrialOptions
@@ -40,14 +40,14 @@ from grader.silicon.ncu import (
     parse,
     report_beside,
 )
+from grader.silicon.opening import expect, opened
 from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
-from grader.wire.frames import Frame, Kind, clean_text
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "MARKED_CALLS", "TRACED_CALLS", "Begun", "Bench", "Counted", "Counting", "Traces", "arch_of", "begin", "count",
-    "opened", "same_results", "trace",
+    "same_results", "trace",
 ]  # fmt: skip
 
 MARKED_CALLS = 1  # the counters repeat, and every call costs a run of each kernel for each group of metrics
@@ -66,14 +66,15 @@ class Begun:
 
     Its folder is its own until all of the evidence is read where it was started ahead of its turn, and else the next
     process gets it. `counts` is Nsight Compute, with the table that it writes. `opened` is waited for where another
-    thread has the submission imported (`opened`); for counters, `turn` holds those of the device since before that.
+    thread has the submission imported and rehearsed (`opened`), and says whether the process can be used further; for
+    counters, `turn` holds those of the device since before that.
     """
 
     session: Session
     scratch: Path
     counts: Profiled | None = None
     own: bool = False
-    opened: Future[None] | None = None
+    opened: Future[bool] | None = None
     turn: ExitStack | None = None
 
     def end(self) -> None:
@@ -176,17 +177,6 @@ def _counting(sandbox: Sandbox, log: Path, metrics: Sequence[str]) -> Profiled:
     return Profiled(sandbox, "counters", ncu, tuple(metrics), log)
 
 
-def opened(session: Session, held: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-    """Has the submission imported, inside `held()`; the process is up then. Raises ProfilerError."""
-    try:
-        _expect(session.up(), "when it was started")
-        with held():
-            _expect(session.start(), "when it was started")
-            _expect(session.submission(), "when it was imported")
-    except ChildGone as gone:
-        raise ProfilerError(f"beside a profiler {gone}") from gone
-
-
 def count(bench: Bench, metrics: Sequence[str]) -> Counting:
     """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
     begun = _begun(bench, "counters", metrics)
@@ -275,9 +265,14 @@ def trace(bench: Bench) -> Traces:
 
 
 def _begun(bench: Bench, instrument: Instrument, metrics: Sequence[str]) -> Begun:
-    """The process that was started ahead, or one that starts now."""
+    """The process that was started ahead, or one that starts now. Raises ProfilerError."""
     bench.say("starting a process beside a profiler")
-    return bench.ahead(instrument) or begin(
+    early = bench.ahead(instrument)
+    if early is not None and (early.opened is None or early.opened.result()):  # it may wait for the device itself
+        return early
+    if early is not None:
+        early.end()
+    return begin(
         instrument, bench.snapshot, device=bench.device, options=bench.options, sandbox=bench.sandbox,
         scratch=bench.scratch(), caches=bench.caches, metrics=metrics,
     )  # fmt: skip
@@ -292,19 +287,16 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
     turn = nullcontext() if begun.counts is None else begun.turn or counters(bench.device, bench.say)
     with turn, begun.session as session:
         try:
-            if begun.opened is not None:
-                begun.opened.result()  # before the device is held, which it may wait for itself
-            else:
-                _expect(session.up(), "when it was started")
+            expect(session.up(), "when it was started")
             with bench.held():
                 if begun.opened is None:
                     opened(session)
-                for model, shape in enumerate(bench.shapes, 1):
+                for shape in bench.shapes:
                     bench.say(f"profiling {shape.label}")
                     other = _again(bench, code, session, shape, marked)
                     if other is not None:
                         found[shape.label] = other
-                    models[model] = shape.label
+                    models[session.loads] = shape.label  # as the process numbers them
                 if begun.counts is not None:
                     session.leave(EXIT_SECONDS)  # it writes its report when the process ends by itself
         except ChildGone as gone:
@@ -315,17 +307,34 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
 def _again(bench: Bench, code: Code, session: Session, shape: Shape, marked: int) -> bool | None:
     """Calls on one input, the last ones marked. None if those gave what the trial saw, else whether they are right.
 
-    All but the first are made in one place, where a submission that keeps a graph for an address need not make it anew.
+    The model may be a copy of one that was rehearsed; where that gives other results, the submission makes one itself.
     """
     seen = bench.case(shape.label)
     spec = CaseSpec(seen.case, "nominal", state=model_group(seen.model))
     master = bytes.fromhex(bench.trial.master)
     case = materialise(bench.problem, shape, spec, master, device=bench.device, code=code, state=None)
-    _expect(session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
+    for copies in (True, False):
+        loaded = session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies)
+        expect(loaded, f"at {shape.label}")
+        right = _results(bench, code, session, case, seen, marked)
+        if right is None or loaded.numbers[:1] != (1.0,):
+            break
+    return right
+
+
+def _results(
+    bench: Bench, code: Code, session: Session, case: Case, seen: CaseOutcome, marked: int
+) -> bool | None:  # fmt: skip
+    """What `_again` returns, of the model that was loaded.
+
+    All calls but the first are made in one place, where a submission that keeps a graph for an address need not make it
+    anew.
+    """
+    shape, master = case.shape, bytes.fromhex(bench.trial.master)
     marks, right = [], True
     for number in range(UNSEEN_CALLS + marked):
         index = min(number, 1)
-        _expect(session.call(index, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
+        expect(session.call(index, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
         outputs = session.outputs(index)
         marks.append(digest_of(outputs))
         if marks[-1] != seen.digest:
@@ -341,12 +350,6 @@ def same_results(marks: Sequence[str], trial: str, right: bool) -> bool:
     """
     unmarked, marked = set(marks[:UNSEEN_CALLS]), set(marks[UNSEEN_CALLS:])
     return marked == {trial} or (len(unmarked) > 1 and right)
-
-
-def _expect(answer: Frame, when: str) -> None:
-    if answer.kind not in (Kind.READY, Kind.DONE):
-        said = clean_text(answer.text.partition("\n")[0], 300) or answer.kind.name
-        raise ProfilerError(f"beside a profiler the submission failed {when}: {said}")
 
 
 def _text(path: Path, most: int) -> str:

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -18,13 +18,20 @@ from grader.grading import beside, stages
 from grader.grading.ahead import PLACES, Ahead
 from grader.grading.grade import grade
 from grader.judge import judging, turns
+from grader.judge import plan as planning
 from grader.sandbox import SandboxError, choose
 from grader.silicon.ncu import Unavailable
 from grader.silicon.passes import Begun
 
 
 class _Session:
-    closed = False
+    closed = begun = False
+
+    def up(self) -> None:
+        pass
+
+    def start(self) -> None:
+        self.begun = True
 
     def close(self) -> None:
         self.closed = True
@@ -55,7 +62,12 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
 
 
 def job(folder: Path, device: str = "cuda") -> Any:
-    return SimpleNamespace(device=device, scratch=folder, snapshot=None, options=None, problem=None)
+    snapshot = SimpleNamespace(calls_nvcc=False, tunes=False)
+    chosen = SimpleNamespace(record=SimpleNamespace(scale="full"))
+    options = SimpleNamespace(timing=True)
+    return SimpleNamespace(
+        device=device, scratch=folder, snapshot=snapshot, options=options, problem=None, chosen=chosen
+    )
 
 
 def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(started: Any, tmp_path: Path) -> None:
@@ -123,7 +135,7 @@ def test_the_process_of_the_build_starts_before_the_linter_has_read_and_ends_whe
     here.workplace = lambda: tmp_path / "run"
     with Ahead(here) as ahead:
         ahead.start_build(sandbox)
-        assert begun == [(None, "cuda", None, sandbox, tmp_path / "run", None)]
+        assert begun == [(here.snapshot, "cuda", here.options, sandbox, tmp_path / "run", None)]
         ahead.built()
         assert session.closed and ahead.build() is None, "its folder is free for others"
     monkeypatch.setattr(module, "compiles", lambda job: False)
@@ -172,7 +184,7 @@ def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_
     monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
     monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     seen: list[object] = []
-    monkeypatch.setattr(module, "opened", lambda session, held: seen.append(session))
+    monkeypatch.setattr(module, "opened", lambda session, *_: seen.append(session))
     sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as one, Ahead(job(tmp_path / "two")) as two:
         for ahead in (one, two):
@@ -192,3 +204,77 @@ def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_
         held = turns.counters_at_once("cuda")
         assert held is not None, "who is ended counts no longer"
         held.close()
+
+
+def test_the_tracer_starts_beside_a_build_that_is_made_and_gets_what_was_built(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    monkeypatch.setattr(module, "compiles", lambda job: True)
+    sandbox: Any = object()
+    built = tmp_path / "built"
+    built.mkdir()
+    (built / "kernel.cubin").write_text("code")
+    with Ahead(job(tmp_path / "one")) as ahead:
+        ahead.building(sandbox, True)
+        ahead.building(sandbox, True)
+        assert list(started) == ["trace"], "one, also where the build is made again"
+        (started["trace"][1] / "caches").mkdir()
+        ahead.start(sandbox, built)
+        assert set(started) == {"trace", "replay", "counters"}
+        assert (started["trace"][1] / "caches" / "kernel.cubin").read_text() == "code"
+        ahead.open(contextlib.nullcontext)
+        assert started["trace"][2].begun
+    assert started["trace"][2].closed
+    started.clear()
+    with Ahead(job(tmp_path / "two")) as ahead:
+        ahead.building(sandbox, False)
+        assert not started, "nobody wants evidence"
+        monkeypatch.setattr(module, "shared", lambda: True)
+        ahead.building(sandbox, True)
+        assert not started, "others are timed meanwhile"
+
+
+def test_a_tracer_that_cannot_be_given_what_was_built_ends_and_another_starts(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    sandbox: Any = object()
+    with Ahead(job(tmp_path / "one")) as ahead:
+        ahead.building(sandbox, True)
+        first = started.pop("trace")
+        monkeypatch.setattr(module, "PLACES", {**PLACES, "trace": 9})
+        monkeypatch.setattr(module, "hand_in", Failing(OSError(28, "full")))
+        ahead.start(sandbox, tmp_path)
+        assert first[2].closed and started["trace"][0] == (sandbox, 9)
+
+
+class Failing:
+    """A function that raises."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __call__(self, *_: object) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(("nvcc", "calls"), [(True, 1), (False, 0)])
+def test_empty_calls_are_timed_while_nvcc_builds(
+    nvcc: bool, calls: int, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "compiles", lambda job: True)
+    monkeypatch.setattr(planning, "graded_shapes", lambda problem, scale: ())
+    monkeypatch.setattr(judging, "planned", lambda *_: [])
+    timed: list[object] = []
+    monkeypatch.setattr(judging, "calibrate", lambda session, *_: timed.append(session))
+    here, sandbox = job(tmp_path), cast(Any, object())
+    here.snapshot.calls_nvcc = nvcc
+    with Ahead(here) as ahead:
+        ahead.start_trial(sandbox, bytes(32))
+        trial = ahead.trial()
+        assert trial is not None and (trial.calibrated is not None) == nvcc
+        assert trial.calibrated is None or trial.calibrated.result() is None
+    assert len(timed) == calls
