@@ -12,7 +12,7 @@ from pathlib import Path
 from kbh_lint.base.formulas import Formula, evaluate
 from kbh_lint.marked import DataError, Fields, Map, load
 from kbh_lint.problems import Shape, Target
-from kbh_lint.problems.files import read_published
+from kbh_lint.problems.hardware import read_published
 
 __all__ = ["Published", "PublishedProblem", "read"]
 

@@ -1,16 +1,14 @@
-"""The problems of a deck: their types (`model`), and reading them (`files`, `checks`), which is imported when it is asked for."""
+"""The problems of a deck and the GPUs that it is scored on: their types (`model`), and reading them."""
 
 from __future__ import annotations
-
-from kbh_lint import marked
-from kbh_lint.problems.files import problem_of
-from kbh_lint.problems.files import read_problem
-from kbh_lint.problems.files import read_targets
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from kbh_lint import marked
 from kbh_lint.marked import DataError as ProblemError
+from kbh_lint.problems.files import problem_of, read_problem
+from kbh_lint.problems.hardware import read_targets
 from kbh_lint.problems.model import (
     ArgSpec,
     Argument,

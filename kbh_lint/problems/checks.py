@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kbh_lint.base import dtypes
@@ -11,10 +12,24 @@ from kbh_lint.base.formulas import FormulaError, evaluate, names
 from kbh_lint.marked import DataError, Fields, Items, Map
 from kbh_lint.problems.model import Compare, Contract, Legal, OutputSpec, Shape, Stress, StructureCase
 
+MAX_BYTES = 256 * 1024
 METRICS = ("allclose", "element", "scaled", "selection")
 _ARCHITECTURE = re.compile(r"default|sm_[0-9]{2,3}[af]?")
 NARROWEST = ("inputs", "operands", "accumulators", "sums")
 _CASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
+
+
+def read_text(path: Path) -> str:
+    """A file of a deck, which is not large. Raises DataError."""
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise DataError(str(path), 1, f"the file is larger than {MAX_BYTES // 1024} KB")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        reason = (error.strerror or "unknown error").lower()
+        raise DataError(str(path), 1, f"the file cannot be read: {reason}") from None
+    except UnicodeDecodeError:
+        raise DataError(str(path), 1, "the file is not UTF-8 text") from None
 
 
 def optional_items(fields: Fields, key: str) -> Items:

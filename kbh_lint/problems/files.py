@@ -1,15 +1,13 @@
-"""Reading `problem.yaml` and `hardware.yaml` into the types of `problems.model`, strictly."""
+"""Reading `problem.yaml` into the types of `problems.model`, strictly: its head, shapes and contracts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from kbh_lint import marked
-
 from kbh_lint.base import dtypes
 from kbh_lint.base.formulas import Formula, FormulaError, Value, evaluate_int
 from kbh_lint.marked import DataError, Fields, Items, Map
@@ -17,47 +15,40 @@ from kbh_lint.problems.checks import (
     check_formula,
     contract_tolerance,
     entries,
-    number,
     optional_items,
-    plain_number,
     read_cases,
     read_compare,
     read_domain,
     read_legal,
     read_narrowest,
     read_stress,
-    tensor_names,
+    read_text,
 )
-from kbh_lint.problems.promise_kinds import KINDS, NAMES
+from kbh_lint.problems.hardware import joined
 from kbh_lint.problems.model import (
     ArgSpec,
     Argument,
     Ban,
     Contract,
     EntryPoint,
-    Exemption,
     OutputSpec,
     Problem,
     Promise,
-    Quantifier,
     Shape,
     StateSpec,
-    Target,
 )
+from kbh_lint.problems.promises import read_ban, read_promises
 
-MAX_BYTES = 256 * 1024
 MAX_LIST = 64  # tensors in one argument of an entry point
 STATUSES = ("graded", "deferred", "retired")
 REGIMES = ("compute", "memory")
 SHAPE_REGIMES = (*REGIMES, "mixed")
 WORK_KINDS = ("tensor", "elementwise")
-STATES = ("kept", "kept-by-precision", "emulated")
-LAYERS = ("source", "ptx", "sass", "counters", "run")
 
 
 def read_problem(path: Path) -> Problem:
     """One problem. Raises DataError naming file and line."""
-    return _problem(_text(path), path)
+    return _problem(read_text(path), path)
 
 
 @lru_cache(maxsize=64)
@@ -76,17 +67,17 @@ def problem_of(data: Map, path: Path) -> Problem:
     reason = fields.text("reason", "" if status == "graded" else None)
     head = {key: fields.text(key) for key in ("title", "precision", "operation")}
     regime = fields.choice("regime", REGIMES)
-    targets = fields.texts("targets")
+    targets = joined(fields.texts("targets"), path.parent.parent)
     optional = status != "graded"
     shapes = _shapes(_list(fields, "shapes", optional), str(path), regime)
     reduced = _reduced(fields, shapes, regime)
     contracts = _contracts(fields, shapes + reduced, optional)
-    promises = _promises(_list(fields, "promises", optional), str(path), contracts, targets, shapes)
+    promises = read_promises(_list(fields, "promises", optional), str(path), contracts, targets, shapes)
     work = {key: fields.text(key, "" if optional else None) for key in ("flops", "bytes")}
     for key, formula in work.items():
         if formula:
             check_formula(fields, key, formula, shapes + reduced)
-    bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
+    bans = tuple(read_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
     stress, cases = read_stress(fields, contracts), read_cases(fields, contracts)
     legal, narrowest = read_legal(fields), read_narrowest(fields)
     kind, form = fields.choice("work", WORK_KINDS, "tensor"), fields.text("form", "")
@@ -103,8 +94,8 @@ def parts_of(
     fields: Fields, path: Path, contracts: Mapping[str, Contract]
 ) -> tuple[tuple[Promise, ...], tuple[Ban, ...], dict[str, str]]:
     """`promises`, `bans` and `narrowest` of a YAML that stands beside a problem file. Raises DataError."""
-    promises = _promises(optional_items(fields, "promises"), str(path), contracts, (), ())
-    bans = tuple(_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
+    promises = read_promises(optional_items(fields, "promises"), str(path), contracts, (), ())
+    bans = tuple(read_ban(item) for item in entries(optional_items(fields, "bans"), str(path), "a ban"))
     return promises, bans, read_narrowest(fields)
 
 
@@ -189,70 +180,7 @@ def _add(inputs: dict[str, ArgSpec], name: str, fields: Fields, shapes: tuple[Sh
 
 def read_map(path: Path) -> Map:
     """The mapping in a YAML file of bounded size. Raises DataError."""
-    return marked.load(_text(path), str(path))
-
-
-PUBLISHED = "published_2026_04"
-
-
-def read_targets(path: Path) -> dict[str, Target]:
-    """The GPUs by id. Raises DataError naming file and line."""
-    return {found.id: found for found, _ in _targets(_text(path), path)}
-
-
-def read_published(path: Path) -> dict[str, Target]:
-    """The GPUs that have peaks of the protocol of 2026-04, by id and with those. Raises DataError."""
-    return {found.id: found for _, found in _targets(_text(path), path) if found is not None}
-
-
-@lru_cache(maxsize=16)
-def _targets(text: str, path: Path) -> list[tuple[Target, Target | None]]:
-    """Each GPU with its datasheet's numbers and, where they are given, with the published ones."""
-    found: list[tuple[Target, Target | None]] = []
-    data = marked.load(text, str(path))
-    for target_id, entry in data.items():
-        if not isinstance(entry, Map):
-            raise DataError(str(path), data.lines[target_id], f"the target `{target_id}` must be a mapping")
-        fields = Fields(entry, str(path), f"the target `{target_id}`")
-        target = Target(
-            id=target_id,
-            sm=fields.text("sm"),
-            product=fields.text("product"),
-            names=tuple(name.lower() for name in fields.texts("names")),
-            memory_gib=number(fields, "memory_gib") if "memory_gib" in entry else None,
-            sms=int(number(fields, "sms")) if "sms" in entry else None,
-            **_numbers(fields),
-        )
-        published = None
-        if PUBLISHED in entry:
-            part = Fields(fields.mapping(PUBLISHED), str(path), f"`{PUBLISHED}` of the target `{target_id}`")
-            published = replace(target, **_numbers(part))
-            part.done()
-        fields.done()
-        found.append((target, published))
-    return found
-
-
-def _numbers(fields: Fields) -> dict[str, Any]:
-    """Bandwidth, peaks and L2 of a target, as arguments of Target."""
-    l2, peaks = fields.take("l2_mib"), fields.mapping("peaks")
-    return {
-        "dram_gbps": number(fields, "dram_gbps"),
-        "peaks": {name: plain_number(peaks, name, fields.path) for name in peaks},
-        "l2_mib": None if l2 is None else number(fields, "l2_mib"),
-    }
-
-
-def _text(path: Path) -> str:
-    try:
-        if path.stat().st_size > MAX_BYTES:
-            raise DataError(str(path), 1, f"the file is larger than {MAX_BYTES // 1024} KB")
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or "unknown error").lower()
-        raise DataError(str(path), 1, f"the file cannot be read: {reason}") from None
-    except UnicodeDecodeError:
-        raise DataError(str(path), 1, "the file is not UTF-8 text") from None
+    return marked.load(read_text(path), str(path))
 
 
 # --- shapes ------------------------------------------------------------------------------------------------
@@ -396,82 +324,3 @@ def _sizes(fields: Fields, shapes: tuple[Shape, ...]) -> tuple[Formula, ...]:
         except FormulaError as error:
             raise DataError(fields.path, line, str(error)) from None
     return tuple(sizes)
-
-
-# --- promises, bans ----------------------------------------------------------------------------------
-
-
-def _promises(
-    items: Items, path: str, contracts: Mapping[str, Contract], targets: tuple[str, ...], shapes: tuple[Shape, ...]
-) -> tuple[Promise, ...]:
-    promises: list[Promise] = []
-    taken: set[tuple[str, str]] = set()
-    labels = tuple(shape.label for shape in shapes)
-    for fields in entries(items, path, "a promise"):
-        also = optional_items(fields, "accepts_also")
-        exempt = tuple(_exemption(one, targets, labels) for one in entries(also, path, "an exemption"))
-        promise = replace(_promise(fields, contracts), also=exempt)
-        for contract in promise.contracts or tuple(contracts):
-            if (promise.id, contract) in taken:
-                raise fields.fail("id", f"the contract `{contract}` has the promise `{promise.id}` twice")
-            taken.add((promise.id, contract))
-        promises.append(promise)
-    return tuple(promises)
-
-
-def _exemption(fields: Fields, targets: tuple[str, ...], labels: tuple[str, ...]) -> Exemption:
-    found = Exemption(
-        fields.choice("state", STATES), _words(fields, "targets", targets), _words(fields, "shapes", labels),
-        fields.text("reason"),
-    )  # fmt: skip
-    fields.done()
-    return found
-
-
-def _promise(fields: Fields, contracts: Mapping[str, Contract]) -> Promise:
-    promise = Promise(
-        id=fields.text("id"),
-        kind=KINDS[fields.choice("kind", tuple(KINDS))],
-        text=fields.text("text"),
-        quantifier=cast(Quantifier, fields.choice("quantifier", ("every", "some"))),
-        accepts=_words(fields, "accepts", STATES),
-        settled_by=_words(fields, "settled_by", LAYERS),
-        contracts=_words(fields, "contracts", tuple(contracts)) if "contracts" in fields.data else (),
-        params=dict(fields.mapping("params")) if "params" in fields.data else {},
-    )
-    _check_params(promise, fields, tensor_names(contracts))
-    fields.done()
-    return promise
-
-
-def _check_params(promise: Promise, fields: Fields, known: Collection[str]) -> None:
-    """Refuses a parameter that no analysis of the promise's kind uses: it would promise what nobody looks at."""
-    for key, value in promise.params.items():
-        used = promise.kind.params.get(key)
-        if used is None:
-            allowed = ", ".join(promise.kind.params)
-            raise fields.fail("params", f"a promise of the kind {promise.kind} takes {allowed}, not `{key}`")
-        if used == NAMES and not (isinstance(value, list) and value):
-            raise fields.fail("params", f"`{key}` must be a list of inputs and state")
-        for one in value if isinstance(value, list) else (value,):
-            if used == NAMES and one not in known:
-                raise fields.fail("params", f"`{key}` names `{one}`, which is neither an input nor state")
-            if used != NAMES and one not in used:
-                words = ", ".join(map(str, used))
-                raise fields.fail("params", f"`{key}` is `{one}`, and the analysis knows only {words}")
-
-
-def _words(fields: Fields, key: str, allowed: tuple[str, ...]) -> tuple[str, ...]:
-    words = fields.texts(key)
-    if not words:
-        raise fields.fail(key, f"{fields.what} needs `{key}`")
-    for word in words:
-        if word not in allowed:
-            raise fields.fail(key, f"`{key}` holds `{word}`; it may hold {', '.join(allowed)}")
-    return words
-
-
-def _ban(fields: Fields) -> Ban:
-    ban = Ban(fields.text("symbol"), fields.texts("aliases"), fields.text("reason", ""))
-    fields.done()
-    return ban

@@ -5,15 +5,13 @@ docs/problem-format.md describes the file. Everything here is plain frozen data;
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
-from kbh_lint.problems.promise_kinds import PromiseKind
-from kbh_lint.base.records import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from kbh_lint.base.formulas import Formula, FormulaError, Value, evaluate, evaluate_int
-from kbh_lint.marked import DataError as ProblemError
+from kbh_lint.base.records import dataclass
+from kbh_lint.problems.promise_kinds import PromiseKind
 
 Quantifier = Literal["every", "some"]
 
@@ -237,7 +235,8 @@ class Target:
     """A GPU model: architecture (`sm_90a`), dense peaks in TFLOP/s by precision, DRAM GB/s; L2 MiB, memory GiB and the
     number of multiprocessors (None: unknown).
 
-    `names` are product names and other spellings by which a run may call it, lower case.
+    `names` are product names and other spellings by which a run may call it, lower case. A problem that is offered on
+    the GPU `offered_with` is offered on this one, too.
     """
 
     id: str
@@ -249,6 +248,7 @@ class Target:
     names: tuple[str, ...] = ()
     memory_gib: float | None = None
     sms: int | None = None
+    offered_with: str = ""
 
     @property
     def capability(self) -> int | None:

@@ -13,7 +13,7 @@ from grader.score import peaks
 from grader.score.targets import CPU_LABEL, TargetError, choose_target, cpu_target
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem, ProblemError, load_problem, load_targets
-from kbh_lint.problems.files import read_published
+from kbh_lint.problems.hardware import read_published
 
 HERE = peaks.Machine("cpu", "A CPU", 2, "2.13")
 FOUND = peaks.Measured(HERE, 25.0, {"fp32": 0.15, "bf16": 0.2, "fp8": 0.15}, ("fp8",))

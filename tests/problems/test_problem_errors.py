@@ -190,6 +190,19 @@ def test_a_target_needs_its_numbers(tmp_path: Path) -> None:
         load_targets(file)
 
 
+ROW = "  sm: sm_103a\n  product: X\n  names: []\n  dram_gbps: 1\n  peaks: {}\n"
+
+
+def test_a_gpu_is_offered_wherever_the_one_is_that_it_is_offered_with(tmp_path: Path) -> None:
+    named = load_problem(paths.problems_dir() / "01_fp8_gemm" / "problem.yaml").targets
+    for other, offered in (("h200", (*named, "new")), ("rtx_3090", named)):
+        folder = tmp_path / other / "01_fp8_gemm"
+        folder.mkdir(parents=True)
+        (folder / "problem.yaml").write_text(GOOD)
+        (folder.parent / "hardware.yaml").write_text(f"new:\n  offered_with: {other}\n{ROW}")
+        assert load_problem(folder / "problem.yaml").targets == offered
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
 @given(
     st.integers(0, len(GOOD) - 1),
