@@ -19,7 +19,7 @@ from kbh_lint.analyses.steering import steered
 from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.whole_file.program import file_facts
 from kbh_lint.analyses.whole_file.vendored import vendored_facts
-from kbh_lint.base import ir
+from kbh_lint.base import architectures, ir
 from kbh_lint.base.facts import BrokenPromise, Survivor
 from kbh_lint.base.limits import Budgets
 from kbh_lint.base.paths import hardware_file
@@ -41,8 +41,6 @@ MAX_EVIDENCE = 8
 FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 UNTRIED = "more branches could not be decided than are followed both ways"
-DECK_CAPABILITIES = ((12, 0), (9, 0), (10, 0))
-GENERATIONS = ((8, 0), (9, 0), (10, 0), (12, 0))  # of GPUs that a module may ask for
 
 
 def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, raise_errors: bool = False) -> Analysis:
@@ -71,7 +69,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, idents)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
-        others = [(c, partial(_gpu, problems_dir, c, None)) for c in DECK_CAPABILITIES[1:]]
+        others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.DECK[1:]]
         more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
@@ -79,7 +77,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     default = paths[0]
     beside: list[Session] = []
     if any(kind == "capability-read" for kind, _, _ in default.notes):
-        others = [(c, partial(_gpu, problems_dir, c, None)) for c in GENERATIONS if c[0] != capability[0]]
+        others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.GENERATIONS if c[0] != capability[0]]
         beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
         default.elsewhere = [run_path(session, None, None, {}) for session in beside]
     contract = default.contract
@@ -140,7 +138,7 @@ def _gpu(problems_dir: Path, capability: tuple[int, int], target: Target | None)
 def _capability(target: Target | None) -> tuple[int, int]:
     """The compute capability of the target; of the deck's first target when none is named."""
     number = target.capability if target is not None else None
-    return (number // 10, number % 10) if number is not None else DECK_CAPABILITIES[0]
+    return (number // 10, number % 10) if number is not None else architectures.DECK[0]
 
 
 def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None, tuple[Unread, ...], Traits | None]:
@@ -361,5 +359,5 @@ def _reference_traits(path: Path, file: Path, contract_id: str, stamps: tuple[tu
     problem = load_problem(file)
     module = python.lower(path.read_text(encoding="utf-8"), str(path))
     first = replace(problem, shapes=problem.shapes[:1])
-    run = run_path(Session(module, {}, DECK_CAPABILITIES[0]), first, problem.contracts[contract_id], {})
+    run = run_path(Session(module, {}, architectures.DECK[0]), first, problem.contracts[contract_id], {})
     return traits(reach(last_call(run.shapes[0]))) if run.shapes and run.shapes[0].calls else Traits()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from grader.deck.code import TORCH_DTYPES
 from grader.silicon.kernels import DURATION
 from grader.silicon.ncu import Launch, Unavailable
+from kbh_lint.base.architectures import ARCHITECTURES, Counters
 from kbh_lint.findings import State
 from kbh_lint.problems import Contract, Problem, Promise, Shape
 from kbh_lint.problems.promise_kinds import PromiseKind
@@ -22,40 +23,9 @@ __all__ = ["CHIPS", "KINDS", "Counts", "Judged", "compulsory", "counted", "metri
 TENSOR = "sm__ops_path_tensor_src_"
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
-    """What a chip calls its counters: bytes of DRAM, and by source type those whose sum counts its operations.
-
-    A type that a chip cannot tell from others (fp4, fp6 and fp8 on sm_100) counts as the widest of them. `requested`:
-    the bytes that load instructions ask of global memory, thread by thread; they cost a run of their own.
-    """
-
-    tensor: Mapping[str, tuple[str, ...]]
-    read: str = "dram__bytes_read.sum"
-    written: str = "dram__bytes_write.sum"
-    requested: tuple[str, ...] = ()
-
-
-_WIDE: Mapping[str, tuple[str, ...]] = {
-    "fp16": ("fp16_dst_fp16", "fp16_dst_fp32"), "bf16": ("bf16_dst_fp32",), "tf32": ("tf32_dst_fp32",),
-    "fp64": ("fp64",), "int8": ("int8",),
-}  # fmt: skip
-CHIPS: Mapping[str, Chip] = {  # by compute capability, as the chips' own lists have them (Nsight Compute 2025.3)
-    "8.6": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",)}),
-    "8.9": Chip({**_WIDE, "int4": ("int4",), "int1": ("int1",), "fp8": ("fp8",)}),
-    "9.0": Chip(
-        {**_WIDE, "fp16": ("fp16",), "int1": ("int1",), "fp8": ("fp8",)},
-        requested=("sm__sass_data_bytes_mem_global_op_ld.sum", "sm__sass_data_bytes_mem_global_op_ldgsts.sum"),
-    ),
-    "10.0": Chip({**_WIDE, "fp4": ("fp4_dst_fp32",), "fp8": ("fp4_fp6_fp8_dst_fp16", "fp4_fp6_fp8_dst_fp32")}),
-    "12.0": Chip(
-        {
-            **_WIDE, "fp4": ("fp4_dst_fp32",), "fp6": ("fp4_fp6_dst_fp16", "fp4_fp6_dst_fp32"),
-            "fp8": ("fp8_dst_fp16", "fp8_dst_fp32"),
-        },
-        "dram__bytes_op_read.sum", "dram__bytes_op_write.sum",
-    ),
-}  # fmt: skip
+CHIPS: Mapping[str, Counters] = {  # by compute capability, as Nsight Compute writes it
+    f"{major}.{minor}": row.counters for (major, minor), row in ARCHITECTURES.items() if row.counters is not None
+}
 
 WHOLE = 0.999  # of the algorithm's operations: all of them, but for rounding in the counters
 MOST_OTHER = 0.02  # of the algorithm's operations, on tensor cores of another type

@@ -5,6 +5,7 @@ import time
 import pytest
 
 from kbh_lint.base import dtypes, paths
+from kbh_lint.base.architectures import ARCHITECTURES, DECK, GENERATIONS
 from kbh_lint.host.explore.loading import value_range
 from kbh_lint.problems import Deck, Problem, Target, find_target, load_deck, load_problem, load_targets
 
@@ -152,3 +153,9 @@ def test_a_problem_loads_within_its_share_of_the_start_up_budget() -> None:
         load_problem(path)
         times.append(time.perf_counter() - start)
     assert min(times) < 0.010
+
+
+def test_what_follows_from_the_architecture_of_every_nvidia_gpu_is_known(targets: dict[str, Target]) -> None:
+    numbers = {10 * major + minor for major, minor in ARCHITECTURES}
+    assert {target.capability for target in targets.values() if target.capability is not None} <= numbers
+    assert {*DECK, *GENERATIONS} <= set(ARCHITECTURES)

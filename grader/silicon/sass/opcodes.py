@@ -9,13 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kbh_lint.base.architectures import ARCHITECTURES
+
 __all__ = ["CLASSES", "FAMILIES", "LATER", "MATRIX", "class_of", "family_of"]
 
-FAMILIES: Mapping[str, str] = {
-    "80": "ampere", "86": "ampere", "87": "ampere", "88": "ampere", "89": "ada", "90": "hopper",
-    "100": "blackwell-tmem", "101": "blackwell-tmem", "103": "blackwell-tmem", "110": "blackwell-tmem",
-    "120": "blackwell", "121": "blackwell",
-}  # fmt: skip
+FAMILIES: Mapping[str, str] = {f"{major}{minor}": row.family for (major, minor), row in ARCHITECTURES.items()}
 
 MATRIX = frozenset(
     "HMMA IMMA DMMA BMMA QMMA OMMA HGMMA IGMMA QGMMA BGMMA UTCHMMA UTCIMMA UTCQMMA UTCOMMA".split()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from kbh_lint.base.architectures import DECK
 from kbh_lint.frontends.cuda.literals import integer
 
 # What nvcc 13 and a host compiler of today predefine, and the CUDA headers' version numbers.
@@ -15,7 +16,7 @@ PREDEFINED = {
 }  # fmt: skip
 
 # Without a target, conditions are read as for a recent GPU.
-RECENT_ARCH = 1200
+RECENT_ARCH = 100 * DECK[0][0] + 10 * DECK[0][1]
 
 _FEATURE = re.compile(r"(?:__CUDA_ARCH_FEAT_SM(\d+)_ALL|CUTLASS_ARCH_MMA_SM(\d+)A?_(?:SUPPORTED|ENABLED))\Z")
 _TOKEN = re.compile(

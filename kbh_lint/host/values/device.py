@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from kbh_lint.base import architectures
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.problems import Target
-
-_SHARED_KIB = {8: 163, 9: 227, 10: 227, 12: 99}  # per block, opted in; 1 KiB less than per multiprocessor
-_THREADS = {(8, 0): 2048, (9, 0): 2048, (10, 0): 2048, (10, 3): 2048}  # per multiprocessor; 1536 on the others
 
 # Attributes of the CUDA runtime and driver, without underscores and prefixes, and the fields of Device.
 _ATTRIBUTES = {
@@ -48,18 +46,16 @@ class Device:
 
 def of(capability: tuple[int, int] | None, target: Target | None) -> Device:
     """The device of a capability, with the numbers of a target."""
-    major, minor = capability or (12, 0)
+    found = architectures.of(capability or architectures.DECK[0])
     sms, memory, l2 = (target.sms, target.memory_gib, target.l2_mib) if target is not None else (None, None, None)
-    shared = _SHARED_KIB.get(major, 99) if (major, minor) not in ((8, 6), (8, 9)) else 99
     return Device(
-        major,
-        minor,
+        *found.capability,
         _known(sms, 1, "multiprocessors of the GPU"),
         _known(memory, 1 << 30, "memory of the GPU"),
         _known(l2, 1 << 20, "the L2 of the GPU"),
-        shared << 10,
-        (shared + 1) << 10,
-        _THREADS.get((major, minor), 1536),
+        found.shared_kib << 10,
+        (found.shared_kib + 1) << 10,
+        found.threads,
     )
 
 
