@@ -90,6 +90,25 @@ def test_an_operator_s_autograd_key_comes_before_its_device(tmp_path: Path) -> N
     assert states(instead)["authored-compute"] == "broken"
 
 
+TRACED = """
+from MODULE import WRAP, triton_op
+@triton_op("own::work", mutates_args={})
+def op(x: torch.Tensor) -> torch.Tensor:
+    return SIDE(HELD[0], x)
+"""
+
+
+@pytest.mark.parametrize("wrap", ["wrap_triton", "capture_triton"])
+@pytest.mark.parametrize("module", ["torch.library", "torch._library", "torch._library.triton"])
+def test_a_kernel_that_is_wrapped_for_tracing_is_that_kernel(tmp_path: Path, module: str, wrap: str) -> None:
+    top = TRACED.replace("MODULE", module).replace("WRAP", wrap)
+    for side in ("kernel", "library"):
+        text = program(top, "HELD[:] = [self]\nreturn op(x)", side).replace("gemm[", f"{wrap}(gemm)[")
+        report = lint(tmp_path, text)
+        assert (states(report)["authored-compute"] == "kept") == (side == "kernel"), reasons(report)
+        assert bool(classes(report)) == (side == "library")
+
+
 CHECKED = """
 q_out, k_out = kernel(self, q, k)
 if not hasattr(self, "ok"):

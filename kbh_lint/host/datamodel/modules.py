@@ -40,6 +40,8 @@ _PREFIXES = (
     ("torch._C._nn.", "torch.nn.functional."),
     ("torch._C._VariableFunctions.", "torch."),
     ("torch.cuda.graphs.", "torch.cuda."),
+    ("torch._library.triton.", "torch.library."),
+    ("torch._library.", "torch.library."),
 )
 
 LIBRARIES = ("torch.", "triton.", "time.", "builtins.", "numpy.", "math.", "sys.modules.torch", "os.", "sys.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, Value
+from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values.named_objects import OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
 OP, WAY = "torch.library.CustomOp", "torch.library.decorator"
+_WRAPS = ("wrap_triton", "capture_triton")  # a kernel that is traced with what launches it
 _REGISTERS = frozenset("register_fake register_autograd register_vmap register_torch_dispatch".split())
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
 _KEYS = ("composite", "cuda", "autograd")
@@ -57,6 +58,8 @@ def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
         return LibObject.by_path(path, {"namespace": shown.show(args[0]) if args else ""})
     label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
     given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
+    if name in _WRAPS and args and isinstance(args[0], JitFunction):
+        return args[0]
     if name in ("custom_op", "triton_op", "impl", "register_kernel") and label:
         made = name in ("custom_op", "triton_op")
         second = args[1] if len(args) > 1 and not made and args[1] is not given else None
