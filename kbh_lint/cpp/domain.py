@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Hashable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import CppType, Env
+
+if TYPE_CHECKING:
+    from kbh_lint.cpp.classes import Classes
 
 # What a domain binds a template parameter to, a type or a constant, and a scope of it.
 Bound = Any
@@ -32,6 +35,8 @@ class Type:
 class Domain(Protocol):
     """An interpreter of C++ as the rules of the language see it."""
 
+    classes: Classes
+
     def scope(self, env: Env, bound: Mapping[str, Bound]) -> Scope:
         """The scope of a definition in `env` whose template parameters are bound."""
         ...
@@ -53,11 +58,29 @@ class Domain(Protocol):
         ...
 
     def inside(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
-        """The name of the class template that a type was made of, and its arguments; `("", ())` of other types."""
+        """The name of the class template that a type was made of, and its arguments; `("", ())` of other types. Of
+        classes of the text, `Classes.template`."""
         ...
 
-    def bases(self, kind: Bound) -> Iterable[Bound]:
-        """The classes that a class is derived from."""
+    def definition(self, kind: Bound) -> tuple[CppType, Mapping[str, Bound]] | None:
+        """The class of the text that a type is, and what its template parameters are bound to; None of other types."""
+        ...
+
+    def made(self, kind: CppType, args: dict[str, Bound]) -> Bound:
+        """The type that a class is whose template parameters are bound."""
+        ...
+
+    def bound(self, name: str, scope: Scope) -> Bound | None:
+        """The type that a name alone means in a scope: a template parameter, an alias, a class; None otherwise."""
+        ...
+
+    def same(self, value: Bound) -> Hashable | None:
+        """What tells a template argument from others, more closely than what it is compared by; None when nothing
+        does."""
+        ...
+
+    def spend(self, steps: int) -> None:
+        """Work was done that grows with the text."""
         ...
 
     def pack(self, values: list[Bound]) -> Bound:

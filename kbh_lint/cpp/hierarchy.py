@@ -14,7 +14,7 @@ MOST = 64  # classes
 def ancestors(domain: Domain, kind: Bound) -> Iterator[Bound]:
     """The bases of a class and theirs, in the order in which a name is looked up; at most `MOST`."""
     seen: set[Hashable] = set()
-    waiting = [*domain.bases(kind)]
+    waiting = [*domain.classes.bases(kind)]
     for _ in range(MOST):
         if not waiting:
             return
@@ -24,4 +24,4 @@ def ancestors(domain: Domain, kind: Bound) -> Iterator[Bound]:
             continue
         seen.add(key)
         yield base
-        waiting[:0] = domain.bases(base)
+        waiting[:0] = domain.classes.bases(base)

@@ -26,19 +26,29 @@ def bind(
     made: dict[str, Bound] = {}
     for position, param in enumerate(params):
         if param.pack and position <= len(given) and not (bound and param.name in bound):
-            values = [domain.argument(node, param.kind, at) for node in given[position:]]
+            values = [domain.argument(written(node, param.kind), param.kind, at) for node in given[position:]]
             made[param.name] = domain.pack([value for value in values if value is not None])
         elif position < len(given):
-            value = domain.argument(given[position], param.kind, at)
+            value = domain.argument(written(given[position], param.kind), param.kind, at)
             if value is not None:
                 made[param.name] = value
         elif bound is not None and param.name in bound:
             made[param.name] = bound[param.name]
         elif param.default is not None:
-            value = domain.argument(param.default, param.kind, domain.scope(env, {**outer, **made}))
+            node = written(param.default, param.kind)
+            value = domain.argument(node, param.kind, domain.scope(env, {**outer, **made}))
             if value is not None:
                 made[param.name] = value
     return made
+
+
+def written(node: ir.Expr, kind: str) -> ir.Expr:
+    """A template argument as an expression or as a type, whichever its parameter takes: a name alone may be either."""
+    if kind == "value" and isinstance(node, ir.TypeRef) and _bare(node):
+        return ir.Name(node.name, node.loc)
+    if kind != "value" and isinstance(node, ir.Name):
+        return ir.TypeRef(node.id, (), node.loc)
+    return node
 
 
 # --- patterns --------------------------------------------------------------------------------------------------
@@ -98,7 +108,7 @@ def match(
         return None if known is None else known == key
     if isinstance(pattern, ir.TypeRef) and isinstance(key, Type) and mentions(pattern, names):
         return deduce(domain, pattern, value, names, bound, at)
-    wanted = domain.argument(pattern, kind, at)
+    wanted = domain.argument(written(pattern, kind), kind, at)
     known = None if wanted is None else domain.key(wanted)
     return None if known is None else known == key
 
@@ -186,7 +196,7 @@ def specialisation(
         at = domain.scope(func.env, outer)
         own: dict[str, Bound] = {}
         for param, arg in zip(params, node.specialization, strict=False):
-            value = domain.argument(arg, param.kind, at)
+            value = domain.argument(written(arg, param.kind), param.kind, at)
             if value is not None:
                 own[param.name] = value
         names = {param.name for param in params} - set(own)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.cpp.domain import Domain, Scope, Type
+from kbh_lint.cpp import templates
+from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
 
 _TRAITS: dict[str, Callable[[Type], bool]] = {
     "is_pointer": lambda kind: kind.pointers > 0,
@@ -42,3 +43,26 @@ def value(domain: Domain, ref: ir.TypeRef, scope: Scope) -> bool | None:
     if trait == "is_same":
         return keys[0] == keys[1]
     return _TRAITS[trait](keys[0]) if isinstance(keys[0], Type) else None
+
+
+def is_choice(ref: ir.TypeRef) -> bool:
+    """Whether a type is the standard library's choice of two: `std::conditional_t<B, T, F>` and its kin.
+
+    CUTLASS and CuTe have their own of the same name and meaning.
+    """
+    short = ref.name.rpartition("::")[2]
+    return len(ref.args) == 3 and (short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",))
+
+
+def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
+    """The type that a choice comes to, without what is asked of it; None when its condition is not known."""
+    test = domain.argument(templates.written(ref.args[0], "value"), "value", scope)
+    known = None if test is None else domain.key(test)
+    if not isinstance(known, int):
+        return None
+    return domain.argument(templates.written(ref.args[1 if known else 2], "type"), "type", scope)
+
+
+def of_choice(ref: ir.TypeRef) -> tuple[str, ...]:
+    """The members of the chosen type that are asked for."""
+    return ref.member[1:] if ref.name.endswith("conditional") else ref.member

@@ -231,11 +231,13 @@ def of_object(run: Cpp, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     kind = owner.kwargs.get("kind")
     if not isinstance(kind, CppType):
         return NotImplemented
+    whole = cpp_classes.of(owner)
+    lineage = {kind.node.name} if whole is None else {one.node.name for one in whole.lineage}
     every = [extension] if extension is not None else [e for e in run.interp.authored if isinstance(e, Extension)]
     for held in every:
         bound = held.attrs.get("__bindings__")
         for one in bound.classes.values() if isinstance(bound, Bindings) else ():
-            if one.kind.name.rpartition("::")[2] not in {c.node.name for c in cpp_classes.lineage(kind)}:
+            if one.kind.name.rpartition("::")[2] not in lineage:
                 continue
             if name in one.fields:
                 return _field(run, held, owner, one.fields[name], loc)

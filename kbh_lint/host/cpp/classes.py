@@ -7,31 +7,27 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp import overloads
+from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
-from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
-MAX_BASES = 24
-
 
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
     """An object of a struct of the submission: aggregate or constructor initialised."""
-    template = kind.node.template
-    kind, bound = cpp_types.instance(run, kind, ref.args, env)
-    node = kind.node
-    assert isinstance(node, ir.ClassDef)
+    template, classes = kind.node.template, run.types.classes
+    kind, bound = classes.instance(kind, ref.args, env)
+    node, whole = kind.node, classes.defined(kind, bound)
     made = LibObject(f"struct:{node.name}", {})
-    made.kwargs = {"kind": kind, "type": TypeValue(ref, env) if template else named(run, kind, node), "bound": bound}
-    for base in lineage(kind)[:0:-1]:  # the furthest first
-        assert isinstance(base.node, ir.ClassDef)
-        _fields(run, made, base.node, [], base.env)
-        _construct(run, made, base.node, [], base.env)
-    inner = Env(bound, kind.env) if bound else kind.env
-    _fields(run, made, node, items, inner)
-    _construct(run, made, node, items, inner)
+    assert isinstance(node, ir.ClassDef)
+    made.kwargs = {"kind": kind, "type": TypeValue(ref, env) if template else named(run, kind, node), "class": whole}
+    for one in reversed(whole.lineage) if whole is not None else ():  # the furthest base first
+        given = items if one is whole else []
+        _fields(run, made, one, given)
+        _construct(run, made, one, given)
     return made
 
 
@@ -41,10 +37,11 @@ def named(run: Cpp, kind: CppType, node: ir.ClassDef) -> TypeValue:
     return types.setdefault(kind, TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
 
 
-def _fields(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env: Env) -> None:
-    fields = [s for s in node.body if isinstance(s, ir.Decl) and not (s.storage & {"static"})]
-    run.interp.burn(8 + 4 * len(fields))  # structs in structs are many more than their declarations
-    for i, field in enumerate(fields):
+def _fields(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None:
+    run.interp.burn(8 + 4 * len(kind.own))  # structs in structs are many more than their declarations
+    for i, member in enumerate(kind.own):
+        field, env = member.node, member.owner.env
+        assert isinstance(field, ir.Decl)
         if i >= len(items):
             made.attrs[field.name] = run.initial(field, env)
         elif field.type is None:
@@ -53,56 +50,32 @@ def _fields(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env:
             made.attrs[field.name] = run.converted(field.type, items[i], env)
 
 
-def _construct(run: Cpp, made: LibObject, node: ir.ClassDef, items: list[Any], env: Env) -> None:
+def _construct(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None:
     """Run the constructor of a class that takes so many arguments, where there is one."""
-    makers = [
-        Func(s, env) for s in node.body if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None
-    ]
+    makers = [func for func in run.types.classes.makers(kind) if func.node.body is not None]
     makers = [func for func in makers if overloads.arity(func.node, len(items))]
     if makers:
         chosen = cpp_templates.choose(run, makers, items)
-        run.call(chosen.func, items, node.loc, chosen.bound, this=made)
-
-
-def lineage(kind: CppType, depth: int = 0) -> list[CppType]:
-    """A class and those of the submission that it is derived from, in the order in which a name is looked up."""
-    out = [kind]
-    for base in kind.node.bases if isinstance(kind.node, ir.ClassDef) and depth < MAX_BASES else ():
-        found = kind.env.vars.get(base.name) if isinstance(base, ir.TypeRef) else None
-        if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and len(out) < MAX_BASES:
-            out += lineage(found, depth + len(out))
-    return out[:MAX_BASES]
+        run.call(chosen.func, items, kind.node.loc, chosen.bound, this=made)
 
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
     """What `Class<arguments>::name` calls, also where an alias or a choice of types stands for the class."""
-    target, scope = cpp_types.resolve(run, ref.inside(ref.member[:-1]), env)
-    try:
-        found = scope.lookup(target.name)
-    except KeyError:
-        return None
-    if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or target.member or not ref.member:
-        return None
-    kind, bound = cpp_types.instance(run, found, target.args, scope)
-    assert isinstance(kind.node, ir.ClassDef)
-    inner = Env(dict(bound), kind.env)
-    for stmt in kind.node.body:
-        if isinstance(stmt, ir.Using) and stmt.name and stmt.type is not None:
-            inner.vars.setdefault(stmt.name, CppType(stmt, inner))
-    funcs = [Func(s, inner) for s in kind.node.body if isinstance(s, ir.FuncDef) and s.name == ref.member[-1]]
-    return Overloads(funcs) if funcs else None
+    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member) if ref.member else None
+    return Overloads(member.funcs) if member is not None and member.funcs else None
+
+
+def of(owner: LibObject) -> Class | None:
+    """The class of an object of the text."""
+    kind = owner.kwargs.get("class")
+    return kind if isinstance(kind, Class) else None
 
 
 def method(owner: LibObject, name: str) -> Overloads | None:
     """A method of a struct object."""
-    kind, bound = owner.kwargs.get("kind"), owner.kwargs.get("bound")
-    for base in lineage(kind) if kind is not None else ():
-        assert isinstance(base.node, ir.ClassDef)
-        env = Env(dict(bound), base.env) if base is kind and bound else base.env
-        found = [Func(s, env) for s in base.node.body if isinstance(s, ir.FuncDef) and s.name == name]
-        if found:
-            return Overloads(found)
-    return None
+    kind = of(owner)
+    member = None if kind is None else kind.members.get(name)
+    return Overloads(member.funcs) if member is not None and member.funcs else None
 
 
 def ends_with_scope(value: Value, env: Env) -> None:
@@ -133,13 +106,11 @@ def operator(run: Cpp, op: str, left: LibObject, right: Value, loc: ir.Loc | Non
 
 def conversion(run: Cpp, value: LibObject, dtype: str) -> Any:
     """What a conversion operator of a struct makes of it for a type of numbers; NotImplemented without one."""
-    kind = value.kwargs.get("kind")
+    kind = of(value)
     found: dict[str, Func] = {}
-    for base in lineage(kind) if isinstance(kind, CppType) else ():
-        for member in base.node.body if isinstance(base.node, ir.ClassDef) else ():
-            if isinstance(member, ir.FuncDef) and member.name.startswith("operator ") and member.body is not None:
-                made = dtypes.from_cpp(member.name.removeprefix("operator "))
-                if made is not None:
-                    found.setdefault(made, Func(member, base.env))
-    chosen = found.get(dtype) or next(iter(found.values()), None)
+    for wanted, func in run.types.classes.conversions_of(kind) if kind is not None else ():
+        key = run.types.key(wanted)
+        if isinstance(key, Type) and key == Type(key.base) and func.node.body is not None:
+            found.setdefault(str(key.base), func)
+    chosen = found.get(dtype) or next((func for made, func in found.items() if made in dtypes.BITS), None)
     return NotImplemented if chosen is None else run.call(chosen, [], chosen.node.loc, this=value)

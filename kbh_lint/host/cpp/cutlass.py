@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType, Env, TypeValue
+from kbh_lint.cpp import traits
 from kbh_lint.host.cpp import types as cpp_types
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def _flatten(run: Cpp, ref: ir.TypeRef, env: Env, out: list[tuple[ir.TypeRef, En
     run.interp.burn(2)
     target, scope = cpp_types.resolve(run, ref, env)
     out.append((target, scope, target.loc))
-    if cpp_types.is_choice(target):
+    if traits.is_choice(target):
         return  # its condition is not known: neither side is what the type is made of
     for arg in target.args:
         if isinstance(arg, ir.TypeRef):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
 from kbh_lint.cpp import integers, traits
+from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -46,11 +47,13 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
         found = None
     if isinstance(found, Overloads):
         return Template("cpp.template", {"overloads": found, "args": node.args, "env": env})
-    if node.member and isinstance(found, CppType):
+    if node.member and isinstance(found, (CppType, TypeValue)):
         value = cpp_types.static_member(run, node, env)
         if value is not None:
             return value
-    if found is not None and not node.args and not isinstance(found, CppType):
+    if isinstance(found, Member):
+        return cpp_types.constant(run, found)
+    if found is not None and not node.args and not isinstance(found, (CppType, TypeValue)):
         return found
     return TypeValue(node, env)
 

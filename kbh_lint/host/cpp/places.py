@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers
+from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 _NOWHERE = object()
-_OF_THE_TEXT = (ir.Decl, CppType, Overloads)  # what a name of the file, a type or a function may hold
+_OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file, a type or a function may hold
 
 
 def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
@@ -149,6 +150,8 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
             dtype = env.type_of(name) if type(value) is int else ""
             return integers.typed(value, dtype) if dtype else value
+        if isinstance(value, Member):  # a constant of the class whose function it is
+            return cpp_types.constant(run, value)
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
             return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers, overloads, templates
+from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.members import Injected, outer_arguments
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.objects import LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -26,6 +28,7 @@ class Types:
 
     def __init__(self, run: Cpp) -> None:
         self.run = run
+        self.classes = Classes(self)
 
     def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
         """Template parameters as variables."""
@@ -33,6 +36,8 @@ class Types:
 
     def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
         """A type or a constant."""
+        if kind == "template" and isinstance(node, ir.TypeRef):
+            return _lookup(scope, node.name)
         value = cpp_types.argument(self.run, node, scope)
         return None if isinstance(value, Unknown) else value
 
@@ -48,6 +53,8 @@ class Types:
             return value
         if isinstance(value, DType):
             return Type(value.name)
+        if isinstance(value, CppType):  # a class template
+            return Type(id(value.node))
         if isinstance(value, Sym):
             return value.path.rpartition("::")[2]
         if isinstance(value, (Func, Overloads)):
@@ -67,8 +74,9 @@ class Types:
         if isinstance(found, Type) and not target.member:
             return replace(found, pointers=found.pointers + pointers)
         if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
-            kind, bound = cpp_types.instance(self.run, found, target.args, scope)
-            keys = tuple(self.key(bound[p.name], depth + 1) for p in kind.node.template if p.name in bound)
+            kind, bound = self.classes.instance(found, target.args, scope)
+            own = [bound[p.name] for p in kind.node.template if p.name in bound]
+            keys = tuple(self.key(arg, depth + 1) for arg in (*own, *outer_arguments(kind)))
             return None if None in keys else Type(id(kind.node), 1, pointers, keys)
         vector = dtypes.vector_from_cpp(target.name)
         if vector is not None:
@@ -133,26 +141,56 @@ class Types:
             return str(kind.base), ()
         if not isinstance(kind, TypeValue):
             return "", ()
+        own = self.classes.template(kind)
+        if own[0]:
+            return own
         target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
-        found = _lookup(scope, target.name)
-        name = target.name.rpartition("::")[2]
-        if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef):
-            bound = templates.bind(self, found.node.template, target.args, scope, found.env, {})
-            return name, tuple(bound.values())
-        return name, tuple(cpp_types.argument(self.run, arg, scope) for arg in target.args)
+        args = [self.argument(templates.written(arg, "type"), "type", scope) for arg in target.args]
+        return target.name.rpartition("::")[2], tuple(args)
 
-    def bases(self, kind: Value) -> Iterable[Any]:
-        """The classes that a class is derived from."""
+    def definition(self, kind: Value) -> tuple[CppType, Mapping[str, Any]] | None:
+        """The class that a type leads to."""
         if not isinstance(kind, TypeValue):
-            return []
+            return None
         target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
         found = _lookup(scope, target.name)
-        if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef):
-            return []
-        own, bound = cpp_types.instance(self.run, found, target.args, scope)
-        inner = Env(dict(bound), own.env)
-        assert isinstance(own.node, ir.ClassDef)
-        return [TypeValue(base, inner) for base in own.node.bases if isinstance(base, ir.TypeRef)]
+        if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef) or target.member:
+            return None
+        return self.classes.instance(found, target.args, scope)
+
+    def made(self, kind: CppType, args: dict[str, Any]) -> TypeValue:
+        """A scope in which a class's name means it, for its arguments."""
+        node, env = kind.node, kind.env
+        if node.template or isinstance(node, ir.ClassDef) and node.specialization:
+            env = Env({node.name: Injected(node, env, kind.special, own=(kind, args))}, env)
+        return TypeValue(ir.TypeRef(node.name, (), node.loc), env)
+
+    def bound(self, name: str, scope: Env) -> Any:
+        """A name of a scope."""
+        found = _lookup(scope, name)
+        if isinstance(found, CppType):
+            return TypeValue(ir.TypeRef(name, (), found.node.loc), scope)
+        return found if isinstance(found, (TypeValue, DType, Type)) else None
+
+    def same(self, value: Value, depth: int = 0) -> Hashable | None:
+        """A number with its type, a class by its definition and arguments, another type by its whole name."""
+        if isinstance(value, tuple):
+            parts = tuple([self.same(part, depth + 1) for part in value])
+            return None if None in parts else parts
+        if isinstance(value, (bool, int, float, str)):
+            return type(value), value, getattr(value, "dt", "")
+        if not isinstance(value, TypeValue) or depth > MAX_DEPTH:
+            return self.key(value)
+        own = self.definition(value)
+        if own is not None:
+            parts = tuple([self.same(part, depth + 1) for part in own[1].values()])
+            return None if None in parts else (id(own[0].node), id(own[0].env), value.ref.pointers, parts)
+        target, _ = cpp_types.resolve(self.run, value.ref, value.env)
+        return None if target.args else (target.name, target.member, target.pointers, self.key(value))
+
+    def spend(self, steps: int) -> None:
+        """Of the run's steps."""
+        self.run.interp.burn(steps)
 
     def pack(self, values: list[Any]) -> Any:
         """A pack is a tuple."""

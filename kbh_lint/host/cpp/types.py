@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, TypeValue, Value
-from kbh_lint.cpp import hierarchy, templates
+from kbh_lint.cpp import templates, traits
 from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.objects import Pointer, Slot
@@ -74,11 +75,14 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
                 member, pointers = (*kind.ref.member, *ref.member), kind.ref.pointers or ref.pointers
                 ref, env = replace(kind.ref, member=member, pointers=pointers), kind.env
                 continue
-            if is_choice(ref):
-                side = _chosen(run, ref, env)
-                if side is None:
+            if traits.is_choice(ref):
+                side = traits.choice(run.types, ref, env)
+                if isinstance(side, DType):
+                    side = TypeValue(ir.TypeRef(dtypes.cpp_name(side.name, 1), (), ref.loc), env)
+                if not isinstance(side, TypeValue):
                     return ref, env
-                ref = side
+                member, pointers = (*side.ref.member, *traits.of_choice(ref)), side.ref.pointers + ref.pointers
+                ref, env = replace(side.ref, member=member, pointers=pointers), side.env
                 continue
             head, _, tail = ref.name.partition("::")
             if tail and not ref.args:
@@ -112,25 +116,25 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             continue
         if not ref.member:
             return ref, env
-        found, own = instance(run, found, ref.args, env)
-        assert isinstance(found.node, ir.ClassDef)
-        inner = Env(own, found.env)
-        inside = next((s for s in found.node.body if isinstance(s, ir.Using) and s.name == ref.member[0]), None)
-        for stmt in found.node.body:
-            if isinstance(stmt, ir.Using) and stmt.name:
-                inner.vars[stmt.name] = CppType(stmt, inner)
-            elif isinstance(stmt, ir.Decl) and stmt.init is not None and stmt.storage & {"static", "constexpr"}:
-                inner.vars.setdefault(stmt.name, stmt)
-        if inside is None or inside.type is None:
-            return ref, inner
-        target = inside.type
-        if target.name == ref.name and not target.args:
-            return target, inner
-        ref, env = (
-            ir.TypeRef(target.name, target.args, target.loc, (*target.member, *ref.member[1:]), target.pointers),
-            inner,
-        )
+        inside = _inside(run, found, ref, env)
+        if inside is None or inside[0] is ref:
+            return ref, env if inside is None else inside[1]
+        ref, env = inside
     return ref, env
+
+
+def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env] | None:
+    """One step into a class: the type that its member is, in the scope of the class that declares it. The reference
+    itself in the scope of the class where the member is no type; None where there is no class."""
+    classes = run.types.classes
+    made = classes.defined(*classes.instance(found, ref.args, env))
+    if made is None:
+        return None
+    member, rest = made.members.get(ref.member[0]), ref.member[1:]
+    node = None if member is None else member.node
+    if member is None or not isinstance(node, (ir.Using, ir.ClassDef)):
+        return ref, made.env
+    return ir.TypeRef(node.name, (), ref.loc, rest, ref.pointers), member.owner.env
 
 
 def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
@@ -143,50 +147,16 @@ def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     return bindable(kind)
 
 
-def is_choice(ref: ir.TypeRef) -> bool:
-    """Whether a type is the standard library's choice of two: `std::conditional_t<B, T, F>` and its kin.
-
-    CUTLASS and CuTe have their own of the same name and meaning.
-    """
-    short = ref.name.rpartition("::")[2]
-    return len(ref.args) == 3 and (short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",))
-
-
-def _chosen(run: Cpp, ref: ir.TypeRef, env: Env) -> ir.TypeRef | None:
-    """The type that a choice comes to; None when its condition is not known."""
-    known = argument(run, ref.args[0], env)
-    if not isinstance(known, int):
-        return None
-    side = ref.args[1 if known else 2]
-    if isinstance(side, ir.Name):
-        side = ir.TypeRef(side.id, (), side.loc)
-    if not isinstance(side, ir.TypeRef):
-        return None
-    asked = ref.member[1:] if ref.name.endswith("conditional") else ref.member
-    return replace(side, member=(*side.member, *asked), pointers=side.pointers + ref.pointers)
-
-
 def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
-    """`Traits<T>::value`: a constant of a struct or of its bases."""
-    hidden, value, name = _own_member(run, ref, env)
-    if hidden:
-        return value
-    for base in hierarchy.ancestors(run.types, TypeValue(ref.inside(ref.member[:-1]), env)):
-        _, value, _ = _own_member(run, base.ref.inside((*base.ref.member, name)), base.env)
-        if value is not None:
-            return value
-    return None
+    """`Traits<T>::value`: a constant of a class or of its bases; None for what is none."""
+    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member)
+    return constant(run, member) if member is not None and member.constant else None
 
 
-def _own_member(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[bool, Any, str]:
-    """Whether a struct itself has the member, its value if that is a constant, and its name."""
-    target, inner = resolve(run, ref, env)
-    name = (target.member or ref.member)[-1]
-    found = inner.vars.get(name)
-    if isinstance(found, ir.Decl) and found.init is not None:
-        init = found.init.items[0] if isinstance(found.init, ir.Seq) and found.init.items else found.init
-        return True, run.eval(init, inner), name
-    return found is not None, found if isinstance(found, (int, float, bool)) else None, name
+def constant(run: Cpp, member: Member) -> Any:
+    """The value of a static constant or an enumerator of a class."""
+    assert isinstance(member.node, ir.Decl)
+    return run.initial(member.node, member.owner.env)
 
 
 def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
@@ -207,8 +177,9 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
     if target is ref:
         return None
     found = dtypes.from_cpp(target.name)
-    if found is None and target.name in scope.vars and isinstance(scope.vars[target.name], DType):
-        return str(scope.vars[target.name].name)  # a template parameter behind an alias
+    behind = scope.get(target.name)
+    if found is None and isinstance(behind, DType):
+        return behind.name  # a template parameter behind an alias
     return found or (dtypes.vector_from_cpp(target.name) or (None, 0))[0]
 
 
@@ -241,13 +212,3 @@ def bindable(value: Value) -> Any:
 @lru_cache(maxsize=512)
 def _spelled(base: str, lanes: int, pointers: int) -> TypeValue:
     return TypeValue(ir.TypeRef(dtypes.cpp_name(base, lanes), (), (), pointers=pointers), Env())
-
-
-def instance(run: Cpp, found: CppType, args: tuple[ir.Expr, ...], env: Env) -> tuple[CppType, dict[str, Any]]:
-    """The class that arguments make of a class template: it or a specialisation of it, and what its own parameters
-    are bound to."""
-    if not found.node.template:
-        return found, {}
-    types = run.types
-    bound = templates.bind(types, found.node.template, args, env, found.env, {})
-    return templates.specialised(types, found, bound) if found.special else (found, bound)

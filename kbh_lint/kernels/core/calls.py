@@ -42,8 +42,8 @@ class Calls:
         held = [frame.env.get(name) for frame, name in variables.values()]
         before = tuple((key, value_key(value)) for key, value in zip(variables, held, strict=True))
         key = (
-            id(func.node), self.run.frame.loops > 0, tuple((name, value_key(value)) for name, value in env.items()),
-            value_key(this), before,
+            id(func.node), id(func.env), self.run.frame.loops > 0,
+            tuple((name, value_key(value)) for name, value in env.items()), value_key(this), before,
         )  # fmt: skip
         known = self.calls.get(key)
         if known is not None and known[0] == self.run.memory.memory_version:

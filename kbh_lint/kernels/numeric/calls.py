@@ -183,9 +183,9 @@ class Calls:
         if isinstance(value, Obj):
             funcs = self.m.structs.methods(value.type, callee.name)
             if funcs:
-                chosen = self.m.structs.chosen_of(funcs, args, targs, packed.frame, value.type.args)
+                chosen = self.m.structs.chosen_of(funcs, args, targs, packed.frame)
                 func = funcs[0] if chosen is None else chosen.func
-                bound = {**value.type.args, **({} if chosen is None else chosen.bound)}
+                bound = {} if chosen is None else chosen.bound
                 return self.inline(func.node, func.env, args, {}, packed.node, packed.frame, this=value, bound=bound)
         if packed.frame.cpp:
             handler = CUDA.get(callee.name)

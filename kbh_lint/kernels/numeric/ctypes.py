@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
-from kbh_lint.cpp import hierarchy, templates
+from kbh_lint.cpp import traits
+from kbh_lint.cpp.members import Class, Member
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.numbers import Num
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 LANES = ("x", "y", "z", "w")
 MAX_DEPTH = 12
+MAX_FIELDS = 64
 ROW = 1 << 12  # elements of a dimension whose size is not known
 _BARE = ("", "auto", "decltype", "void")
 
@@ -52,21 +54,21 @@ class CTypes:
         if name in _BARE or depth > MAX_DEPTH:
             return OTHER
         scope = frame.find(name)
-        value: Any = UNKNOWN
         if scope is not None:
-            value = scope[name]
-        else:
-            plain = _plain(name)
-            if plain is not None:
-                return plain
-            try:
-                value = frame.env.lookup(name)
-            except KeyError:
-                return OTHER
-        found = self.of_value(value, depth, ref, frame)
-        for member in ref.member:
-            found = self._member_type(found, member, depth)
-        return found
+            return self.of_value(scope[name], depth, ref, frame)
+        plain = _plain(name)
+        if plain is not None:
+            return plain
+        try:
+            value = frame.env.lookup(name)
+        except KeyError:
+            if traits.is_choice(ref):
+                side = traits.choice(self.m.types, ref, frame)
+                return OTHER if side is None else self.m.types.classes.through(side, traits.of_choice(ref)) or OTHER
+            member = self.m.types.classes.scoped(name, ref.loc, frame) if "::" in name else None
+            found = None if member is None else self.m.types.classes.type_of(member)
+            return OTHER if found is None else self.m.types.classes.through(found, ref.member) or OTHER
+        return self.of_value(value, depth, ref, frame)
 
     def of_value(
         self, value: object, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
@@ -75,27 +77,18 @@ class CTypes:
         self.m.spend()
         if depth > MAX_DEPTH:
             return OTHER
-        if isinstance(value, CType):
-            return value
-        if isinstance(value, DType):
-            return scalar(value.name)
+        member = () if ref is None else ref.member
         if isinstance(value, TypeValue):
-            return self.resolve(value.ref, Frame([{}], value.env, True, 0), depth + 1)
+            value = self.resolve(value.ref, Frame([{}], value.env, True, 0), depth + 1)
+        if isinstance(value, CType):
+            return self.m.types.classes.through(value, member) or OTHER
+        if isinstance(value, DType):
+            return OTHER if member else scalar(value.name)
         if not isinstance(value, CppType):
             return OTHER
-        if isinstance(value.node, ir.Using):
-            if value.node.type is None:
-                return OTHER
-            own_args: dict[str, Any] = {}
-            if value.node.template and ref is not None and frame is not None:
-                own_args = templates.bind(self.m.types, value.node.template, ref.args, frame, value.env, {})
-            return self.resolve(value.node.type, Frame([own_args], value.env, True, 0), depth + 1)
-        if not value.node.template:
-            return CType("struct", struct=value)
-        given = () if ref is None or frame is None else ref.args
-        args = templates.bind(self.m.types, value.node.template, given, frame, value.env, {})
-        found, own_args = templates.specialised(self.m.types, value, args) if value.special else (value, args)
-        return CType("struct", struct=found, args=own_args)
+        at = Frame([{}], value.env, True, 0) if frame is None else frame
+        meant = ir.TypeRef(value.node.name, (), value.node.loc) if ref is None else ref
+        return self.m.types.classes.meant(value, meant, at) or OTHER
 
     def template_argument(self, node: object, frame: Frame) -> Any:
         """The value of a template argument: a type or a constant."""
@@ -105,44 +98,37 @@ class CTypes:
                 return found
         return self.m.expressions.evaluate(node, frame)
 
-    def _member_type(self, owner: CType, name: str, depth: int) -> CType:
-        if owner.kind == "struct":
-            for stmt in owner.struct.node.body:
-                if isinstance(stmt, ir.Using) and stmt.name == name and stmt.type is not None:
-                    return self.resolve(stmt.type, Frame([owner.args], owner.struct.env, True, 0), depth + 1)
-        return OTHER
-
     def scoped(self, name: str, frame: Frame) -> Any:
         """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
-        owner, _, last = name.rpartition("::")
-        kind = self.resolve(ir.TypeRef(owner, (), ()), frame)
-        if kind.kind != "struct":
+        member = self.m.types.classes.scoped(name, (), frame)
+        if member is None:
             return None
-        constant = self.static_member(kind, last)
-        return Method(self.zero(kind), last) if constant is None and self.m.structs.methods(kind, last) else constant
+        if member.constant:
+            return self.constant(member)
+        if not member.funcs:
+            return self.m.types.classes.type_of(member)
+        owner = self.m.types.made(member.owner.kind, member.owner.args)
+        return Method(self.zero(owner), name.rpartition("::")[2])
 
-    def static_member(self, owner: CType, name: str) -> Any:
-        """A static constant of a struct or of its bases, or None."""
-        found = (self._own_member(kind, name) for kind in (owner, *hierarchy.ancestors(self.m.types, owner)))
-        return next((value for value in found if value is not None), None)
+    def static_member(self, owner: CType, path: tuple[str, ...]) -> Any:
+        """A static constant or a type of a struct or of its bases, or None."""
+        member = self.m.types.classes.member(owner, path)
+        if member is None:
+            return None
+        return self.constant(member) if member.constant else self.m.types.classes.type_of(member)
 
-    def _own_member(self, owner: CType, name: str) -> Any:
-        body = owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
-        for stmt in body:
-            if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.storage & {"static", "constexpr"}:
-                return self.declared(stmt, Frame([dict(owner.args)], owner.struct.env, True, 0))
-            if isinstance(stmt, ir.Using) and stmt.name == name:
-                return self._member_type(owner, name, 0)
-        return None
+    def constant(self, member: Member) -> Any:
+        """The value of a static constant or an enumerator."""
+        assert isinstance(member.node, ir.Decl)
+        return self.declared(member.node, Frame([{}], member.owner.env, True, 0))
 
     def field_type(self, owner: CType, name: str) -> CType | None:
-        """What a field of a struct was declared as."""
-        for stmt in (
-            owner.struct.node.body if owner.kind == "struct" and isinstance(owner.struct.node, ir.ClassDef) else ()
-        ):
-            if isinstance(stmt, ir.Decl) and stmt.name == name and stmt.type is not None and not stmt.type.dims:
-                return self.resolve(stmt.type, Frame([dict(owner.args)], owner.struct.env, True, 0))
-        return None
+        """What a field of a struct was declared as; None for arrays."""
+        member = self.m.types.classes.member(owner, (name,))
+        node = None if member is None else member.node
+        if member is None or not isinstance(node, ir.Decl) or node.type is None or node.type.dims:
+            return None
+        return self.resolve(node.type, Frame([{}], member.owner.env, True, 0))
 
     # --- values of types --------
 
@@ -156,38 +142,32 @@ class CTypes:
         if kind.kind != "struct" or depth > MAX_DEPTH:
             return UNKNOWN
         fields: dict[str, Any] = {}
-        frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
-        if any(word == "union" for word, _ in kind.struct.node.keywords):
-            return self._union(kind, frame)
-        for base in kind.struct.node.bases:
-            if isinstance(base, ir.TypeRef):
-                inherited = self.zero(self.resolve(base, frame), depth + 1)
-                if isinstance(inherited, Obj):
-                    fields.update(inherited.fields)
-        for stmt in kind.struct.node.body:
-            if isinstance(stmt, ir.Decl) and "static" not in stmt.storage and stmt.name and len(fields) < 64:
-                fields[stmt.name] = self.declared(stmt, frame, depth + 1)
-            elif _unnamed(kind.struct.node, stmt):
-                inner = self.zero(CType("struct", struct=CppType(stmt, kind.struct.env), args=kind.args), depth + 1)
-                fields.update(inner.fields)
+        made = self.m.types.classes.of(kind)
+        if made is not None and made.union:
+            return self._union(kind, made)
+        for member in self.m.types.classes.fields(kind)[:MAX_FIELDS]:
+            if isinstance(member.node, ir.Decl):
+                fields[member.node.name] = self.declared(member.node, Frame([{}], member.owner.env, True, 0), depth + 1)
         return Obj(fields, kind)
 
-    def _union(self, kind: CType, frame: Frame) -> Obj:
-        """A union: all its fields lie in one memory."""
-        shared = Memory(kind.struct.node.name, "local", OTHER)
+    def _union(self, kind: CType, made: Class) -> Obj:
+        """A union: all its fields lie in one memory, those of a struct without a name one after the other."""
+        shared = Memory(made.node.name, "local", OTHER)
         fields: dict[str, Any] = {}
-        for member in kind.struct.node.body:
-            at = 0
-            for stmt in member.body if _unnamed(kind.struct.node, member) else (member,):
-                if not isinstance(stmt, ir.Decl) or stmt.type is None or not stmt.name:
-                    continue
-                self.m.spend()
-                held = self.resolve(stmt.type, frame)
-                if stmt.type.dims:
-                    fields[stmt.name] = Ptr(shared, at, held, (1,) * len(stmt.type.dims))
-                else:
-                    fields[stmt.name] = Reference(Ptr(shared, at, held))
-                at += held.lanes
+        at, inside = 0, made
+        for member in made.own:
+            if member.owner is not inside or inside is made:
+                at, inside = 0, member.owner
+            node = member.node
+            if not isinstance(node, ir.Decl) or node.type is None:
+                continue
+            self.m.spend()
+            held = self.resolve(node.type, Frame([{}], member.owner.env, True, 0))
+            if node.type.dims:
+                fields[node.name] = Ptr(shared, at, held, (1,) * len(node.type.dims))
+            else:
+                fields[node.name] = Reference(Ptr(shared, at, held))
+            at += held.lanes
         return Obj(fields, kind)
 
     def convert(self, value: object, kind: CType, site: int = 0) -> Any:
@@ -361,12 +341,3 @@ def _plain(name: str) -> CType | None:
         return CType("vec", vector[0], vector[1])
     dt = dtypes.from_cpp(name)
     return None if dt is None else scalar(dt)
-
-
-def _unnamed(owner: ir.ClassDef, stmt: ir.Stmt) -> bool:
-    """Whether a member is a struct or union without a name, whose fields are those of its owner."""
-    if not isinstance(stmt, ir.ClassDef) or not stmt.name.startswith("__anonymous"):
-        return False
-    return not any(
-        isinstance(s, ir.Decl) and s.type is not None and s.type.name == stmt.name and s.name for s in owner.body
-    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.cpp import traits
+from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.numeric import builtins, ctypes, ops, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
@@ -24,6 +25,7 @@ from kbh_lint.kernels.numeric.state import (
     copied,
 )
 
+_NOWHERE = object()
 _MAX_ITEMS = 256
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ class Expressions:
         if frame.this is not None:
             if name in frame.this.fields:
                 return self.m.places.load(VarRef(frame.this.fields, name), node, frame)
-            member = self.m.ctypes.static_member(frame.this.type, name)
+            inherited = _NOWHERE is frame.env.get(name, _NOWHERE)  # of a base that only arguments tell
+            member = self.m.ctypes.static_member(frame.this.type, (name,)) if inherited else None
             if member is not None:
                 return member
             if name == "this":
@@ -77,6 +80,8 @@ class Expressions:
                 if member is not None:
                     return member
             return builtins.constant(name) if frame.cpp else Sym(name)
+        if isinstance(value, Member):
+            return self.m.ctypes.constant(value)
         if isinstance(value, ir.Decl):
             known = self.m.globals.get(id(value))
             if known is None:
@@ -121,10 +126,10 @@ class Expressions:
         if isinstance(value, Obj):
             if name in value.fields:
                 return self.m.places.load(VarRef(value.fields, name), node, frame)
-            constant = self.m.ctypes.static_member(value.type, name)
+            constant = self.m.ctypes.static_member(value.type, (name,))
             return Method(value, name) if constant is None else constant
         if isinstance(value, values.CppType | values.TypeValue):
-            constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), name)
+            constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), (name,))
             return Method(value, name) if constant is None else constant
         beside = values.module_names(value)
         if beside is not None:
@@ -332,7 +337,7 @@ class Expressions:
             known = traits.value(self.m.types, node, frame)
             return UNKNOWN if known is None else known
         if node.member:
-            constant = self.m.ctypes.static_member(self.m.ctypes.resolve(_owner(node), frame), node.member[-1])
+            constant = self.m.ctypes.static_member(self.m.ctypes.resolve(_owner(node), frame), node.member)
             if constant is not None:
                 return constant
         return values.TypeValue(node, ctypes.scope_env(frame))
@@ -366,7 +371,7 @@ def _every(iterable: object) -> list[Any]:
 
 
 def _owner(node: ir.TypeRef) -> ir.TypeRef:
-    return ir.TypeRef(node.name, node.args, node.loc, node.member[:-1])
+    return ir.TypeRef(node.name, node.args, node.loc)
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any, Frame], Any]] = {

@@ -70,10 +70,11 @@ def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int 
     made = m.ctypes.zero(kind)
     if not isinstance(made, Obj) or depth > ctypes.MAX_DEPTH:
         return made
-    frame = Frame([dict(kind.args)], kind.struct.env, True, 0)
-    for stmt in kind.struct.node.body:
+    for member in m.types.classes.fields(kind):
+        stmt = member.node
         if not isinstance(stmt, ir.Decl) or stmt.type is None or stmt.name not in made.fields:
             continue
+        frame = Frame([{}], member.owner.env, True, 0)
         path = f"{name}.{stmt.name}"
         held = m.ctypes.resolve(stmt.type, frame)
         value = dict(given).get(stmt.name, UNKNOWN)

@@ -87,6 +87,7 @@ class Evaluation:
     def close(self) -> None:
         """Takes the machines apart, whose parts know them: nothing is left for the garbage collector to find."""
         for machine in self.machines:
+            machine.types.classes.close()
             vars(machine).clear()
 
     def run(

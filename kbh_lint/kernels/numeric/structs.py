@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.values import UNKNOWN
 from kbh_lint.cpp import overloads
-from kbh_lint.kernels.numeric import ctypes
 from kbh_lint.kernels.numeric.state import CType, Frame, Obj, Reference, VarRef
 
 if TYPE_CHECKING:
@@ -20,21 +19,9 @@ class Structs:
     def __init__(self, m: Machine) -> None:
         self.m = m
 
-    def methods(
-        self, kind: CType, name: str, depth: int = 0, seen: set[Any] | None = None
-    ) -> list[values.Func]:  # fmt: skip
-        """The functions of a struct with this name, else those of its bases. `seen` are structs that were looked at."""
-        if kind.kind != "struct" or depth > ctypes.MAX_DEPTH or not isinstance(kind.struct.node, ir.ClassDef):
-            return []
-        seen = set() if seen is None else seen
-        key = self.m.types.key(kind)
-        if key is not None and key in seen:
-            return []
-        seen.add(key)
-        own = [s for s in kind.struct.node.body if isinstance(s, ir.FuncDef) and s.name == name and s.body is not None]
-        if own:
-            return [values.Func(func, kind.struct.env) for func in own]
-        return [func for base in self.m.types.bases(kind) for func in self.methods(base, name, depth + 1, seen)]
+    def methods(self, kind: CType, name: str) -> list[values.Func]:
+        """The functions of a struct with this name that have a body, else those of its bases."""
+        return [func for func in self.m.types.classes.methods(kind, name) if func.node.body is not None]
 
     def chosen_of(
         self,
@@ -42,11 +29,10 @@ class Structs:
         args: list[Any],
         targs: tuple[Any, ...],
         frame: Frame,
-        outer: dict[str, Any] | None = None,
     ) -> overloads.Choice | None:
-        """The function that a call means. `outer` are the template arguments of the class that they are methods of."""
+        """The function that a call means."""
         types = self.m.types
-        return overloads.choose(types, funcs, [types.type_of(arg) for arg in args], targs, frame, outer or {})
+        return overloads.choose(types, funcs, [types.type_of(arg) for arg in args], targs, frame, {})
 
     def takes(self, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...], frame: Frame) -> bool:
         """Whether a call can mean one of these functions."""
@@ -59,10 +45,9 @@ class Structs:
         if isinstance(first, Obj):
             found = [f for f in self.methods(first.type, name) if overloads.arity(f.node, len(args) - 1)]
             if found:
-                bound = dict(first.type.args)
-                fitting = self.chosen_of(found, args[1:], (), frame, bound)
+                fitting = self.chosen_of(found, args[1:], (), frame)
                 func = found[0] if fitting is None else fitting.func
-                bound.update({} if fitting is None else fitting.bound)
+                bound = {} if fitting is None else fitting.bound
                 result = self.m.calls.inline(
                     func.node, func.env, list(args[1:]), {}, node, frame, this=first, bound=bound
                 )
@@ -83,25 +68,20 @@ class Structs:
         """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
         if not isinstance(value, Obj) or value.type.kind != "struct":
             return None
-        found = {
-            _named_type(value.type, s.name.removeprefix("operator ")): s
-            for s in value.type.struct.node.body
-            if isinstance(s, ir.FuncDef) and s.name.startswith("operator ") and s.body is not None
-        }
+        made = self.m.types.classes.conversions(value.type)
+        found = {kind.dt: func for kind, func in reversed(made) if func.node.body is not None}
         numeric = {
             dt: s for dt, s in found.items() if dt in dtypes.FLOATS or wanted in dtypes.INTS and dt in dtypes.INTS
         }
         if not numeric:
             return None
-        func, env = numeric.get(wanted) or next(iter(numeric.values())), value.type.struct.env
-        frame, bound = Frame([{}], env, True, 0), dict(value.type.args)
-        return self.m.calls.inline(func, env, [], {}, func, frame, this=value, bound=bound)
+        func = numeric.get(wanted) or next(iter(numeric.values()))
+        return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
     def makers(self, kind: CType, count: int) -> list[values.Func]:
         """The constructors of a struct that take so many arguments."""
-        node, env = kind.struct.node, kind.struct.env
-        named_so = [s for s in node.body if isinstance(s, ir.FuncDef) and s.name == node.name and s.body is not None]
-        return [values.Func(maker, env) for maker in named_so if overloads.arity(maker, count)]
+        named_so = [func for func in self.m.types.classes.constructors(kind) if func.node.body is not None]
+        return [maker for maker in named_so if overloads.arity(maker.node, count)]
 
     def construct(self, kind: CType, args: list[Any], node: object, frame: Frame, *, braces: bool = False) -> Any:
         """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
@@ -110,10 +90,10 @@ class Structs:
                 return args[0].copy()
             made = self.m.ctypes.zero(kind)
             funcs = self.makers(kind, len(args))
-            chosen = self.chosen_of(funcs, args, (), frame, kind.args)
+            chosen = self.chosen_of(funcs, args, (), frame)
             if chosen is not None and isinstance(made, Obj):
-                bound = {**kind.args, **chosen.bound}
-                self.m.calls.inline(chosen.func.node, kind.struct.env, args, {}, node, frame, this=made, bound=bound)
+                func = chosen.func
+                self.m.calls.inline(func.node, func.env, args, {}, node, frame, this=made, bound=chosen.bound)
                 return made
             return self.m.ctypes.aggregate(kind, args, self.m.site(frame, node)) if args or braces else made
         if kind.kind == "vec":
@@ -121,9 +101,3 @@ class Structs:
         if not args:
             return 0 if kind.kind == "int" else self.m.ctypes.zero(kind)
         return self.m.ctypes.convert(args[0] if len(args) == 1 else tuple(args), kind, self.m.site(frame, node))
-
-
-def _named_type(owner: CType, name: str) -> str | None:
-    """The element type of a name in a struct: a built-in one, or what a template parameter is bound to."""
-    bound = owner.args.get(name)
-    return bound.dt if isinstance(bound, CType) else dtypes.from_cpp(name)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, Env, TypeValue
+from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
+from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.members import outer_arguments
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import OTHER, CType, Frame, Obj, Ptr, Reference, VarRef
@@ -23,6 +25,7 @@ class Types:
 
     def __init__(self, m: Machine) -> None:
         self.m = m
+        self.classes = Classes(self)
 
     def scope(self, env: Env, bound: Mapping[str, Any]) -> Frame:
         """A frame in which the template parameters are variables."""
@@ -30,9 +33,10 @@ class Types:
 
     def argument(self, node: ir.Expr, kind: str, scope: Frame) -> Any:
         """A type or a constant."""
-        if isinstance(node, ir.Name) and kind == "type":
-            node = ir.TypeRef(node.id, (), node.loc)
         value: Any = OTHER
+        if isinstance(node, ir.TypeRef) and kind == "template":
+            held = scope.find(node.name)
+            return scope.env.get(node.name) if held is None else held[node.name]
         if isinstance(node, ir.TypeRef) and kind != "value":
             value = self.m.ctypes.resolve(node, scope)
         if value is OTHER:
@@ -52,6 +56,10 @@ class Types:
             return value.f
         if isinstance(value, int | float | str):
             return int(value) if isinstance(value, int) else value
+        if isinstance(value, DType):
+            return Type(value.name)
+        if isinstance(value, CppType):  # a class template
+            return Type(id(value.node))
         if isinstance(value, TypeValue):
             return Type(value.ref.name.rpartition("::")[2], 1, value.ref.pointers) if not value.ref.args else None
         if not isinstance(value, CType) or depth > MAX_DEPTH:
@@ -60,7 +68,8 @@ class Types:
             inner = Type("?") if value.inner is None else self.key(value.inner, depth + 1) or Type("?")
             return Type(inner.base, inner.lanes, inner.pointers + 1, inner.args) if isinstance(inner, Type) else None
         if value.kind == "struct":
-            args = tuple(self.key(arg, depth + 1) for arg in value.args.values())
+            bound = (*value.args.values(), *outer_arguments(value.struct))
+            args = tuple(self.key(arg, depth + 1) for arg in bound)
             return None if None in args else Type(id(value.struct.node), args=args)
         return Type(value.dt, value.lanes) if value.dt in dtypes.BITS else None
 
@@ -89,17 +98,39 @@ class Types:
 
     def inside(self, kind: object) -> tuple[str, tuple[Any, ...]]:
         """The class template of a struct."""
-        if not isinstance(kind, CType) or kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef):
-            return "", ()
-        return kind.struct.node.name, tuple(kind.args.values())
+        return self.classes.template(kind)
 
-    def bases(self, kind: object) -> Iterable[CType]:
-        """The classes that a struct is derived from."""
-        if not isinstance(kind, CType) or kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef):
-            return ()
-        frame = self.scope(kind.struct.env, kind.args)
-        refs = [base for base in kind.struct.node.bases if isinstance(base, ir.TypeRef)]
-        return [found for found in (self.m.ctypes.resolve(ref, frame) for ref in refs) if found.kind == "struct"]
+    def definition(self, kind: object) -> tuple[CppType, Mapping[str, Any]] | None:
+        """The class that a struct is."""
+        return (kind.struct, kind.args) if isinstance(kind, CType) and kind.kind == "struct" else None
+
+    def made(self, kind: CppType, args: dict[str, Any]) -> CType:
+        """A struct."""
+        return CType("struct", struct=kind, args=args)
+
+    def bound(self, name: str, scope: Frame) -> CType | None:
+        """A name of a scope, or of the text."""
+        held = scope.find(name)
+        value = scope.env.get(name) if held is None else held[name]
+        typed = isinstance(value, CType | CppType | TypeValue | DType)
+        kind = self.m.ctypes.of_value(value, 0, ir.TypeRef(name, (), ()), scope) if typed else OTHER
+        return None if kind is OTHER else kind
+
+    def same(self, value: object) -> Hashable | None:
+        """What it is compared by; a number with its type, a type that the text does not define by its whole name."""
+        if isinstance(value, tuple):
+            parts = tuple([self.same(part) for part in value])
+            return None if None in parts else parts
+        if isinstance(value, int):
+            return int(value), whole.type_of(value)
+        if isinstance(value, TypeValue):
+            return None if value.ref.args or value.ref.member else (value.ref.name, value.ref.pointers)
+        return self.key(value)
+
+    def spend(self, steps: int) -> None:
+        """Of the machine's steps."""
+        self.m.fuel -= steps - 1
+        self.m.spend()
 
     def pack(self, values: list[Any]) -> Any:
         """A pack is a tuple."""

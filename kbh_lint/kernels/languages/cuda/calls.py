@@ -125,9 +125,7 @@ class CudaCalls(Calls):
                 )
             if this.ct is None or this.ct.decl is None:
                 this = this.with_(ct=replace(owner, pointers=1))
-            return self.call_overloads(
-                funcs, args, explicit, nodes or [None] * len(args), loc, this=this, extra=dict(owner.args)
-            )
+            return self.call_overloads(funcs, args, explicit, nodes or [None] * len(args), loc, this=this)
         field = base.x.fields.get(name) if isinstance(base.x, Struct) else None
         if field is not None and isinstance(field.const, values.Func):
             return self.call_overloads([field.const], args, explicit, nodes or [None] * len(args), loc)
@@ -135,32 +133,28 @@ class CudaCalls(Calls):
 
     def call_overloads(
         self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc,
-        *, this: V | None = None, extra: dict[str, V] | None = None,
+        *, this: V | None = None,
     ) -> V:  # fmt: skip
         """Chooses an overload, binds its parameters and runs it."""
         types = self.run.types.cpp
         given = [types.type_of(arg) for arg in args]
-        choice = overloads.choose(types, funcs, given, explicit, types.here(), extra or {})
+        choice = overloads.choose(types, funcs, given, explicit, types.here(), {})
         func = funcs[0] if choice is None else choice.func
-        env = {**(extra or {}), **({} if choice is None else choice.bound)}
+        env = {} if choice is None else dict(choice.bound)
         node = func.node
-        saved, outer = self.run.frame.env, self.run.frame.outer
-        kinds: list[CType] = []
-        self.run.frame.env, self.run.frame.outer = {**saved, **env} if env else saved, func.env
-        try:
-            for param in node.params:
-                kinds.append(self.run.types.resolve_type(param.type) if isinstance(param.type, ir.TypeRef) else CType())
-        finally:
-            self.run.frame.env, self.run.frame.outer = saved, outer
+        scope = types.scope(func.env, env)
+        with self.run.types.inside(scope):
+            written = [param.type for param in node.params]
+            kinds = [self.run.types.resolve_type(ref) if isinstance(ref, ir.TypeRef) else CType() for ref in written]
         for position, param in enumerate(node.params):
             if param.kind == "star":
                 env[param.name] = V(x=tuple(args[position:]))
                 break
             ct = kinds[position]
             if position >= len(args):
-                env[param.name] = (
-                    self.run.expressions.eval(param.default) if param.default is not None else V(ct.dtype, ct.dtype)
-                )
+                with self.run.types.inside(scope):
+                    known = None if param.default is None else self.run.expressions.eval(param.default)
+                env[param.name] = V(ct.dtype, ct.dtype) if known is None else known
                 continue
             source = nodes[position] if position < len(nodes) else None
             env[param.name] = self._parameter(param, ct, args[position], source, loc)

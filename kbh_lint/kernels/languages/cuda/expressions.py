@@ -49,7 +49,7 @@ class CudaExpressions(Expressions):
                 value = self.run.frame.env.get(node.name)
                 if value is not None and not isinstance(value.const, CType):
                     return self.e_name(ir.Name(node.name, node.loc))
-                if self.run.types.bound_type(node.name) is None and self.run.types.lookup_type(node.name) is None:
+                if self.run.types.declaration(node.name) is None:
                     if not dtypes.from_cpp(node.name) and not dtypes.vector_from_cpp(node.name):
                         return self.run.names.unscoped(node.name, node.loc)
         return V(const=self.run.types.resolve_type(node))
@@ -62,13 +62,13 @@ class CudaExpressions(Expressions):
         if not node.member:
             return None
         base = self.run.types.resolve_type(ir.TypeRef(node.name, node.args, node.loc))
-        for name in node.member[:-1]:
-            base = self.run.types.member_type(base, name) or CType()
-        last = node.member[-1]
-        found = self.run.names.member(None, base, last, node.loc) or self.run.names.method_value(base, last)
-        if found is None and self.run.types.member_type(base, last) is None:
+        member = self.run.types.cpp.classes.member(V(const=base), node.member) if base.decl is not None else None
+        if member is None or member.field:
             return V(ct=None, const=values.Sym("::".join((node.name, *node.member))))
-        return found
+        if member.constant:
+            return self.run.names.constant(member)
+        owner = self.run.types.cpp.made(member.owner.kind, member.owner.args).const
+        return V(const=values.Overloads(member.funcs), ct=owner) if member.funcs else None
 
     def e_attr(self, node: ir.Attr) -> V:
         base = self.eval(node.value)
@@ -82,12 +82,9 @@ class CudaExpressions(Expressions):
                 pointed = self.run.memory.read_through(base, node.loc)
                 return self.run.fields.field_of(pointed, node.name, node.loc)
         if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
-            for key, value in base.ct.args:
-                if key == node.name and isinstance(value, V):
-                    return value
-            decl = self.run.fields.field_decl(base.ct, node.name)
-            if decl is not None and decl.storage & {"static"} and decl.init is not None:
-                return self.run.names.static(base.ct, decl)
+            member = self.run.fields.member(base.ct, node.name)
+            if member is not None and member.constant and not member.field:
+                return self.run.names.constant(member)
         return self.run.fields.field_of(base, node.name, node.loc)
 
     def e_index(self, node: ir.Index) -> V:
@@ -193,9 +190,7 @@ class CudaExpressions(Expressions):
             if this is not None:
                 own = self.run.names.methods(this, name)
                 if own:
-                    return self.run.calls.call_overloads(
-                        own, args, explicit, nodes, node.loc, this=self.run.frame.this, extra=dict(this.args)
-                    )
+                    return self.run.calls.call_overloads(own, args, explicit, nodes, node.loc, this=self.run.frame.this)
             if funcs and self.run.calls.means_cuda(name, funcs, args, explicit):
                 return builtin(CppCall(self.run, name, args, explicit, nodes, node.loc))
             if funcs:
@@ -207,9 +202,8 @@ class CudaExpressions(Expressions):
             known = meant.decl is not None or meant.dtype != "?" or meant.name != name
             const = meant if known and not getattr(func, "member", ()) else const
         if isinstance(const, values.Overloads):
-            extra = dict(callee.ct.args) if callee.ct is not None else {}
             static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
-            return self.run.calls.call_overloads(const.funcs, args, explicit, nodes, node.loc, this=static, extra=extra)
+            return self.run.calls.call_overloads(const.funcs, args, explicit, nodes, node.loc, this=static)
         if isinstance(const, values.Func):
             return self.run.calls.call_overloads([const], args, explicit, nodes, node.loc)
         if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
@@ -226,7 +220,6 @@ class CudaExpressions(Expressions):
             funcs = self.run.names.methods(base.const, func.name)
             if funcs:
                 return self.run.calls.call_overloads(
-                    funcs, args, func.args or (), list(node.args), node.loc, extra=dict(base.const.args),
-                    this=V(ct=replace(base.const, pointers=1)),
+                    funcs, args, func.args or (), list(node.args), node.loc, this=V(ct=replace(base.const, pointers=1)),
                 )  # fmt: skip
         return self.run.calls.call_method(base, func.name, args, func.args or (), func.value, node.loc, list(node.args))

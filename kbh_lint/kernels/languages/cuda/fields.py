@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.places import GIVEN, IN_MEMORY, LANES, Ref
@@ -23,38 +24,21 @@ class CudaFields:
         self.run = run
         self.given: dict[str, Any] = {}  # fields of struct arguments, by path
 
+    def member(self, ct: CType | None, name: str) -> Member | None:
+        """The member of a struct type, also of its bases."""
+        return None if ct is None or ct.decl is None else self.run.types.cpp.classes.member(V(const=ct), (name,))
+
     def field_decl(self, ct: CType | None, name: str) -> ir.Decl | None:
-        """The declaration of a field, also in bases."""
-        if ct is None or ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
-            return None
-        for node in ct.decl.node.body:
-            if isinstance(node, ir.Decl) and node.name == name:
-                return node
-            if isinstance(node, ir.Decl) and not node.name and node.type is not None:  # anonymous union
-                inner = self.field_decl(self.inner_type(ct, node.type), name)
-                if inner is not None:
-                    return inner
-        for base in ct.decl.node.bases:
-            self.run.step()  # a base may be reached along many ways
-            if isinstance(base, ir.TypeRef):
-                inner = self.field_decl(self.run.types.resolve_type(base), name)
-                if inner is not None:
-                    return inner
-        return None
+        """The declaration of a field."""
+        member = self.member(ct, name)
+        return member.node if member is not None and isinstance(member.node, ir.Decl) else None
 
     def field_type(self, ct: CType | None, name: str) -> CType:
         """The type of a field of a struct type."""
-        node = self.field_decl(ct, name)
-        if node is None or node.type is None or ct is None:
-            return CType()
-        return self.inner_type(ct, node.type)
-
-    def inner_type(self, ct: CType, ref: ir.TypeRef) -> CType:
-        """A type as the body of a class means it: its own nested types come first."""
-        nested = self.run.types.member_type(ct, ref.name) if not ref.args else None
-        if nested is None:
-            return self.run.types.under(dict(ct.args), ct.decl.env, ref, 0)
-        return replace(nested, pointers=nested.pointers + ref.pointers, dims=nested.dims + len(ref.dims))
+        member = self.member(ct, name)
+        made = self.run.types.cpp.classes.declared(member) if member is not None else None
+        kind: CType = CType() if made is None else made.const
+        return kind
 
     def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
         """`value.name`. A bit field of four bits is a nibble of what its struct was loaded from."""
@@ -94,18 +78,18 @@ class CudaFields:
 
     def anonymous_union(self, value: V, name: str) -> V | None:
         """The memory of the nameless union inside a struct value that declares field `name`."""
-        node = value.ct.decl.node if value.ct is not None and value.ct.decl is not None else None
-        if not isinstance(node, ir.ClassDef) or not isinstance(value.x, Struct) or value.ct is None:
+        if value.ct is None or value.ct.decl is None or not isinstance(value.x, Struct):
             return None
-        for part in node.body:
-            if isinstance(part, ir.Decl) and not part.name and part.type is not None:
-                ct = self.inner_type(value.ct, part.type)
-                if self.field_decl(ct, name) is not None:
-                    key = f"$union {part.type.name}"
-                    found = value.x.fields.get(key)
-                    if found is None:
-                        found = value.x.fields[key] = self.run.objects.default_value(ct, (value.x.type.role, key))
-                    return found
+        cpp = self.run.types.cpp
+        owner = cpp.classes.of(V(const=value.ct))
+        for part in owner.parts if owner is not None else ():
+            ct = cpp.made(part, {}).const
+            if self.field_decl(ct, name) is not None:
+                key = f"$union {part.node.name}"
+                found = value.x.fields.get(key)
+                if found is None:
+                    found = value.x.fields[key] = self.run.objects.default_value(ct, (value.x.type.role, key))
+                return found
         return None
 
     def sub_pointer(self, value: V, name: str) -> V:

@@ -203,11 +203,10 @@ class CudaMemory(Memory):
 
     def _copy_fields(self, to: V, value: V, ct: CType, loc: ir.Loc, depth: int) -> None:
         """`*to = value` for a struct in memory: what its fields hold goes over, field by field."""
-        node = ct.decl.node if ct.decl is not None else None
-        if not isinstance(node, ir.ClassDef) or depth > MAX_NESTED:
-            return
-        for part in node.body:
-            if not isinstance(part, ir.Decl) or not part.name:
+        fields = self.run.types.cpp.classes.fields(V(const=ct)) if ct.decl is not None and depth <= MAX_NESTED else ()
+        for member in fields:
+            part = member.node
+            if not isinstance(part, ir.Decl):
                 continue
             target, source = self.run.fields.sub_pointer(to, part.name), self.run.fields.sub_pointer(value, part.name)
             inner = element(source.ct)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.names import Names
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant
@@ -30,11 +30,18 @@ class CudaNames(Names):
 
     run: CudaRun
 
+    def __init__(self, run: CudaRun) -> None:
+        super().__init__(run)
+        self.constants: dict[Member, V] = {}
+
     def unscoped(self, name: str, loc: ir.Loc) -> V:
         """A name that is no local: a member of this struct, something global, a built-in."""
         if name == "this":
             return self.run.frame.this if isinstance(self.run.frame.this, V) else UNKNOWN_V
         this = self.run.types.this_type()
+        held = self.run.frame.outer.get(name)
+        if isinstance(held, Member):  # a constant of the class whose function it is
+            return self.constant(held)
         if this is not None:
             found = self.member(self.run.frame.this, this, name, loc)
             if found is not None:
@@ -46,49 +53,51 @@ class CudaNames(Names):
         return self.outer(name, loc)
 
     def member(self, this: V | None, ct: CType, name: str, loc: ir.Loc) -> V | None:
-        """A field, a static constant or a template argument of a struct."""
-        for key, value in ct.args:
-            if key == name and isinstance(value, V):
-                return value
-        node = self.run.fields.field_decl(ct, name)
-        if node is None:
+        """A field or a static constant of a struct."""
+        member = self.run.fields.member(ct, name)
+        if member is None:
             return None
-        if node.storage & {"static", "constexpr"} and node.init is not None:
-            return self.static(ct, node)
-        if this is None:
+        if member.constant and not member.field:
+            return self.constant(member)
+        if this is None or not member.field:
             return None
         return self.run.fields.field_of(self.run.memory.read_through(this, loc), name, loc)
 
-    def static(self, ct: CType, node: ir.Decl) -> V:
-        saved, outer = self.run.frame.env, self.run.frame.outer
-        self.run.frame.env, self.run.frame.outer = dict(ct.args), ct.decl.env
-        this, self.run.frame.this = self.run.frame.this, V(ct=replace(ct, pointers=1))
-        try:
-            init = node.init
-            value = self.run.expressions.eval(
-                init.items[0] if isinstance(init, ir.Seq) and len(init.items) == 1 else init
-            )
-        finally:
-            self.run.frame.env, self.run.frame.outer, self.run.frame.this = saved, outer, this
-        return value
+    def constant(self, member: Member) -> V:
+        """The value of a static constant or an enumerator."""
+        known = self.constants.get(member)
+        if known is None:
+            cpp, node = self.run.types.cpp, member.node
+            assert isinstance(node, ir.Decl)
+            with self.run.types.inside(cpp.scope(member.owner.env, {})):
+                init = node.init
+                one = init.items[0] if isinstance(init, ir.Seq) and len(init.items) == 1 else init
+                known = self.constants[member] = self.run.expressions.eval(one)
+        return known
 
     def scoped_value(self, name: str, loc: ir.Loc) -> V | None:
-        """`Config::kStages`, `T::value`."""
-        owner, _, last = name.rpartition("::")
-        base = self.run.types.bound_type(owner)
-        if base is None:
-            found = self.run.types.lookup_type(owner)
-            base = self.run.types.declared(found, ir.TypeRef(owner, (), loc), 0) if found is not None else None
-        if base is None or base.decl is None:
+        """`Config::kStages`, `T::value`, `T::f`."""
+        cpp = self.run.types.cpp
+        member = cpp.classes.scoped(name, loc, cpp.here())
+        if member is None:
             return None
-        value = self.member(None, base, last, loc)
-        return value if value is not None else self.method_value(base, last)
+        if member.constant:
+            return self.constant(member)
+        owner = cpp.made(member.owner.kind, member.owner.args).const
+        return V(const=values.Overloads(member.funcs), ct=owner) if member.funcs else None
 
     def method_value(self, ct: CType, name: str) -> V | None:
+        """The functions of a class with this name."""
         funcs = self.methods(ct, name)
         return V(const=values.Overloads(funcs), ct=ct) if funcs else None
 
     def outer_value(self, value: object) -> V:
+        if isinstance(value, V):  # a template argument of the class whose function it is
+            return value
+        if isinstance(value, Member):
+            return self.constant(value)
+        if isinstance(value, (values.DType, values.TypeValue)):
+            return self.run.types.cpp.seen(value)
         if isinstance(value, (bool, int)):
             return V("bool" if isinstance(value, bool) else "i32", "", const=value)
         if isinstance(value, float):
@@ -96,7 +105,7 @@ class CudaNames(Names):
         if isinstance(value, ir.Decl):
             return self.global_(value)
         if isinstance(value, values.CppType):
-            return V(const=self.run.types.declared(value, ir.TypeRef(value.node.name, (), value.node.loc), 0))
+            return V(const=self.run.types.declared(value, ir.TypeRef(value.node.name, (), value.node.loc)))
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 
     def global_(self, node: ir.Decl) -> V:
@@ -145,15 +154,7 @@ class CudaNames(Names):
 
     def methods(self, ct: CType, name: str) -> list[values.Func]:
         """The methods of a class with this name, also in its bases."""
-        if ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
-            return []
-        found = [values.Func(n, ct.decl.env) for n in ct.decl.node.body if isinstance(n, ir.FuncDef) and n.name == name]
-        if not found:
-            for base in ct.decl.node.bases:
-                self.run.step()  # a base may be reached along many ways
-                if isinstance(base, ir.TypeRef):
-                    found += self.methods(self.run.types.resolve_type(base), name)
-        return found
+        return self.run.types.cpp.classes.methods(V(const=ct), name) if ct.decl is not None else []
 
     def overloads(self, name: str) -> list[values.Func]:
         """The functions of the file with this name."""

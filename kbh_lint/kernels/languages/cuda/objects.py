@@ -147,7 +147,7 @@ class CudaObjects:
         if len(items) == 1 and items[0].ct is not None and items[0].ct.decl is ct.decl:
             return items[0]
         fresh = self.default_value(ct, key)
-        makers = self.run.names.methods(ct, ct.decl.node.name)
+        makers = self.run.types.cpp.classes.constructors(V(const=ct))
         usable = [f for f in makers if f.node.body is not None and len(f.node.params) >= len(items)]
         if usable and (items or not usable[0].node.params):
             slot = name or f"$made{id(key)}"
@@ -155,9 +155,9 @@ class CudaObjects:
             this = V(
                 cells=frozenset((self.run.memory.variable_cell(self.run.frame, slot),)), ct=replace(ct, pointers=1)
             )
-            self.run.calls.call_overloads(usable, items, (), nodes, loc, this=this, extra=dict(ct.args))
+            self.run.calls.call_overloads(usable, items, (), nodes, loc, this=this)
             return self.run.frame.env[slot]
-        names = [n.name for n in ct.decl.node.body if isinstance(n, ir.Decl) and not n.storage & {"static"}]
+        names = [str(getattr(m.node, "name", "")) for m in self.run.types.cpp.classes.fields(V(const=ct))]
         for field, item in zip(names, items, strict=False):
             fresh = self.run.fields.with_field(fresh, (field,), item, loc)
         return fresh

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.statements import Statements
-from kbh_lint.kernels.core.value import TWIDDLED, CType, Mul, Struct, V
+from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.types import is_pointer
@@ -20,6 +21,10 @@ class CudaStatements(Statements):
     """Executes statements of C++."""
 
     run: CudaRun
+
+    def __init__(self, run: CudaRun, control: FixPoint | None = None) -> None:
+        super().__init__(run, control)
+        self.local_classes: dict[object, values.CppType] = {}
 
     def execute(self, node: Any) -> Exit:
         self.run.place = node.loc
@@ -58,7 +63,15 @@ class CudaStatements(Statements):
             self.run.types.directives = (*self.run.types.directives, node.namespace)
 
     def s_class(self, node: ir.ClassDef) -> None:
-        self.run.frame.env[node.name] = V(const=CType(name=node.name, decl=values.CppType(node, self.run.frame.outer)))
+        """A class of a function sees the types and constants that the function has there."""
+        frame, cpp = self.run.frame, self.run.types.cpp
+        seen = {name: value for name, value in frame.env.items() if value.const is not NOTHING}
+        key = (id(node), id(frame.outer), tuple([(name, cpp.same(value)) for name, value in seen.items()]))
+        made = self.local_classes.get(key)
+        if made is None:
+            made = self.local_classes[key] = values.CppType(node, values.Env(seen, frame.outer))
+            made.env.vars[node.name] = made
+        frame.env[node.name] = V(const=CType(name=node.name, decl=made))
 
     def result(self, node: ir.Return) -> None:
         if node.value is None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
-from kbh_lint.kernels.core.value import LITERAL, NOTHING, CType, V
+from kbh_lint.cpp.members import outer_arguments
+from kbh_lint.kernels.core.frames import Frame
+from kbh_lint.kernels.core.value import LITERAL, NO_NAMES, NOTHING, CType, V
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
@@ -29,37 +32,34 @@ class Types:
 
     def __init__(self, run: CudaRun) -> None:
         self.m = run
+        self.classes = Classes(self)
 
     def here(self) -> Scope:
         """The scope of the code that runs."""
         return Scope(self.m.frame.env, self.m.frame.outer)
 
     def scope(self, env: values.Env, bound: Mapping[str, V]) -> Scope:
-        """Template parameters over what is visible here: local classes and aliases are variables of the function."""
-        return Scope({**self.m.frame.env, **bound}, env)
+        """Template parameters as variables; a lambda sees those of the function around it, too."""
+        around = env.vars.get("")
+        return Scope({**around.env, **bound} if isinstance(around, Frame) else dict(bound), env)
 
     def argument(self, node: ir.Expr, kind: str, scope: Scope) -> V | None:
         """A type or a constant; an unknown one is a value without either."""
-        frame = self.m.frame
-        saved, outer = frame.env, frame.outer
-        frame.env, frame.outer = scope
-        try:
+        if kind == "template" and isinstance(node, ir.TypeRef):
+            held = scope.env.get(node.name) or scope.outer.get(node.name)
+            whole = V(const=CType(name=node.name, decl=held)) if isinstance(held, values.CppType) else held
+            return whole if isinstance(whole, V) else None
+        with self.m.types.inside(scope):
             return self.m.types.template_value(node, kind)
-        finally:
-            frame.env, frame.outer = saved, outer
 
     def named(self, ref: ir.TypeRef, scope: Scope) -> V | None:
         """The type that is written."""
-        frame = self.m.frame
-        saved, outer = frame.env, frame.outer
-        frame.env, frame.outer = scope
-        try:
+        with self.m.types.inside(scope):
             return V(const=self.m.types.resolve_type(ref))
-        finally:
-            frame.env, frame.outer = saved, outer
 
-    def key(self, value: V, depth: int = 0) -> Hashable | None:
+    def key(self, value: object, depth: int = 0) -> Hashable | None:
         """What it is compared by."""
+        value = self.seen(value)
         ct = value.const
         if ct is NOTHING:
             return None
@@ -72,7 +72,8 @@ class Types:
             return None
         pointers = ct.pointers + ct.dims
         if ct.decl is not None:
-            args = tuple(self.key(arg, depth + 1) for _, arg in ct.args if isinstance(arg, V))
+            bound = (*(arg for _, arg in ct.args), *outer_arguments(ct.decl))
+            args = tuple(self.key(arg, depth + 1) for arg in bound)
             return None if None in args else Type(id(ct.decl.node), 1, pointers, args)
         if ct.dtype in dtypes.BITS:
             return Type(ct.dtype, ct.lanes, pointers)
@@ -99,20 +100,47 @@ class Types:
 
     def inside(self, kind: V) -> tuple[str, tuple[V, ...]]:
         """The class template of a struct."""
-        ct = kind.const
-        if not isinstance(ct, CType) or ct.decl is None:
-            return "", ()
-        return ct.decl.node.name, tuple(arg for _, arg in ct.args if isinstance(arg, V))
+        return self.classes.template(kind)
 
-    def bases(self, kind: V) -> Iterable[V]:
-        """The classes that a struct is derived from."""
+    def definition(self, kind: V) -> tuple[values.CppType, Mapping[str, V]] | None:
+        """The class that a type is, or points to."""
         ct = kind.const
-        if not isinstance(ct, CType) or ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
-            return []
-        self.m.step()
-        at = self.scope(ct.decl.env, dict(ct.args))
-        found = [self.named(base, at) for base in ct.decl.node.bases if isinstance(base, ir.TypeRef)]
-        return [base for base in found if base is not None]
+        return (ct.decl, dict(ct.args)) if isinstance(ct, CType) and ct.decl is not None else None
+
+    def made(self, kind: values.CppType, args: Mapping[str, object]) -> V:
+        """A struct."""
+        given = tuple([(name, self.seen(value)) for name, value in args.items()])
+        return V(const=CType(name=kind.node.name, decl=kind, args=given))
+
+    def bound(self, name: str, scope: Scope) -> V | None:
+        """A name of a scope, or of the text."""
+        with self.m.types.inside(scope):
+            found = self.m.types.bound_type(name)
+        return None if found is None else V(const=found)
+
+    def seen(self, value: object) -> V:
+        """A template argument, also of a class that the host made."""
+        return value if isinstance(value, V) else self.m.types.argument_value(value, "").with_(deps=NO_NAMES)
+
+    def same(self, value: object, depth: int = 0) -> Hashable | None:
+        """All that is known of it, and by what."""
+        held = self.seen(value)
+        if isinstance(held.x, tuple):
+            return tuple([self.same(part, depth + 1) for part in held.x])
+        ct, more = held.const, tuple(sorted(held.deps))
+        if ct is NOTHING or depth > MAX_DEPTH:
+            return None
+        if not isinstance(ct, CType):
+            plain = ct is None or isinstance(ct, bool | int | float | str)
+            return type(ct), ct if plain else id(ct), held.dtype, more
+        args = tuple([(name, self.same(arg, depth + 1)) for name, arg in ct.args])
+        if any(part is None for _, part in args):
+            return None
+        return ct.dtype, ct.lanes, ct.pointers, ct.dims, ct.name, ct.role, id(ct.decl), args, more
+
+    def spend(self, steps: int) -> None:
+        """Of the run's fuel."""
+        self.m.step(steps)
 
     def pack(self, values_: list[V]) -> V:
         """A pack is a tuple of values."""

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import layout, templates
+from kbh_lint.cpp import layout, traits
 from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, CType, V
 from kbh_lint.kernels.languages.cuda import spaces
-from kbh_lint.kernels.languages.cuda.templates import Types
+from kbh_lint.kernels.languages.cuda.templates import Scope, Types
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 
-_MAX_ALIASES = 24
 _ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})
 _TRANSPARENT = frozenset(
     {"decay_t", "remove_reference_t", "remove_cv_t", "remove_const_t", "remove_cvref_t", "add_const_t", "make_signed_t"}
@@ -32,7 +33,7 @@ class CudaTypes:
         self.run = run
         self.plain_types: dict[int, tuple[ir.TypeRef, CType]] = {}  # the reference stays alive with its id
         self.cpp = Types(run)
-        self.declarations: dict[tuple[int, str], values.CppType | None] = {}
+        self.declarations: dict[tuple[int, str], V | values.CppType | None] = {}
         self.directives: tuple[str, ...] = ()  # `using namespace` in a body
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
@@ -40,26 +41,21 @@ class CudaTypes:
         known = self.plain_types.get(id(ref))
         if known is not None and ref.name not in self.run.frame.env:
             return known[1]
-        base = self._named(ref, 0)
+        base = self._named(ref)
         plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
         if ref.pointers or ref.dims:
             base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
-        if plain and ref.name not in self.run.frame.env and self.lookup_type(ref.name) is None:
+        if plain and ref.name not in self.run.frame.env and self.declaration(ref.name) is None:
             self.plain_types[id(ref)] = (ref, base)
         return base
 
-    def _named(self, ref: ir.TypeRef, depth: int) -> CType:
+    def _named(self, ref: ir.TypeRef) -> CType:
         name = ref.name
-        if depth > _MAX_ALIASES:
-            return CType(name=name)
         last = name.rsplit("::", 1)[-1]
         if not ref.args and not ref.member:
             bound = self.bound_type(name)
             if bound is not None:
                 return bound
-        held = self.run.frame.env.get(name) if ref.args else None
-        if held is not None and isinstance(held.const, CType) and held.const.decl is not None:
-            return self.declared(held.const.decl, ref, depth)  # a parameter that is a class template
         if last == "fragment" and ref.args:
             return self._fragment(ref)
         if last in _ARRAYS and ref.args:
@@ -67,19 +63,24 @@ class CudaTypes:
             return replace(item, dims=item.dims + 1)
         if last in _TRANSPARENT and ref.args:
             return self.type_argument(ref.args[0])
-        if last in ("conditional_t", "conditional") and len(ref.args) == 3:
-            known = self.run.numbers.truth(self.run.expressions.eval(ref.args[0]))
-            return self.type_argument(ref.args[1 if known in (True, None) else 2])
+        if traits.is_choice(ref):
+            side = traits.choice(self.cpp, ref, self.cpp.here())
+            found = self.cpp.classes.through(side, traits.of_choice(ref)) if side is not None else None
+            return found.const if found is not None else self.type_argument(ref.args[1])
         if last == "decltype" and ref.args:
             value = self.run.expressions.eval(ref.args[0])
             return value.ct or CType(value.dtype)
-        found = self.lookup_type(name)
-        if found is not None:
-            return self.declared(found, ref, depth)
-        if "::" in name and not ref.member:
-            scoped = self._scoped(name, ref, depth)
-            if scoped is not None:
-                return scoped
+        found = self.declaration(name)
+        if isinstance(found, V) and ref.args:  # a parameter that is a class template
+            found = found.const.decl
+        if isinstance(found, values.CppType):
+            return self.declared(found, ref)
+        if "::" in name and not ref.member and not (dtypes.from_cpp(name) or dtypes.vector_from_cpp(name)):
+            member = self.cpp.classes.scoped(name, ref.loc, self.cpp.here())
+            made = None if member is None else self.cpp.classes.type_of(member)
+            if made is not None:
+                kind: CType = made.const
+                return kind
         return self._builtin_type(name, last, ref)
 
     def _builtin_type(self, name: str, last: str, ref: ir.TypeRef) -> CType:
@@ -102,32 +103,47 @@ class CudaTypes:
             name = f"{local.const.name}::{rest}"  # an alias of a namespace, of the kernel's own
         return spaces.outside(name, self.run.frame.outer, self.directives)
 
-    def bound_type(self, name: str) -> CType | None:
-        """A template parameter or a local alias."""
-        value = self.run.frame.env.get(name)
-        if value is not None and isinstance(value.const, CType):
-            self.run.facts.decide(value)
-            return value.const
-        return None
+    @contextmanager
+    def inside(self, scope: Scope) -> Iterator[None]:
+        """What names mean there, for a while."""
+        frame = self.run.frame
+        saved, outer = frame.env, frame.outer
+        frame.env, frame.outer = scope
+        try:
+            yield
+        finally:
+            frame.env, frame.outer = saved, outer
 
-    def lookup_type(self, name: str) -> values.CppType | None:
-        """A class or alias of the file."""
+    def declaration(self, name: str) -> V | values.CppType | None:
+        """What a name of a type stands for: a template argument or local alias as a value, or a class or alias of the
+        text; None for other names."""
+        value = self.run.frame.env.get(name)
+        if value is not None:
+            return value if isinstance(value.const, CType) else None
         key = (id(self.run.frame.outer), name)
         if key not in self.declarations:
-            try:
-                declared = self.run.frame.outer.lookup(name)
-            except KeyError:
-                declared = None
-            self.declarations[key] = declared if isinstance(declared, values.CppType) else None
-        found = self.declarations[key]
-        if found is not None:
+            self.declarations[key] = self._declaration(name)
+        return self.declarations[key]
+
+    def _declaration(self, name: str) -> V | values.CppType | None:
+        try:
+            found = self.run.frame.outer.lookup(name)
+        except KeyError:
+            return None
+        if isinstance(found, (values.DType, values.TypeValue)):
+            found = self.cpp.seen(found)
+        if isinstance(found, V) and isinstance(found.const, CType):
             return found
-        member = self.this_type()
-        if member is not None and "::" not in name:
-            for node in member.decl.node.body:
-                if isinstance(node, (ir.Using, ir.ClassDef)) and node.name == name:
-                    return values.CppType(node, member.decl.env)
-        return None
+        return found if isinstance(found, values.CppType) else None
+
+    def bound_type(self, name: str) -> CType | None:
+        """The type that a name alone means: a template parameter, an alias, a class."""
+        found = self.declaration(name)
+        if isinstance(found, V):
+            self.run.facts.decide(found)
+            kind: CType = found.const
+            return kind
+        return None if found is None else self.declared(found, ir.TypeRef(name, (), found.node.loc))
 
     def this_type(self) -> CType | None:
         """The struct whose method runs."""
@@ -136,57 +152,19 @@ class CudaTypes:
             return this.ct
         return None
 
-    def declared(self, found: values.CppType, ref: ir.TypeRef, depth: int) -> CType:
-        node = found.node
-        args: dict[str, V] = {}
-        if node.template:
-            args = templates.bind(self.cpp, node.template, ref.args, self.cpp.here(), found.env, {})
-        if isinstance(node, ir.Using):
-            if node.type is None:
-                return CType(name=node.name)
-            made = self.under(args, found.env, node.type, depth)
-        else:
-            kind, args = templates.specialised(self.cpp, found, args) if found.special else (found, args)
-            made = CType(name=node.name, decl=kind, args=tuple(args.items()))
+    def declared(self, found: values.CppType, ref: ir.TypeRef) -> CType:
+        """The type that a class or an alias of the text is for the arguments of a reference."""
+        made = self.cpp.classes.meant(found, ref.inside(()), self.cpp.here())
+        kind = CType(name=found.node.name) if made is None else made.const
         for member in ref.member:
-            made = self.member_type(made, member) or CType(name=f"{made.name}::{member}")
-        return made
-
-    def under(self, args: dict[str, V], env: values.Env, ref: ir.TypeRef, depth: int) -> CType:
-        """Resolves a type where template arguments are bound, or in another scope."""
-        saved = self.run.frame.env
-        self.run.frame.env = {**saved, **args} if args else saved
-        outer = self.run.frame.outer
-        self.run.frame.outer = env
-        try:
-            base = self._named(ref, depth + 1)
-        finally:
-            self.run.frame.env, self.run.frame.outer = saved, outer
-        return replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
-
-    def _scoped(self, name: str, ref: ir.TypeRef, depth: int) -> CType | None:
-        """`T::Element`, where T is a template parameter or a class of the file."""
-        owner, _, member = name.rpartition("::")
-        if dtypes.from_cpp(name) or dtypes.vector_from_cpp(name):
-            return None
-        base = self.bound_type(owner)
-        if base is None:
-            found = self.lookup_type(owner)
-            if found is None:
-                return None
-            base = self.declared(found, ir.TypeRef(owner, (), ref.loc), depth + 1)
-        return self.member_type(base, member)
+            kind = self.member_type(kind, member) or CType(name=f"{kind.name}::{member}")
+        return kind
 
     def member_type(self, base: CType, member: str) -> CType | None:
         """A type declared inside a class."""
-        if base.decl is None or not isinstance(base.decl.node, ir.ClassDef):
-            return None
-        for node in base.decl.node.body:
-            if isinstance(node, ir.Using) and node.name == member and node.type is not None:
-                return self.under(dict(base.args), base.decl.env, node.type, 0)
-            if isinstance(node, ir.ClassDef) and node.name == member:
-                return CType(name=member, decl=values.CppType(node, base.decl.env), args=base.args)
-        return None
+        found = self.cpp.classes.through(V(const=base), (member,))
+        kind: CType | None = None if found is None else found.const
+        return kind
 
     def _fragment(self, ref: ir.TypeRef) -> CType:
         """nvcuda::wmma::fragment<role, M, N, K, T, layout>."""
@@ -218,8 +196,8 @@ class CudaTypes:
 
     def _type_deps(self, node: object) -> frozenset[str]:
         name = getattr(node, "name", getattr(node, "id", ""))
-        value = self.run.frame.env.get(name)
-        return value.deps if value is not None else NO_NAMES
+        value = self.run.frame.env.get(name) or self.run.frame.outer.get(name)
+        return value.deps if isinstance(value, V) else NO_NAMES
 
     def argument_value(self, value: object, name: str) -> V:
         """A template argument given by the launch."""

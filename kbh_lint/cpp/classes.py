@@ -1,0 +1,318 @@
+"""Classes of C++: which definition a template-id names, what its bases are, and what its members are in it.
+
+A class that a text uses is one `Class` a domain: the definition that its template arguments pick, and a scope in which
+its parameters, its types and its constants have their names, those of bases too. Whoever looks for a member asks here;
+what a member's value is stays with the domain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Func, Overloads
+from kbh_lint.cpp import templates
+from kbh_lint.cpp.domain import Bound, Domain, Scope
+from kbh_lint.cpp.members import Class, ClassEnv, Injected, Member, declares, unnamed
+
+MAX_DEPTH = 24  # classes whose bases and members are looked at for one another
+MAX_FIELDS = 256
+MOST = 64  # bases
+
+
+class Classes:
+    """The classes of one domain."""
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.made: dict[Hashable, Class] = {}
+        self.depth = 0
+
+    def close(self) -> None:
+        """Takes the classes apart, which know their scopes, and these them: nobody asks for one any more."""
+        for made in self.made.values():
+            made.env.of = None
+            made.members.clear()
+            made.lineage.clear()
+            made.env.vars.clear()
+        vars(self).clear()
+
+    # --- which class it is --------
+
+    def instance(self, found: CppType, given: Sequence[ir.Expr], at: Scope) -> tuple[CppType, dict[str, Bound]]:
+        """The definition that a class's name means with template arguments that are `given` in a scope, and what that
+        definition's own parameters are bound to."""
+        if isinstance(found, Injected) and found.own is not None and not given:
+            return found.own
+        if not found.node.template:
+            return found, {}
+        bound = templates.bind(self.domain, found.node.template, given, at, found.env, {})
+        return templates.specialised(self.domain, found, bound) if found.special else (found, bound)
+
+    def meant(self, found: CppType, ref: ir.TypeRef, at: Scope) -> Bound | None:
+        """The type that a reference means, in a scope, whose name is bound to a class or an alias of the text; None
+        when that is not known."""
+        if isinstance(found.node, ir.ClassDef):
+            return self.through(self.domain.made(*self.instance(found, ref.args, at)), ref.member)
+        kind = self._aliased(found, found.node, ref.args, at)
+        return None if kind is None else self.through(kind, ref.member)
+
+    def _aliased(self, found: CppType, node: ir.Using, given: Sequence[ir.Expr], at: Scope) -> Bound | None:
+        if node.type is None or self.depth > MAX_DEPTH:
+            return None
+        own = templates.bind(self.domain, node.template, given, at, found.env, {}) if node.template else {}
+        self.depth += 1
+        try:
+            return self.domain.named(node.type, self.domain.scope(found.env, own))
+        finally:
+            self.depth -= 1
+
+    def through(self, kind: Bound, path: Sequence[str]) -> Bound | None:
+        """The type that `kind::a::b` names."""
+        for name in path:
+            member = self.member(kind, (name,))
+            found = None if member is None else self.type_of(member)
+            if found is None:
+                return None
+            kind = found
+        return kind
+
+    def of(self, kind: Bound) -> Class | None:
+        """The class that a type is; None for other types."""
+        definition = self.domain.definition(kind)
+        return None if definition is None else self.defined(*definition)
+
+    def defined(self, found: CppType, args: Mapping[str, Bound]) -> Class | None:
+        """The class that a definition is for what its parameters are bound to."""
+        if not isinstance(found.node, ir.ClassDef):
+            return None
+        keys = tuple([self.domain.same(value) for value in args.values()])
+        known_all = len(keys) >= len(found.node.template) and None not in keys
+        key = (id(found.node), id(found.env), keys) if known_all else None
+        known = self.made.get(key)
+        if known is not None:
+            return known
+        if self.depth > MAX_DEPTH:
+            self.domain.unsure(f"{found.node.name} is one of too many classes that need one another", found.node.loc)
+            return None
+        made = Class(found, dict(args), ClassEnv(dict(args), found.env))
+        made.env.of = made
+        self.made[id(made) if key is None else key] = made
+        self.depth += 1
+        try:
+            self._fill(made)
+        finally:
+            self.depth -= 1
+        return made
+
+    # --- what it is made of --------
+
+    def _fill(self, made: Class) -> None:
+        node = made.node
+        self.domain.spend(4 + len(node.body))
+        primary = made.kind.env.get(node.name)
+        if node.template or node.specialization:
+            whole = primary if isinstance(primary, CppType) else made.kind
+            own = (made.kind, made.args)
+            made.env.vars.setdefault(node.name, Injected(whole.node, whole.env, whole.special, own=own))
+        declared: list[ir.Using] = []
+        for stmt in node.body:
+            self._declare(made, stmt, declared)
+        for base in node.bases:
+            kind = self.domain.named(base, self.domain.scope(made.env, {})) if isinstance(base, ir.TypeRef) else None
+            if kind is not None:
+                made.bases.append(kind)
+                self._inherit(made, kind, templates.mentions(base, {param.name for param in node.template}))
+        for using in declared:
+            self._bring(made, using)
+        made.lineage.append(made)
+        for kind in made.bases:
+            above = self.of(kind)
+            new = [one for one in above.lineage if one not in made.lineage] if above is not None else []
+            made.lineage += new[: MOST - len(made.lineage)]
+        made.fields = [member for one in reversed(made.lineage) for member in one.own][:MAX_FIELDS]
+
+    def _declare(self, made: Class, stmt: ir.Stmt, declared: list[ir.Using]) -> None:
+        env, name = made.env, getattr(stmt, "name", "")
+        if isinstance(stmt, ir.FuncDef):
+            member = made.members.setdefault(name, Member(made, stmt))
+            member.funcs.append(Func(stmt, env))
+            if name != made.node.name and all("static" in func.node.attributes for func in member.funcs):
+                env.vars[name] = Overloads(member.funcs)
+            elif isinstance(env.vars.get(name), Overloads):
+                del env.vars[name]  # it may need an object
+        elif isinstance(stmt, ir.ClassDef):
+            primary = env.vars.get(name)
+            if stmt.specialization and isinstance(primary, CppType):
+                primary.special.append(CppType(stmt, env))
+                return
+            env.vars[name] = CppType(stmt, env)
+            made.members[name] = Member(made, stmt)
+            if unnamed(made.node, stmt):
+                self._open(made, env.vars[name])
+        elif isinstance(stmt, ir.Using):
+            if stmt.type is not None and declares(stmt):
+                declared.append(stmt)
+            elif stmt.type is not None and name:
+                env.vars[name] = CppType(stmt, env)
+                made.members[name] = Member(made, stmt)
+        elif isinstance(stmt, ir.Decl):
+            member = Member(made, stmt)
+            if not name and stmt.type is not None:  # `union { ... };`
+                inner = env.vars.get(stmt.type.name)
+                if isinstance(inner, CppType):
+                    self._open(made, inner)
+                return
+            made.members[name] = member
+            if member.constant and not member.field:
+                env.vars[name] = member
+            elif member.field:
+                made.own.append(member)
+        elif isinstance(stmt, (ir.Opaque, ir.Block)):
+            for child in stmt.children if isinstance(stmt, ir.Opaque) else stmt.body:
+                if isinstance(child, (ir.FuncDef, ir.ClassDef, ir.Using, ir.Decl)):
+                    self._declare(made, child, declared)
+
+    def _open(self, made: Class, kind: CppType) -> None:
+        """The members of a struct or union without a name are those of the class around it."""
+        made.parts.append(kind)
+        inner = self.of(self.domain.made(kind, {}))
+        for name, member in inner.members.items() if inner is not None else ():
+            if member.field and name not in made.members:
+                made.members[name] = member
+        made.own += [] if inner is None else inner.own
+
+    def _inherit(self, made: Class, kind: Bound, dependent: bool) -> None:
+        """Members of a base, where the class has none of the name. A name alone does not mean one of a base that
+        depends on template parameters."""
+        base = self.of(kind)
+        for name, member in base.members.items() if base is not None else ():
+            if name in made.members or name == member.owner.node.name:
+                continue
+            made.members[name] = member
+            value = member.owner.env.vars.get(name)
+            if not dependent and value is not None:
+                made.env.vars.setdefault(name, value)
+
+    def _bring(self, made: Class, node: ir.Using) -> None:
+        """`using Base::f;`: a base's member under its name, beside functions of the class's own."""
+        assert node.type is not None
+        known = made.members.get(node.name)
+        for kind in made.bases:
+            base = self.of(kind)
+            found = None if base is None else base.members.get(node.name)
+            if found is None:
+                continue
+            if known is None or known.owner is not made:
+                made.members[node.name] = found
+                value = found.owner.env.vars.get(node.name)
+                if value is not None:
+                    made.env.vars.setdefault(node.name, value)
+            elif found.funcs:
+                known.funcs += found.funcs
+            return
+        if known is None:  # of a class that the text does not define, or a constructor
+            made.members[node.name] = Member(made, node)
+            made.env.vars.setdefault(node.name, CppType(node, made.env))
+
+    # --- members --------
+
+    def bases(self, kind: Bound) -> list[Bound]:
+        """The classes that a class is derived from, in their order."""
+        made = self.of(kind)
+        return [] if made is None else made.bases
+
+    def member(self, kind: Bound, path: Sequence[str]) -> Member | None:
+        """The member that `kind::a::b` names."""
+        made = self.of(kind)
+        if made is None or not path:
+            return None
+        found = made.members.get("::".join(path))  # `Mode::plain` of an enumeration in the class, too
+        if found is not None or len(path) == 1:
+            return found
+        inner = self.through(kind, path[:1])
+        return None if inner is None else self.member(inner, path[1:])
+
+    def type_of(self, member: Member) -> Bound | None:
+        """The type that a member is; None for other members."""
+        node, env = member.node, member.owner.env
+        known = env.vars.get(node.name)
+        return self.meant(known, ir.TypeRef(node.name, (), node.loc), env) if isinstance(known, CppType) else None
+
+    def declared(self, member: Member) -> Bound | None:
+        """The type that a field or a constant is declared with, as its class means it."""
+        ref = member.node.type if isinstance(member.node, (ir.Decl, ir.Using)) else None
+        return None if ref is None else self.domain.named(ref, self.domain.scope(member.owner.env, {}))
+
+    def constant(self, kind: Bound, path: Sequence[str]) -> Member | None:
+        """A static constant or an enumerator of a class."""
+        found = self.member(kind, path)
+        return found if found is not None and found.constant else None
+
+    def methods(self, kind: Bound, name: str) -> list[Func]:
+        """The functions of a class with this name, else those of the base that has some."""
+        found = self.member(kind, (name,))
+        return [] if found is None else found.funcs
+
+    def constructors(self, kind: Bound) -> list[Func]:
+        """The constructors of a class, with those that it takes over from a base."""
+        made = self.of(kind)
+        return [] if made is None else self.makers(made)
+
+    def makers(self, made: Class) -> list[Func]:
+        """The same of a class that is known."""
+        own = made.members.get(made.node.name)
+        found = list(own.funcs) if own is not None else []
+        for base in made.bases:
+            inner = self.of(base)
+            if inner is not None and isinstance(made.env.vars.get(inner.node.name), CppType):
+                taken = made.members.get(inner.node.name)
+                found += self.constructors(base) if taken is not None and taken.owner is made else []
+        return found
+
+    def conversions(self, kind: Bound) -> list[tuple[Bound, Func]]:
+        """The conversion operators of a class and of its bases, by what they make of it."""
+        made = self.of(kind)
+        return [] if made is None else self.conversions_of(made)
+
+    def conversions_of(self, made: Class) -> list[tuple[Bound, Func]]:
+        """The same of a class that is known."""
+        found: list[tuple[Bound, Func]] = []  # those of bases are among the members
+        for name, member in made.members.items():
+            if name.startswith("operator ") and member.funcs:
+                text = name.removeprefix("operator ").removeprefix("const ").rstrip("&")
+                ref = ir.TypeRef(text.rstrip("*"), (), member.node.loc, pointers=text.count("*"))
+                wanted = self.domain.named(ref, self.domain.scope(member.owner.env, {}))
+                found += [(wanted, func) for func in member.funcs if wanted is not None]
+        return found
+
+    def fields(self, kind: Bound) -> list[Member]:
+        """What an object has: the fields of bases, then its own, in their order."""
+        made = self.of(kind)
+        return [] if made is None else made.fields
+
+    def template(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
+        """The class template that a type was made of, and its arguments, also where a specialisation defines it."""
+        definition = self.domain.definition(kind)
+        if definition is None:
+            return "", ()
+        found, args = definition
+        special = found.node.specialization if isinstance(found.node, ir.ClassDef) else ()
+        primary = found.env.get(found.node.name)
+        if not special or not isinstance(primary, CppType):
+            return found.node.name, tuple(args.values())
+        at = self.domain.scope(found.env, args)
+        pairs = zip(special, primary.node.template, strict=False)
+        values = [self.domain.argument(templates.written(node, param.kind), param.kind, at) for node, param in pairs]
+        return found.node.name, tuple(values)
+
+    # --- qualified names --------
+
+    def scoped(self, name: str, loc: ir.Loc, at: Scope) -> Member | None:
+        """The member that `A::b::c` names, where `A` is a class, a template parameter or an alias."""
+        parts = name.split("::")
+        for count in range(1, len(parts)):
+            kind = self.domain.bound("::".join(parts[:count]), at)
+            if kind is not None and self.domain.definition(kind) is not None:
+                return self.member(kind, parts[count:])
+        return None
