@@ -60,8 +60,7 @@ class CudaFields:
                 return self.run.memory.read_through(self.sub_pointer(shared, name), loc)
             found: V | None = value.x.fields.get(name)
             if found is None:
-                found = self.run.objects.default_value(self.field_type(ct, name), (value.x.type.role, name))
-                value.x.fields[name] = found
+                found = value.x.fields[name] = self._first(ct, name, value.x.type.role, loc)
             return found
         if isinstance(value.x, Unbound):
             return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
@@ -75,6 +74,17 @@ class CudaFields:
         if name in ("x",) and ct is not None and ct.role:
             return value
         return value.with_(const=NOTHING)
+
+    def _first(self, ct: CType | None, name: str, role: str, loc: ir.Loc) -> V:
+        """What a field holds that nothing was assigned to: its own value, if it is declared with one."""
+        kind, member = self.field_type(ct, name), self.member(ct, name)
+        node = None if member is None else member.node
+        if member is None or not isinstance(node, ir.Decl) or node.init is None or kind.dims or kind.decl is not None:
+            return self.run.objects.default_value(kind, (role, name))
+        one = node.init.items[0] if isinstance(node.init, ir.Seq) and len(node.init.items) == 1 else node.init
+        with self.run.types.inside(self.run.types.cpp.scope(member.owner.env, {})):
+            value = self.run.expressions.eval(one)
+        return value if is_pointer(kind) else self.run.objects.to_type(value, kind, loc)
 
     def anonymous_union(self, value: V, name: str) -> V | None:
         """The memory of the nameless union inside a struct value that declares field `name`."""
