@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers, layout
 from kbh_lint.cpp.domain import Type
+from kbh_lint.frontends.cuda import standard
 from kbh_lint.frontends.cuda.unit import CudaUnit
 
 _MAX_BITS = 256
@@ -22,12 +24,23 @@ def module_env(module: ir.Module) -> values.Env:
     """
     env = values.Env()
     scopes = {"": env}
+    if isinstance(module.unit, CudaUnit) and standard.mentioned(module.unit.text):
+        standard.add(env, _standard())
     _add(env, module.body, module.unit, "", scopes)
     used = [node for node in module.body if isinstance(node, ir.Using)]
     for node in used:
         if node.type is not None and node.name and not node.template:
             _rename(env, scopes, node, _prefix(module.unit, node))
     _unqualified(env, scopes, [node.namespace for node in used if node.namespace])
+    return env
+
+
+@lru_cache(maxsize=1)
+def _standard() -> values.Env:
+    """The scope of what the standard library defines."""
+    env = values.Env()
+    definitions = standard.definitions()
+    _add(env, definitions.body, definitions.unit, "", {"": env})
     return env
 
 
