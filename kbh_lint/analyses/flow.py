@@ -164,7 +164,8 @@ def _copied(content: Content) -> Content:
 def unneeded(event: Event) -> frozenset[int]:
     """The whole numbers that a kernel loads and that make no difference to it, whatever legal ones they are.
 
-    The kernel is walked again with what legal inputs hold: what reached something before, and then nothing, is that.
+    The kernel is walked again with what legal inputs hold: what reached something before, or was multiplied by zero,
+    and then reaches nothing, is that.
     """
     attrs = event.attrs
     if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
@@ -187,7 +188,7 @@ def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
         again = analyze(attrs["kernel"], binding, budget=attrs["budgets"].kernels, ranges=ends)
         if again.unread:
             return frozenset()
-        before |= _reached(facts)
+        before |= _reached(facts) | {origin.storage for gone in facts.lost for origin in gone.origins}
         after |= _reached(again)
     kept = len(first) > MAX_WALKS or -1 in after
     return frozenset() if kept else frozenset((before - after) & ends.keys())

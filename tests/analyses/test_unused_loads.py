@@ -201,6 +201,8 @@ class Model(nn.Module):
         return extension.run(query, kv_cache, block_table, seq_lens, self.longest)
 '''
 WHERE = "const int where = table[b * pages + at / page];"
+LENGTHS = "const int length = lengths[b];"
+ROW = "const int* mine = table + b * pages; const int here = b * pages + at / page, where = "
 IN_CUDA = {
     "lengths that nothing uses": ("const int n = lengths[b]; (void)n; const int length = longest;", WHERE, False),
     "lengths times zero": ("const int length = longest + 0 * lengths[b];", WHERE, False),
@@ -211,6 +213,11 @@ IN_CUDA = {
         "const int named = table[b * pages + at / page], where = named - named + b * pages + at / page;",
         False,
     ),
+    "pages of a row times zero": (LENGTHS, f"{ROW}here + mine[at / page] * 0;", False),
+    "the larger of that and a place": (LENGTHS, f"{ROW}mine[at / page] * 0 > here ? 0 : here;", False),
+    "pages of which there is none": (LENGTHS, f"{ROW}mine[at / page] < 0 ? mine[at / page] : here;", False),
+    "pages of a row": (LENGTHS, f"{ROW}mine[at / page] + here * 0;", True),
+    "pages beside the first": (LENGTHS, f"{ROW}mine[at / page] < 1 ? 0 : mine[at / page];", True),
     "lengths and pages": ("const int length = lengths[b];", WHERE, True),
     "at most the longest": ("const int length = min(lengths[b], longest);", WHERE, True),
     "at least nothing": ("const int length = max(lengths[b], 0);", WHERE, True),

@@ -68,6 +68,7 @@ def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
         sums=[one(x) for x in facts.sums],
         branches=[one(x) for x in facts.branches],
         bounds=[one(x) for x in facts.bounds],
+        lost=[one(x) for x in facts.lost],
         hints=[one(x) for x in facts.hints],
         choices=[one(x) for x in facts.choices],
         waits=[one(x) for x in facts.waits],

@@ -140,7 +140,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Loaded data that bounds a loop."""
+    """Loaded data that bounds a loop, chooses, or is lost."""
 
     origins: Origins
     loc: ir.Loc
@@ -190,7 +190,7 @@ class KernelFacts:
     was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
     memory hold after the launch, by their names; `choices` the data that chose where something is stored, whether, and
     which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no compiler
-    takes the kernel at these arguments."""
+    takes the kernel at these arguments; `lost` the data of which a product with zero left nothing."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -210,6 +210,7 @@ class KernelFacts:
     choices: list[Bound] = field(default_factory=list)
     waits: list[Wait] = field(default_factory=list)
     refused: str = ""
+    lost: list[Bound] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

@@ -231,6 +231,7 @@ class Numbers:
         zero = (a if is_zero(a) else b if is_zero(b) else None) if op == "*" else None
         if zero is not None:
             self.run.facts.decide(zero)
+            self.run.facts.lose(a, b, loc)
         made = V(
             target,
             content,

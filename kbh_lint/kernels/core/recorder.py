@@ -38,6 +38,7 @@ class Recorder:
         self.bounds: dict[Any, F.Bound] = {}
         self.choices: dict[Any, F.Bound] = {}
         self.waits: dict[Any, F.Wait] = {}
+        self.lost: dict[Any, F.Bound] = {}
         self.refused = ""  # why no compiler takes the kernel
 
     def found(self) -> F.KernelFacts:
@@ -48,8 +49,13 @@ class Recorder:
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.run.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
-            self.refused,
+            self.refused, list(self.lost.values()),
         )  # fmt: skip
+
+    def lose(self, a: V, b: V, loc: Loc) -> None:
+        """Note a product with zero: nothing is left of the other factor."""
+        old, origins = self.lost.get(loc), union(a.origins, b.origins)
+        self.lost[loc] = F.Bound(union(old.origins, origins) if old else origins, loc)
 
     def unread(self, reason: str, loc: Loc) -> None:
         """Note that something could not be followed."""
