@@ -40,6 +40,7 @@ MAX_UNREAD = 40
 MAX_EVIDENCE = 8
 FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
+OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
 UNTRIED = "more branches could not be decided than are followed both ways"
 
 
@@ -195,6 +196,8 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         kept.shares = live[0].shares
         if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
             foggy = foggy or STALE
+        elif not _uses_the_former(kept) and any(map(_uses_the_former, live)):
+            foggy = foggy or OUTDATED
         for name in live[0].states:
             states = [other.states.get(name, "unproven") for other in live]
             kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
@@ -218,6 +221,18 @@ def _hands_out_again(facts: ShapeFacts) -> bool:
     """Whether a call returns what an earlier one computed."""
     found = (seed.fact for seed in facts.seeds)
     return any(isinstance(fact, Survivor) and fact.role == "output" and fact.what != "nothing" for fact in found)
+
+
+def _uses_the_former(facts: ShapeFacts) -> bool:
+    """Whether a call uses what an earlier one derived from an input, and the input holds something else now."""
+    found = (seed.fact for seed in facts.seeds)
+    return any(
+        isinstance(fact, Survivor) and (fact.what, fact.role) == ("input", "derived") and fact.key not in _HELD
+        for fact in found
+    )
+
+
+_HELD = ("contents", "address-and-version", "checksum")  # keys that tell other contents, or all but always do
 
 
 def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:

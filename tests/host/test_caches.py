@@ -71,6 +71,21 @@ def test_a_copy_that_follows_its_input_is_fine(tmp_path: Path, way: str) -> None
     assert set(states(report).values()) == {"kept"}
 
 
+ROWS = "torch.repeat_interleave(torch.arange(M, device=x.device), (x.view(torch.uint8)[:, 0] >= 0).long())"
+
+
+def test_what_is_kept_while_it_has_a_size_that_nobody_knows_is_not_called_clean(tmp_path: Path) -> None:
+    again = "if self.a is None or self.a.numel() != M:\n    self.a = ROWS\na = x[self.a]\n".replace("ROWS", ROWS)
+    report = lint(tmp_path, IMPORTS + TOP + model(again + RUN, SETUP))
+    assert (report.verdict, classes(report)) == ("unproven", set())
+    assert all("derived from an input" in promise.reason for promise in report.promises), report.promises
+    fresh = lint(tmp_path, IMPORTS + TOP + model(f"self.a = {ROWS}\na = x[self.a]\n" + RUN, SETUP))
+    assert (fresh.verdict, classes(fresh)) == ("clean", set()), reasons(fresh)
+    told = again.replace(".long())", ".long(), output_size=M)")
+    known = lint(tmp_path, IMPORTS + TOP + model(told + RUN, SETUP))
+    assert classes(known) == {"identity-keyed-input-cache"}, reasons(known)
+
+
 STALE_WEIGHT = {
     "once": "if self.w is None:\n    self.w = self.weight.contiguous().clone()\nw = self.w\n",
     "by shape": keyed("self.weight.shape", value="self.weight.clone()", name="w"),

@@ -415,6 +415,7 @@ def rearranging() -> Iterator[Sample]:
         ("torch.tile(x, (2, 2, 2))", {"x": MATRIX}),
         ("x.repeat_interleave(2)", {"x": MATRIX}),
         ("torch.repeat_interleave(x, 3, dim=1)", {"x": MATRIX}),
+        ("torch.repeat_interleave(x, torch.tensor([1, 0, 2]), output_size=3)", {"x": Spec((3,))}),
         ("x.gather(1, i)", {"x": MATRIX, "i": Spec((2, 5), "int64")}),
         ("torch.take(x, i)", {"x": MATRIX, "i": Spec((4,), "int64")}),
         ("torch.take_along_dim(x, i, 1)", {"x": MATRIX, "i": Spec((2, 2), "int64")}),

@@ -95,7 +95,9 @@ def _repeat_each(called: Called) -> Made:
     if shape is None:
         return None, called.dtype
     if called.given.get("dim") is None:
-        count = product(shape)
+        count, told = product(shape), called.number("output_size")
+        if told is not None:
+            return (told,), called.dtype
         return (count * times if count is not None and times is not None else None,), called.dtype
     axis = called.axis()
     if axis is None or not shape:
