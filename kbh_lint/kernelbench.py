@@ -19,7 +19,7 @@ from kbh_lint.analyses.outputs import tensors
 from kbh_lint.analyses.products import effective_bits
 from kbh_lint.analyses.reference import Traits, live_weights, traits
 from kbh_lint.analyses.work import category, on_inputs
-from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.dtypes import BITS, FLOATS, TYPES
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func
 from kbh_lint.findings import State
@@ -300,12 +300,9 @@ def _plain(value: object, depth: int = 0) -> bool:
     return value is None or type(value) in (bool, int, float) or isinstance(value, str)
 
 
-_NAMES = {"f32": "fp32", "f16": "fp16", "f64": "fp64", "e4m3": "fp8"}
-
-
 def _precision(contract: Contract) -> str:
     """The problem's precision as people call it: that of the first input of floating point."""
     for dtype in [spec.dtype for spec in contract.forward] + [spec.dtype for spec in contract.state]:
-        if dtype in _NAMES or dtype == "bf16":
-            return _NAMES.get(dtype, dtype)
+        if dtype in FLOATS and TYPES[dtype].group:
+            return TYPES[dtype].group
     return "fp32"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from grader.authoring.common import DONE, TROUBLE, CommandError, print_json
-from kbh_lint.base import paths
+from kbh_lint.base import dtypes, paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck
 from kbh_lint.report.text import clean
@@ -105,7 +105,8 @@ def _row(kernel: Kernel) -> dict[str, Any]:
     return {
         "kernel": kernel.name, "file": kernel.file, "sha256": kernel.sha256, "digest": census.digest,
         "arch": census.arch, "instructions": sum(census.opcodes.values()), "matrix": products_of([census]),
-        "fp8_unpacked": census.unpacked_fp8, "four_bit_masks": census.nibbles, "rounding_errors": census.residuals,
+        "fp8_unpacked": census.unpacked(dtypes.FP8), "four_bit_masks": census.nibbles,
+        "rounding_errors": census.residuals,
         "tensor_loads": census.tensor_loads, "async_copies": census.async_copies, "spills": census.spills,
     }  # fmt: skip
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.deck.precision import FORMATS
-from kbh_lint.base import paths
+from kbh_lint.base import dtypes, paths
 from kbh_lint.problems import Problem
 
 if TYPE_CHECKING:
@@ -35,11 +35,10 @@ OracleRows = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Ten
 BoundaryRows = Callable[[Mapping[str, Any], Mapping[str, Tensor]], Iterable[int]]
 Legal = Callable[[Mapping[str, Any], Mapping[str, Tensor], Mapping[str, Tensor], Mapping[str, str]], tuple[Tensor, ...]]
 
+# Of the types that torch stores one value an element of.
 TORCH_DTYPES: Mapping[str, torch.dtype] = {
-    "e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "bf16": torch.bfloat16, "f16": torch.float16,
-    "f32": torch.float32, "f64": torch.float64, "bool": torch.bool, "i8": torch.int8, "u8": torch.uint8,
-    "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-}  # fmt: skip
+    row.name: getattr(torch, row.torch[0]) for row in dtypes.ROWS if row.torch and row.bits >= 8
+}
 
 
 _IMPORTING = threading.RLock()

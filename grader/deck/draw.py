@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from grader.deck.code import TORCH_DTYPES, DeckError
+from kbh_lint.base import dtypes
 from kbh_lint.base.formulas import FormulaError, Value, evaluate
 from kbh_lint.problems import ArgSpec, StateSpec, TensorSpec
 
@@ -24,7 +25,7 @@ __all__ = ["KINDS", "draw", "rescale"]
 
 CHUNK = 1 << 26
 INT4_MAX = 15
-FP8 = (torch.float8_e4m3fn, torch.float8_e5m2)
+NOT_FILLED = frozenset(TORCH_DTYPES[name] for name in dtypes.NARROW)  # torch draws no values in them
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def _filled(entry: Entry, device: torch.device, fill: Callable[[Tensor], Tensor]
     """A new tensor filled chunk by chunk: in its own element type where `direct`, else in fp32 and then rounded."""
     out = torch.empty(entry.shape, dtype=entry.dtype, device=device)
     for part in _chunks(out):
-        if direct and entry.dtype not in FP8:
+        if direct and entry.dtype not in NOT_FILLED:
             fill(part)
         else:
             part.copy_(fill(torch.empty(part.shape, dtype=torch.float32, device=device)))

@@ -18,6 +18,7 @@ from collections.abc import Mapping
 
 import torch
 
+from kbh_lint.base import dtypes
 from kbh_lint.problems import Problem, Target
 
 __all__ = ["FORMATS", "architectures", "half_ulp", "matmul", "resolve", "round_to"]
@@ -31,12 +32,11 @@ WGMMA_FRACTION = 13
 LOWEST = -60
 """The exponent of zero: below those of all products, and two of them still fit in int8."""
 
-_CAST = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
-_CAST |= {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2}
-_FRACTION = {"tf32": 10, "f32-approx": 21}
+_CAST = {name: getattr(torch, dtypes.torch_name(name)) for name in ("f32", "f16", "bf16", *sorted(dtypes.NARROW))}
+_APPROX = dtypes.Format(21, -126, 0.0)  # fp32 as fast functions compute it
+_FORMAT = {**{row.name: row.fmt for row in dtypes.ROWS if row.fmt is not None}, "f32-approx": _APPROX}
+_FRACTION = {name: _FORMAT[name].fraction for name in ("tf32", "f32-approx")}
 FORMATS = (*_CAST, *_FRACTION)
-_SPACING = {"f32": (23, -126), "f16": (10, -14), "bf16": (7, -126), "e4m3": (3, -6), "e5m2": (2, -14)}
-_SPACING |= {"f64": (52, -1022), "tf32": (10, -126), "f32-approx": (21, -126)}
 
 _TILE = 1 << 18  # products held at once on a CPU: they stay in the cache
 _GPU_TILE = 1 << 26
@@ -66,9 +66,9 @@ def half_ulp(t: torch.Tensor, fmt: str) -> torch.Tensor:
 
     Raises ValueError for an unknown format.
     """
-    if fmt not in _SPACING:
+    if fmt not in _FORMAT:
         raise ValueError(f"unknown format {fmt}: use one of {', '.join(FORMATS)}")
-    fraction, lowest = _SPACING[fmt]
+    fraction, lowest = _FORMAT[fmt].fraction, _FORMAT[fmt].least
     values = t.double()
     exponent = (torch.frexp(values).exponent - 1).clamp(min=lowest)
     half = torch.ldexp(torch.ones_like(values), exponent - fraction - 1)

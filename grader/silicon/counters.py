@@ -124,25 +124,26 @@ class _Asked:
     source: State | None
 
 
-def _fp8_products(asked: _Asked) -> Judged:
-    """Whether the operations ran on operands of 8 bits."""
+def _narrow_products(asked: _Asked) -> Judged:
+    """Whether the operations ran on operands of the promised group of types, such as fp8."""
+    group = asked.promise.kind.group
     needed, tensor = asked.problem.work(asked.shape)[0], asked.counts.tensor
     share = {kind: count / needed for kind, count in tensor.items()}
-    others = {kind: value for kind, value in share.items() if kind != "fp8" and value > MOST_OTHER}
+    others = {kind: value for kind, value in share.items() if kind != group and value > MOST_OTHER}
     told = _shares(share)
-    if share.get("fp8", 0.0) >= WHOLE:
+    if share.get(group, 0.0) >= WHOLE:
         if others:
-            return Judged("unproven", f"the fp8 operations are all there, but so are others: {told}")
-        padded = f", padded {share['fp8']:.1f} times" if share.get("fp8", 0.0) > MOST_PADDING else ""
+            return Judged("unproven", f"the {group} operations are all there, but so are others: {told}")
+        padded = f", padded {share[group]:.1f} times" if share.get(group, 0.0) > MOST_PADDING else ""
         return Judged("kept", f"{told}{padded}")
-    if set(others) <= {"fp16"} and share.get("fp8", 0.0) + share.get("fp16", 0.0) >= WHOLE:
+    if set(others) <= {"fp16"} and share.get(group, 0.0) + share.get("fp16", 0.0) >= WHOLE:
         if asked.source in ("kept", "emulated"):
-            return Judged("emulated", f"fp8 was written and fp16 ran: {told}")
+            return Judged("emulated", f"{group} was written and fp16 ran: {told}")
         return Judged("broken", f"the operations ran in fp16: {told}")
-    if share.get("fp8", 0.0) <= MOST_OTHER:
+    if share.get(group, 0.0) <= MOST_OTHER:
         where = f"ran on other tensor cores: {told}" if others else "did not run on tensor cores"
         return Judged("broken", f"the operations {where}")
-    return Judged("unproven", f"only a part of the operations ran in fp8: {told}")
+    return Judged("unproven", f"only a part of the operations ran in {group}: {told}")
 
 
 def _int4_packed(asked: _Asked) -> Judged:
@@ -165,7 +166,7 @@ def _int4_packed(asked: _Asked) -> Judged:
 
 
 KINDS: Mapping[PromiseKind, Callable[[_Asked], Judged]] = {
-    PromiseKind.FP8_PRODUCTS: _fp8_products,
+    **{kind: _narrow_products for kind in PromiseKind if kind.group},
     PromiseKind.INT4_PACKED: _int4_packed,
 }
 

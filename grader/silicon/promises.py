@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.silicon.sass.census import Census
-from grader.silicon.sass.products import FP8, NARROW_BY_DESCRIPTOR, Product
+from kbh_lint.base import dtypes
 from kbh_lint.findings import State
 from kbh_lint.problems import Promise
 from kbh_lint.problems.promise_kinds import PromiseKind
@@ -61,48 +61,46 @@ def settle(promise: Promise, source: State | None, ran: Sequence[Ran]) -> Settle
 # --- kinds of promises -------------------------------------------------------------------------------------
 
 
-def _fp8_products(promise: Promise, source: State | None, ran: Sequence[Ran]) -> Settled | None:
-    """Products on fp8 operands, and no others."""
-    promised = frozenset(promise.params.get("product") or FP8)
-    kinds = [_alike(kernel, lambda one: _fp8_kind(one, promised)) for kernel in ran]
+def _narrow_products(promise: Promise, source: State | None, ran: Sequence[Ran]) -> Settled | None:
+    """Products on operands of the promised group of types, such as fp8, and no others."""
+    name = promise.kind.group
+    group = dtypes.group(name)
+    promised = frozenset(promise.params.get("product") or group)
+    kinds = [_alike(kernel, lambda one: _narrow_kind(one, promised, group)) for kernel in ran]
     if "" in kinds:
         return _unproven(ran[kinds.index("")], "has versions that multiply different types")
     shown = _shown_products(ran)
-    narrow, wide, emulating = "fp8" in kinds, "wide" in kinds, "emulated" in kinds
+    narrow, wide, emulating = "narrow" in kinds, "wide" in kinds, "emulated" in kinds
     if "both" in kinds or (narrow and (wide or emulating)):
-        return Settled("unproven", f"fp8 products and others both stand in the code that ran: {shown}")
+        return Settled("unproven", f"{name} products and others both stand in the code that ran: {shown}")
     if wide:
-        return Settled("broken", f"the products are not in fp8: {shown}")
+        return Settled("broken", f"the products are not in {name}: {shown}")
     dark = _dark(ran)
     if dark is not None:
         return _unproven(dark, _no_code(dark))
     if emulating:
-        how = f"{shown}, after {_sum(ran, lambda one: one.unpacked_fp8)} conversions of fp8 to f16"
+        how = f"{shown}, after {_sum(ran, lambda one: one.unpacked(group))} conversions of {name} to f16"
         if source in ("kept", "emulated"):
-            return Settled("emulated", f"fp8 was written, and the compiler made fp16 products of it: {how}")
-        return Settled("broken", f"fp8 was widened before the product: {how}")
+            return Settled("emulated", f"{name} was written, and the compiler made fp16 products of it: {how}")
+        return Settled("broken", f"{name} was widened before the product: {how}")
     if narrow:
         return Settled("kept", shown)
     return Settled("broken", "no kernel that ran holds a matrix instruction")
 
 
-def _fp8_kind(one: Census, promised: frozenset[str]) -> str:
-    """`fp8`, `emulated` (fp16 products of fp8 that was unpacked), `wide`, `both`, `none` or, where a call leads to code
+def _narrow_kind(one: Census, promised: frozenset[str], group: frozenset[str]) -> str:
+    """`narrow`, `emulated` (fp16 products of what was unpacked), `wide`, `both`, `none` or, where a call leads to code
     that is not known, `dark`."""
-    narrow = sum(times for product, times in one.matrix.items() if _is_fp8(product, promised))
+    narrow = sum(times for product, times in one.matrix.items() if product.may_be_of(promised))
     wide = sum(one.matrix.values()) - narrow
     if narrow and wide:
         return "both"
     if narrow:
-        return "fp8"
+        return "narrow"
     if not wide:
         return "dark" if one.indirect_calls else "none"
     halves = all(product.types <= {"f16"} for product in one.matrix)
-    return "emulated" if halves and one.unpacked_fp8 else "wide"
-
-
-def _is_fp8(product: Product, promised: frozenset[str]) -> bool:
-    return product.types <= promised or product.types == {NARROW_BY_DESCRIPTOR}
+    return "emulated" if halves and one.unpacked(group) else "wide"
 
 
 def _int4_packed(promise: Promise, source: State | None, ran: Sequence[Ran]) -> Settled | None:
@@ -192,7 +190,7 @@ def _authored_compute(promise: Promise, source: State | None, ran: Sequence[Ran]
 
 
 KINDS: Mapping[PromiseKind, Callable[[Promise, State | None, Sequence[Ran]], Settled | None]] = {
-    PromiseKind.FP8_PRODUCTS: _fp8_products,
+    **{kind: _narrow_products for kind in PromiseKind if kind.group},
     PromiseKind.INT4_PACKED: _int4_packed,
     PromiseKind.COMPENSATED_SUM: _compensated_sum,
     PromiseKind.AUTHORED_COMPUTE: _authored_compute,

@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import FP8, INTS, WIDE_FLOATS
+from kbh_lint.base.dtypes import INTS, NARROW, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Buffer, DType, Scalar, Sym, TypeValue
 from kbh_lint.host.explore.probes import result_contents
@@ -333,7 +333,7 @@ def _sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[St
 
 def widens(source: str, target: str) -> bool:
     """Whether a conversion changes what a product could have run on: fp8 becomes wider, or bf16 becomes fp8."""
-    return source in FP8 and target in WIDE_FLOATS or source == "bf16" and target in FP8
+    return source in NARROW and target in WIDE_FLOATS or source == "bf16" and target in NARROW
 
 
 def _taken_apart_last(origin: Origin) -> tuple[int, bool]:

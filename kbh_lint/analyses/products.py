@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbh_lint.analyses.flow import Root, Slice, Step, facts_of, is_product, roots
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS, FLOATS, FP8, WIDE_FLOATS
+from kbh_lint.base.dtypes import BITS, FLOATS, NARROW, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Product
@@ -15,7 +15,7 @@ class ProductUse:
     """One product on the way to the result of one shape.
 
     where: kernel (authored), cutlass (a template-built kernel), library. `operands` are the element types it runs on,
-    `inputs` the names of inputs and state that feed it, `narrow` those of them that the contract holds in fp8.
+    `inputs` the names of inputs and state that feed it, `narrow` those of them that it holds in a narrow type.
     `upcast`: a narrow operand runs on a wider type. `steps` are the conversions that made it so. `accumulator` is "?"
     where the library chooses it; `mode` is how fp32 operands are multiplied where the kernel says so. `narrowed` names
     the inputs and state that enter in fewer bits than the contract holds them in.
@@ -59,7 +59,7 @@ def _roots_of(contents: list[Content]) -> list[Root]:
 
 
 def _narrow(found: list[Root]) -> list[Root]:
-    return [r for r in found if r.content.dtype in FP8]
+    return [r for r in found if r.content.dtype in NARROW]
 
 
 def _narrowed(found: list[Root], operand: str) -> set[str]:
@@ -114,7 +114,7 @@ def _of_library(event: Event) -> ProductUse:
 def _casts_of(facts: KernelFacts, product: Product, narrow: list[tuple[Root, str]]) -> list[Step]:
     """The conversions inside a kernel on the way to a product of widened operands."""
     root, wide = next((r, dtype) for r, dtype in narrow if dtype in WIDE_FLOATS)
-    known = {cast.loc: (cast.source, cast.target) for cast in facts.casts if cast.source in FP8}
+    known = {cast.loc: (cast.source, cast.target) for cast in facts.casts if cast.source in NARROW}
     return [Step(loc, *known.get(loc, (root.content.dtype, wide)), "kernel") for loc in product.casts]
 
 
@@ -161,6 +161,6 @@ def _of_launch(event: Event) -> list[ProductUse]:
 
 
 def _without_remainders(uses: list[ProductUse]) -> list[ProductUse]:
-    """Scalar multiply-adds beside an fp8 product of the same inputs are its ragged tail, not another product."""
-    on_fp8 = {n for u in uses if u.engine != "fma" and set(u.operands) <= FP8 for n in u.narrow}
-    return [u for u in uses if not (u.engine == "fma" and u.narrow and set(u.narrow) <= on_fp8)]
+    """Scalar multiply-adds beside a narrow product of the same inputs are its ragged tail, not another product."""
+    on_narrow = {n for u in uses if u.engine != "fma" and set(u.operands) <= NARROW for n in u.narrow}
+    return [u for u in uses if not (u.engine == "fma" and u.narrow and set(u.narrow) <= on_narrow)]

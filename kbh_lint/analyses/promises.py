@@ -10,8 +10,7 @@ from kbh_lint.analyses.left_out import left_out
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic
-from kbh_lint.base import ir
-from kbh_lint.base.dtypes import FP8
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.facts import Compensation, Selection, UnreadInput
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.checksums import outside
@@ -148,17 +147,18 @@ def unread_reason(run: ShapeRun, found: Slice, work: Work) -> str:
     return ""
 
 
-def fp8_products(
+def narrow_products(
     promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts
 ) -> Judgement:
-    """Every product fed by the narrow inputs runs on fp8 operands."""
+    """Every product fed by the narrow inputs runs on operands of the promised group of types (fp8)."""
     narrow = set(promise.params.get("narrow", ()))
     wanted = [u for u in work.products if set(u.inputs) & narrow]
     broken = [u for u in wanted if u.upcast]
     if broken:
         places: Places = [(s.loc, f"{s.source} becomes {s.target}") for u in broken for s in u.steps]
         return "broken", [*places, *((u.loc, f"the product runs on {u.operands[0]}") for u in broken)], ""
-    named = FP8 & set(promise.params.get("product", FP8))
+    group = dtypes.group(promise.kind.group)
+    named = group & set(promise.params.get("product", group))
     good = [u for u in wanted if set(u.operands) <= named]
     if good and len(good) == len(wanted):
         return "kept", [(u.loc, f"{u.engine} on {u.operands[0]} x {u.operands[1]}") for u in good], ""
@@ -372,7 +372,7 @@ def compensated(
 
 
 _JUDGES: dict[PromiseKind, Callable[[Promise, ShapeRun, Slice, Work, Packing, ShapeFacts], Judgement]] = {
-    PromiseKind.FP8_PRODUCTS: fp8_products,
+    **{kind: narrow_products for kind in PromiseKind if kind.group},
     PromiseKind.AUTHORED_COMPUTE: authored,
     PromiseKind.COMPENSATED_SUM: compensated,
     PromiseKind.INT4_PACKED: int4,

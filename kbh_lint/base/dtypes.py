@@ -1,85 +1,338 @@
-"""Element types under one name each, and the spellings that torch, Triton, CUTLASS, C++ and PTX give them."""
+"""Element types under one name each: a row says all that other parts ask of one.
+
+That is its size and format, what chips and datasheets call its group, whether data is held in it and widened, and the
+spellings that torch, Triton, CUTLASS, C++ and PTX give it. The file is as long as there are types.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from dataclasses import field
 from functools import lru_cache
 
-BITS = {
-    "e4m3": 8, "e5m2": 8, "e2m1": 4, "e3m2": 6, "e2m3": 6, "e8m0": 8, "bf16": 16, "f16": 16, "tf32": 32, "f32": 32,
-    "f64": 64, "bool": 8, "i4": 4, "u4": 4, "i8": 8, "u8": 8, "i16": 16, "u16": 16, "i32": 32, "u32": 32, "i64": 64,
-    "u64": 64, "c64": 64, "c128": 128,
-}  # fmt: skip
+from kbh_lint.base.records import dataclass
 
-FP8 = frozenset({"e4m3", "e5m2"})
-FLOATS = frozenset({"e4m3", "e5m2", "e2m1", "e3m2", "e2m3", "e8m0", "bf16", "f16", "tf32", "f32", "f64"})
-WIDE_FLOATS = frozenset({"bf16", "f16", "tf32", "f32", "f64"})
-INTS = frozenset({"bool", "i4", "u4", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"})
 UNKNOWN = "?"
 
-_TORCH = {
-    "float8_e4m3fn": "e4m3", "float8_e4m3fnuz": "e4m3", "float8_e5m2": "e5m2", "float8_e5m2fnuz": "e5m2",
-    "float8_e8m0fnu": "e8m0", "float4_e2m1fn_x2": "e2m1", "bfloat16": "bf16", "float16": "f16", "half": "f16",
-    "float32": "f32", "float": "f32", "float64": "f64", "double": "f64", "bool": "bool", "int8": "i8", "uint8": "u8",
-    "int16": "i16", "short": "i16", "uint16": "u16", "int32": "i32", "int": "i32", "uint32": "u32", "int64": "i64",
-    "long": "i64", "uint64": "u64", "complex64": "c64", "complex128": "c128",
-}  # fmt: skip
 
-_TRITON = {
-    "float8e4nv": "e4m3", "float8e4b8": "e4m3", "float8e4b15": "e4m3", "float8e5": "e5m2", "float8e5b16": "e5m2",
-    "bfloat16": "bf16", "float16": "f16", "float32": "f32", "float64": "f64", "int1": "bool", "int8": "i8",
-    "uint8": "u8", "int16": "i16", "uint16": "u16", "int32": "i32", "uint32": "u32", "int64": "i64", "uint64": "u64",
-    # signature spellings
-    "fp8e4nv": "e4m3", "fp8e5": "e5m2", "bf16": "bf16", "fp16": "f16", "fp32": "f32", "fp64": "f64", "i1": "bool",
-    "i8": "i8", "u8": "u8", "i16": "i16", "u16": "u16", "i32": "i32", "u32": "u32", "i64": "i64", "u64": "u64",
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Of floating point: stored fraction bits, the exponent of the smallest normal number, the largest number. Of two
+    types that meet in C++ or Triton the one of higher `rank` wins; 0 where none can meet."""
 
-# Of NVIDIA's Python DSL, module `cutlass`.
-_CUTLASS = {
-    "Float8E4M3FN": "e4m3", "Float8E4M3": "e4m3", "Float8E4M3B11FNUZ": "e4m3", "Float8E5M2": "e5m2",
-    "Float8E8M0FNU": "e8m0", "Float6E3M2FN": "e3m2", "Float6E2M3FN": "e2m3", "Float4E2M1FN": "e2m1",
-    "BFloat16": "bf16", "Float16": "f16", "TFloat32": "tf32", "Float32": "f32", "Float64": "f64", "Boolean": "bool",
-    "Int4": "i4", "Uint4": "u4", "Int8": "i8", "Uint8": "u8", "Int16": "i16", "Uint16": "u16", "Int32": "i32",
-    "Uint32": "u32", "Int64": "i64", "Uint64": "u64",
-}  # fmt: skip
+    fraction: int
+    least: int
+    largest: float
+    rank: int = 0
 
-_ATEN = {
-    "kFloat8_e4m3fn": "e4m3", "kFloat8_e5m2": "e5m2", "kBFloat16": "bf16", "kHalf": "f16", "kFloat16": "f16",
-    "kFloat": "f32", "kFloat32": "f32", "kDouble": "f64", "kFloat64": "f64", "kBool": "bool", "kChar": "i8",
-    "kInt8": "i8", "kByte": "u8", "kUInt8": "u8", "kShort": "i16", "kInt16": "i16", "kInt": "i32", "kInt32": "i32",
-    "kLong": "i64", "kInt64": "i64", "kUInt16": "u16", "kUInt32": "u32", "kUInt64": "u64",
-}  # fmt: skip
 
-_CPP = {
-    "float": "f32", "double": "f64", "__half": "f16", "half": "f16", "half_t": "f16", "Half": "f16",
-    "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bfloat16_t": "bf16", "BFloat16": "bf16", "bfloat16": "bf16",
-    "__nv_fp8_e4m3": "e4m3", "float_e4m3_t": "e4m3", "Float8_e4m3fn": "e4m3", "__nv_fp8_e5m2": "e5m2",
-    "float_e5m2_t": "e5m2", "Float8_e5m2": "e5m2", "float_ue8m0_t": "e8m0", "float_e2m1_t": "e2m1",
-    "tfloat32_t": "tf32", "tf32": "tf32", "bool": "bool", "char": "i8", "signed char": "i8", "int8_t": "i8",
-    "unsigned char": "u8", "uint8_t": "u8", "short": "i16", "int16_t": "i16", "unsigned short": "u16",
-    "uint16_t": "u16", "int": "i32", "int32_t": "i32", "unsigned": "u32", "unsigned int": "u32", "uint32_t": "u32",
-    "uint": "u32", "long": "i64", "long long": "i64", "int64_t": "i64", "ssize_t": "i64", "ptrdiff_t": "i64",
-    "unsigned long": "u64", "unsigned long long": "u64", "uint64_t": "u64", "size_t": "u64", "uintptr_t": "u64",
-    "int4b_t": "i4", "uint4b_t": "u4", "__nv_fp8_storage_t": "u8", "__nv_bfloat16_raw": "bf16", "__half_raw": "f16",
-}  # fmt: skip
+@dataclass(frozen=True, slots=True)
+class ElementType:
+    """One element type.
 
-# Packed C++ vector types: element type and how many.
-_CPP_VECTORS = {
-    "__half2": ("f16", 2), "half2": ("f16", 2), "__nv_bfloat162": ("bf16", 2), "nv_bfloat162": ("bf16", 2),
-    "__nv_fp8x2_e4m3": ("e4m3", 2), "__nv_fp8x4_e4m3": ("e4m3", 4), "__nv_fp8x2_e5m2": ("e5m2", 2),
-    "__nv_fp8x4_e5m2": ("e5m2", 4), "float2": ("f32", 2), "float3": ("f32", 3), "float4": ("f32", 4),
-    "double2": ("f64", 2), "double4": ("f64", 4), "char2": ("i8", 2), "char4": ("i8", 4), "uchar2": ("u8", 2),
-    "uchar4": ("u8", 4), "short2": ("i16", 2), "short4": ("i16", 4), "ushort2": ("u16", 2), "ushort4": ("u16", 4),
-    "int2": ("i32", 2), "int3": ("i32", 3), "int4": ("i32", 4), "uint2": ("u32", 2), "uint3": ("u32", 3),
-    "uint4": ("u32", 4), "longlong2": ("i64", 2), "ulonglong2": ("u64", 2), "long2": ("i64", 2),
-    "ulong2": ("u64", 2),
-}  # fmt: skip
+    `group` is what peaks, counters and promises call it together with others (`fp8`). `narrow`: tensors are held in it,
+    and what is multiplied in a wider type instead was widened. `whole`: its values are whole numbers. `vectors` are the
+    packed vectors of C++, and how many elements each holds; the other fields are spellings, the usual one first.
+    """
 
-_PTX = {
-    "e4m3": "e4m3", "e5m2": "e5m2", "e2m1": "e2m1", "e3m2": "e3m2", "e2m3": "e2m3", "ue8m0": "e8m0", "bf16": "bf16",
-    "bf16x2": "bf16", "f16": "f16", "f16x2": "f16", "tf32": "tf32", "f32": "f32", "f32x2": "f32", "f64": "f64",
-    "s8": "i8", "u8": "u8", "s4": "i4", "u4": "u4", "b1": "bool", "s16": "i16", "u16": "u16", "s32": "i32",
-    "u32": "u32", "s64": "i64", "u64": "u64", "e4m3x2": "e4m3", "e5m2x2": "e5m2", "e4m3x4": "e4m3", "e2m1x2": "e2m1",
-}  # fmt: skip
+    name: str
+    bits: int
+    fmt: Format | None = None
+    group: str = ""
+    narrow: bool = False
+    whole: bool = False
+    torch: tuple[str, ...] = ()
+    triton: tuple[str, ...] = ()
+    cutlass: tuple[str, ...] = ()
+    tilelang: tuple[str, ...] = ()
+    aten: tuple[str, ...] = ()
+    cpp: tuple[str, ...] = ()
+    vectors: Mapping[str, int] = field(default_factory=dict)
+    ptx: tuple[str, ...] = ()
+
+    @property
+    def largest(self) -> float:
+        """The largest number that it holds."""
+        return self.fmt.largest if self.fmt is not None else 2 ** (self.bits - (self.name[0] == "i")) - 1
+
+
+ROWS: tuple[ElementType, ...] = (
+    ElementType(
+        "e2m1",
+        4,
+        fmt=Format(1, 0, 6.0),
+        group="fp4",
+        torch=("float4_e2m1fn_x2",),
+        cutlass=("Float4E2M1FN",),
+        tilelang=("float4_e2m1fn",),
+        cpp=("float_e2m1_t",),
+        ptx=("e2m1", "e2m1x2"),
+    ),
+    ElementType("e2m3", 6, fmt=Format(3, 0, 7.5), group="fp6", cutlass=("Float6E2M3FN",), ptx=("e2m3",)),
+    ElementType("e3m2", 6, fmt=Format(2, -2, 28.0), group="fp6", cutlass=("Float6E3M2FN",), ptx=("e3m2",)),
+    ElementType(
+        "e4m3",
+        8,
+        fmt=Format(3, -6, 448.0, rank=1),
+        group="fp8",
+        narrow=True,
+        torch=("float8_e4m3fn", "float8_e4m3fnuz"),
+        triton=("float8e4nv", "float8e4b8", "float8e4b15", "fp8e4nv"),
+        cutlass=("Float8E4M3FN", "Float8E4M3", "Float8E4M3B11FNUZ"),
+        tilelang=("float8_e4m3", "e4m3_float8"),
+        aten=("kFloat8_e4m3fn",),
+        cpp=("__nv_fp8_e4m3", "float_e4m3_t", "Float8_e4m3fn"),
+        vectors={"__nv_fp8x2_e4m3": 2, "__nv_fp8x4_e4m3": 4},
+        ptx=("e4m3", "e4m3x2", "e4m3x4"),
+    ),
+    ElementType(
+        "e5m2",
+        8,
+        fmt=Format(2, -14, 57344.0, rank=1),
+        group="fp8",
+        narrow=True,
+        torch=("float8_e5m2", "float8_e5m2fnuz"),
+        triton=("float8e5", "float8e5b16", "fp8e5"),
+        cutlass=("Float8E5M2",),
+        tilelang=("e5m2_float8",),
+        aten=("kFloat8_e5m2",),
+        cpp=("__nv_fp8_e5m2", "float_e5m2_t", "Float8_e5m2"),
+        vectors={"__nv_fp8x2_e5m2": 2, "__nv_fp8x4_e5m2": 4},
+        ptx=("e5m2", "e5m2x2"),
+    ),
+    ElementType(
+        "e8m0",
+        8,
+        fmt=Format(0, -127, 2.0**127),
+        torch=("float8_e8m0fnu",),
+        cutlass=("Float8E8M0FNU",),
+        cpp=("float_ue8m0_t",),
+        ptx=("ue8m0",),
+    ),
+    ElementType(
+        "bf16",
+        16,
+        fmt=Format(7, -126, 3.3895313892515355e38, rank=2),
+        group="bf16",
+        torch=("bfloat16",),
+        triton=("bfloat16", "bf16"),
+        cutlass=("BFloat16",),
+        aten=("kBFloat16",),
+        cpp=("__nv_bfloat16", "nv_bfloat16", "bfloat16_t", "BFloat16", "bfloat16", "__nv_bfloat16_raw"),
+        vectors={"__nv_bfloat162": 2, "nv_bfloat162": 2},
+        ptx=("bf16", "bf16x2"),
+    ),
+    ElementType(
+        "f16",
+        16,
+        fmt=Format(10, -14, 65504.0, rank=3),
+        group="fp16",
+        torch=("float16", "half"),
+        triton=("float16", "fp16"),
+        cutlass=("Float16",),
+        aten=("kHalf", "kFloat16"),
+        cpp=("__half", "half", "half_t", "Half", "__half_raw"),
+        vectors={"__half2": 2, "half2": 2},
+        ptx=("f16", "f16x2"),
+    ),
+    ElementType(
+        "tf32",
+        32,
+        fmt=Format(10, -126, 3.4011621342146535e38, rank=4),
+        group="tf32",
+        cutlass=("TFloat32",),
+        tilelang=("tfloat32",),
+        cpp=("tfloat32_t", "tf32"),
+        ptx=("tf32",),
+    ),
+    ElementType(
+        "f32",
+        32,
+        fmt=Format(23, -126, 3.4028234663852886e38, rank=5),
+        group="fp32",
+        torch=("float32", "float"),
+        triton=("float32", "fp32"),
+        cutlass=("Float32",),
+        aten=("kFloat", "kFloat32"),
+        cpp=("float",),
+        vectors={"float2": 2, "float3": 3, "float4": 4},
+        ptx=("f32", "f32x2"),
+    ),
+    ElementType(
+        "f64",
+        64,
+        fmt=Format(52, -1022, 1.7976931348623157e308, rank=6),
+        group="fp64",
+        torch=("float64", "double"),
+        triton=("float64", "fp64"),
+        cutlass=("Float64",),
+        aten=("kDouble", "kFloat64"),
+        cpp=("double",),
+        vectors={"double2": 2, "double4": 4},
+        ptx=("f64",),
+    ),
+    ElementType(
+        "bool",
+        8,
+        whole=True,
+        torch=("bool",),
+        triton=("int1", "i1"),
+        cutlass=("Boolean",),
+        aten=("kBool",),
+        cpp=("bool",),
+        ptx=("b1",),
+    ),
+    ElementType(
+        "i4",
+        4,
+        group="int4",
+        whole=True,
+        cutlass=("Int4",),
+        tilelang=("int4",),
+        cpp=("int4b_t",),
+        ptx=("s4",),
+    ),
+    ElementType(
+        "u4",
+        4,
+        group="int4",
+        whole=True,
+        cutlass=("Uint4",),
+        tilelang=("uint4",),
+        cpp=("uint4b_t",),
+        ptx=("u4",),
+    ),
+    ElementType(
+        "i8",
+        8,
+        group="int8",
+        whole=True,
+        torch=("int8",),
+        triton=("int8", "i8"),
+        cutlass=("Int8",),
+        aten=("kChar", "kInt8"),
+        cpp=("char", "signed char", "int8_t"),
+        vectors={"char2": 2, "char4": 4},
+        ptx=("s8",),
+    ),
+    ElementType(
+        "u8",
+        8,
+        group="int8",
+        whole=True,
+        torch=("uint8",),
+        triton=("uint8", "u8"),
+        cutlass=("Uint8",),
+        aten=("kByte", "kUInt8"),
+        cpp=("unsigned char", "uint8_t", "__nv_fp8_storage_t"),
+        vectors={"uchar2": 2, "uchar4": 4},
+        ptx=("u8",),
+    ),
+    ElementType(
+        "i16",
+        16,
+        whole=True,
+        torch=("int16", "short"),
+        triton=("int16", "i16"),
+        cutlass=("Int16",),
+        aten=("kShort", "kInt16"),
+        cpp=("short", "int16_t"),
+        vectors={"short2": 2, "short4": 4},
+        ptx=("s16",),
+    ),
+    ElementType(
+        "u16",
+        16,
+        whole=True,
+        torch=("uint16",),
+        triton=("uint16", "u16"),
+        cutlass=("Uint16",),
+        aten=("kUInt16",),
+        cpp=("unsigned short", "uint16_t"),
+        vectors={"ushort2": 2, "ushort4": 4},
+        ptx=("u16",),
+    ),
+    ElementType(
+        "i32",
+        32,
+        whole=True,
+        torch=("int32", "int"),
+        triton=("int32", "i32"),
+        cutlass=("Int32",),
+        aten=("kInt", "kInt32"),
+        cpp=("int", "int32_t"),
+        vectors={"int2": 2, "int3": 3, "int4": 4},
+        ptx=("s32",),
+    ),
+    ElementType(
+        "u32",
+        32,
+        whole=True,
+        torch=("uint32",),
+        triton=("uint32", "u32"),
+        cutlass=("Uint32",),
+        aten=("kUInt32",),
+        cpp=("unsigned", "unsigned int", "uint32_t", "uint"),
+        vectors={"uint2": 2, "uint3": 3, "uint4": 4},
+        ptx=("u32",),
+    ),
+    ElementType(
+        "i64",
+        64,
+        whole=True,
+        torch=("int64", "long"),
+        triton=("int64", "i64"),
+        cutlass=("Int64",),
+        aten=("kLong", "kInt64"),
+        cpp=("long", "long long", "int64_t", "ssize_t", "ptrdiff_t"),
+        vectors={"longlong2": 2, "long2": 2},
+        ptx=("s64",),
+    ),
+    ElementType(
+        "u64",
+        64,
+        whole=True,
+        torch=("uint64",),
+        triton=("uint64", "u64"),
+        cutlass=("Uint64",),
+        aten=("kUInt64",),
+        cpp=("unsigned long", "unsigned long long", "uint64_t", "size_t", "uintptr_t"),
+        vectors={"ulonglong2": 2, "ulong2": 2},
+        ptx=("u64",),
+    ),
+    ElementType("c64", 64, torch=("complex64",)),
+    ElementType("c128", 128, torch=("complex128",)),
+)
+
+TYPES: Mapping[str, ElementType] = {row.name: row for row in ROWS}
+BITS = {row.name: row.bits for row in ROWS}
+FLOATS = frozenset(row.name for row in ROWS if row.fmt is not None)
+WIDE_FLOATS = frozenset(name for name in FLOATS if BITS[name] >= 16)
+INTS = frozenset(row.name for row in ROWS if row.whole)
+NARROW = frozenset(row.name for row in ROWS if row.narrow)
+
+
+def group(name: str) -> frozenset[str]:
+    """The types that chips and datasheets call by one name: `fp8` -> `e4m3`, `e5m2`."""
+    return frozenset(row.name for row in ROWS if row.group == name)
+
+
+FP8 = group("fp8")
+
+
+def _spelled(kind: str) -> Iterator[tuple[str, str]]:
+    """Every spelling of a kind, and the type that it names."""
+    return ((spelling, row.name) for row in ROWS for spelling in getattr(row, kind))
+
+
+_TORCH = dict(_spelled("torch"))
+_TRITON = dict(_spelled("triton"))
+_CUTLASS = dict(_spelled("cutlass"))  # of NVIDIA's Python DSL, module `cutlass`
+_TILELANG = dict(_spelled("tilelang"))
+_ATEN = dict(_spelled("aten"))
+_CPP = dict(_spelled("cpp"))
+_PTX = dict(_spelled("ptx"))
+_CPP_VECTORS = {spelling: (row.name, lanes) for row in ROWS for spelling, lanes in row.vectors.items()}
 
 
 def from_torch(name: str) -> str | None:
@@ -104,9 +357,7 @@ def from_cutlass(name: str) -> str | None:
 
 def from_tilelang(name: str) -> str | None:
     """`float8_e4m3`, `float` (a string, or the attribute of `tilelang.language`) -> `e4m3`, `f32`."""
-    plain = {"float8_e4m3": "e4m3", "e4m3_float8": "e4m3", "e5m2_float8": "e5m2", "float4_e2m1fn": "e2m1"}
-    packed = {"int4": "i4", "uint4": "u4", "tfloat32": "tf32"}
-    return plain.get(name) or packed.get(name) or _TORCH.get(name)
+    return _TILELANG.get(name) or _TORCH.get(name)
 
 
 @lru_cache(maxsize=4096)

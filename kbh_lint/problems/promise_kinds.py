@@ -28,22 +28,30 @@ Params = Mapping[str, str | tuple[Any, ...]]  # what a parameter may hold: names
 _WORK = {"inputs": NAMES, "must_read": NAMES}
 
 
+def _products(group: str) -> tuple[str, Params, tuple[type[FactKind], ...], str]:
+    """The promise that products run on the types of a group; all that look at it are told the group by the kind."""
+    types = tuple(sorted(dtypes.group(group)))
+    return f"{group}-products", {"narrow": NAMES, "product": types}, (Product, Arch), group
+
+
 class PromiseKind(StrEnum):
     """A kind of promise; its text is what problem.yaml says.
 
-    `params` are the parameters that its analysis uses, `facts` what rules that say how one is broken ask for.
+    `params` are the parameters that its analysis uses, `facts` what rules that say how one is broken ask for. `group`
+    is the group of element types (`dtypes.group`) that products run on, of a kind that promises this.
     """
 
     params: Params
     facts: tuple[type[FactKind], ...]
+    group: str
 
-    def __new__(cls, text: str, params: Params, facts: tuple[type[FactKind], ...]) -> PromiseKind:
+    def __new__(cls, text: str, params: Params, facts: tuple[type[FactKind], ...], group: str = "") -> PromiseKind:
         made = str.__new__(cls, text)
         made._value_ = text
-        made.params, made.facts = params, facts
+        made.params, made.facts, made.group = params, facts, group
         return made
 
-    FP8_PRODUCTS = "fp8-products", {"narrow": NAMES, "product": tuple(sorted(dtypes.FP8))}, (Product, Arch)
+    FP8_PRODUCTS = _products("fp8")
     AUTHORED_COMPUTE = (
         "authored-compute",
         {**_WORK, "work": ("product", "reduction", "elementwise", "some")},

@@ -11,6 +11,7 @@ import pytest
 from grader.silicon.sass.census import Census, SassError, census
 from grader.silicon.sass.opcodes import CLASSES, MATRIX
 from grader.silicon.tools import ToolError, find_tools
+from kbh_lint.base import dtypes
 
 PTX = """
 .version 8.4
@@ -67,7 +68,7 @@ def alterations(opcode: str) -> list[str]:
 
 def test_the_code_holds_both_kinds_of_fp8_product(text: str) -> None:
     found = read(text)
-    assert {product.family for product in found.matrix} == {"HMMA", "QGMMA"} and found.unpacked_fp8 > 0
+    assert {product.family for product in found.matrix} == {"HMMA", "QGMMA"} and found.unpacked(dtypes.FP8) > 0
 
 
 def test_an_instruction_of_a_name_that_nobody_has_judged_is_an_error_wherever_it_stands(text: str) -> None:
@@ -94,5 +95,5 @@ def test_an_altered_product_or_conversion_is_another_one_or_an_error_and_never_n
                 refused += 1
                 continue
             assert sum(found.matrix.values()) == sum(whole.matrix.values()), altered
-            assert found.unpacked_fp8 == whole.unpacked_fp8, altered
+            assert found.unpacked(dtypes.FP8) == whole.unpacked(dtypes.FP8), altered
     assert refused > 20

@@ -27,6 +27,7 @@ from grader.silicon.rebuild import Comparison
 from grader.silicon.sass.census import census
 from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError, find_tools, run_tool
+from kbh_lint.base import dtypes
 from kbh_lint.cli import kbh_main
 from kbh_lint.problems import Promise, load_problem
 
@@ -124,7 +125,7 @@ def test_the_honest_fp8_product_is_fp8_in_the_machine_code_of_hopper(built: Path
 
 def test_the_same_source_with_tiles_of_sixteen_rows_is_emulated_on_hopper(built: Path) -> None:
     code = collect(built / "decode", "sm_90a")
-    assert all(kernel.census.unpacked_fp8 for kernel in code.kernels)
+    assert all(kernel.census.unpacked(dtypes.FP8) for kernel in code.kernels)
     found = settle(FP8, "kept", ran(code, "fp8_gemm"))
     assert found is not None and found.state == "emulated" and "HMMA of f16" in found.reason
     broken = settle(FP8, "broken", ran(code, "fp8_gemm"))

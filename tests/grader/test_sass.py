@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from grader.silicon.sass.census import Census, SassError, census, product_types
 from grader.silicon.sass.opcodes import CLASSES, FAMILIES, LATER, MATRIX, class_of, family_of
 from grader.silicon.sass.products import Product, read_product
+from kbh_lint.base import dtypes
 
 
 def code(*instructions: str, name: str = "kernel", arch: str = "sm_90a") -> str:
@@ -114,7 +115,7 @@ def test_unpacking_of_fp8_is_counted_by_types() -> None:
         "F2FP.F16.E4M3.UNPACK_B R12, R4", "F2FP.F16.E5M2.UNPACK_B R12, R4.H1", "F2FP.BF16.F32.PACK_AB R4, R4, R5"
     )
     assert found.conversions == {("e4m3", "f16"): 1, ("e5m2", "f16"): 1}
-    assert found.unpacked_fp8 == 2
+    assert found.unpacked(dtypes.FP8) == 2
 
 
 def test_masks_of_four_bit_fields_are_told_from_masks_of_one() -> None:
@@ -329,3 +330,19 @@ def test_time_grows_with_the_text_alone(text: str) -> None:
     with contextlib.suppress(SassError):
         census(text)
     assert time.process_time() - begin < 10.0  # seconds; a time that grows faster than the text takes minutes
+
+
+@pytest.mark.parametrize(
+    ("opcode", "groups"),
+    [
+        ("QGMMA.64x128x32.F32.E4M3.E5M2", {"fp8"}),
+        ("QMMA.16832.F32.E2M1.E2M1", {"fp4"}),
+        ("UTCQMMA", {"fp8", "fp6", "fp4"}),  # a descriptor says which of them
+        ("UTCOMMA.4X", {"fp4"}),
+        ("HMMA.16816.F32.BF16", {"bf16"}),
+    ],
+)
+def test_a_matrix_instruction_tells_of_which_groups_of_types_its_operands_may_be(opcode: str, groups: set[str]) -> None:
+    found = read_product(opcode)
+    known = {row.group for row in dtypes.ROWS if row.group}
+    assert found is not None and {name for name in known if found.may_be_of(dtypes.group(name))} == groups

@@ -16,7 +16,7 @@ from typing import TypeVar
 from grader.silicon.sass.elf import RUNTIME
 from grader.silicon.sass.normal import Digest
 from grader.silicon.sass.opcodes import CLASSES, class_of, family_of
-from grader.silicon.sass.products import FP8, Product, read_product
+from grader.silicon.sass.products import Product, read_product
 from grader.silicon.sass.residuals import Residuals, written
 
 __all__ = ["Census", "SassError", "census", "product_types"]
@@ -78,10 +78,9 @@ class Census:
         """Loads by tensor descriptor (TMA)."""
         return self.count("UTMALDG")
 
-    @property
-    def unpacked_fp8(self) -> int:
-        """Conversions of fp8 to a wider float."""
-        return sum(times for (source, _), times in self.conversions.items() if source in FP8)
+    def unpacked(self, types: frozenset[str]) -> int:
+        """Conversions of these narrow types to a wider float."""
+        return sum(times for (source, _), times in self.conversions.items() if source in types)
 
 
 def product_types(found: Iterable[Census]) -> frozenset[str]:

@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["FP8", "NARROW_BY_DESCRIPTOR", "Product", "read_product"]
+from kbh_lint.base import dtypes
 
-FP8 = frozenset({"e4m3", "e5m2"})
-NARROW_BY_DESCRIPTOR = "f8f6f4"
+__all__ = ["Product", "read_product"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +33,10 @@ class Product:
     def types(self) -> frozenset[str]:
         """The operand types."""
         return frozenset({self.a, self.b})
+
+    def may_be_of(self, types: frozenset[str]) -> bool:
+        """Whether both operands are of some of these types, as far as the form tells."""
+        return self.types <= types or self.a == self.b and bool(_BY_DESCRIPTOR.get(self.a, frozenset()) & types)
 
 
 _FLOAT8 = "E4M3|E5M2|E3M2|E2M3|E2M1"
@@ -66,8 +69,13 @@ _FORMS: Mapping[str, re.Pattern[str]] = {
 }
 _BOTH: Mapping[str, str] = {
     "HMMA": "f16", "HGMMA": "f16", "DMMA": "f64", "BMMA": "b1", "BGMMA": "b1",
-    "UTCHMMA": "f16|bf16|tf32", "UTCIMMA": "i8", "UTCQMMA": NARROW_BY_DESCRIPTOR, "UTCOMMA": "f4",
+    "UTCHMMA": "f16|bf16|tf32", "UTCIMMA": "i8", "UTCQMMA": "f8f6f4", "UTCOMMA": "f4",
 }  # fmt: skip
+# What a class of types stands for, of those that a product may be promised in.
+_BY_DESCRIPTOR: Mapping[str, frozenset[str]] = {
+    "f8f6f4": dtypes.group("fp8") | dtypes.group("fp6") | dtypes.group("fp4"),
+    "f4": dtypes.group("fp4"),
+}
 _ACCUMULATOR: Mapping[str, str] = {"DMMA": "f64", "IMMA": "s32", "BMMA": "s32", "IGMMA": "s32", "BGMMA": "s32"}
 
 

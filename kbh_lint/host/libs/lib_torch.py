@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Func
 from kbh_lint.host.datamodel import modules, operators
 from kbh_lint.host.effects import foreign, outside
@@ -208,20 +208,8 @@ def t_seed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
 
 
 def t_finfo(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    limits = {
-        "e4m3": 448.0,
-        "e5m2": 57344.0,
-        "bf16": 3.3895e38,
-        "f16": 65504.0,
-        "f32": 3.4028e38,
-        "f64": 1.797e308,
-        "i8": 127,
-        "i32": 2**31 - 1,
-        "i64": 2**63 - 1,
-        "u8": 255,
-    }
     name = args[0].name if args and isinstance(args[0], DType) else "f32"
-    top = limits.get(name, 1.0)
+    top = dtypes.TYPES[name].largest if name in dtypes.TYPES else 1.0
     return LibObject(path, {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38})
 
 

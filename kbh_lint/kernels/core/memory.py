@@ -125,7 +125,7 @@ class Memory:
         """Adds where the address came from; a table looked up by narrow data is a conversion of that data."""
         narrow = frozenset(
             o for o in pointer.origins
-            if "index" not in o.flags and (o.dtype in dtypes.FP8 or o.dtype in ("u8", "i8") or "unpack" in o.flags)
+            if "index" not in o.flags and (o.dtype in dtypes.NARROW or o.dtype in ("u8", "i8") or "unpack" in o.flags)
         )  # fmt: skip
         if narrow and result.dtype in dtypes.FLOATS:
             source = wider("?", min(o.dtype for o in narrow))

@@ -14,6 +14,8 @@ from ctypes import c_float
 from dataclasses import dataclass, field
 from typing import Any
 
+from kbh_lint.base import dtypes
+
 PRIME = 10**18 + 9
 EXP = 1  # the source bit of values that come out of an exponential
 _MAGIC = 2.0**20  # literals this large are added to force a rounding (to integers), not to sum
@@ -21,7 +23,8 @@ _SENTINEL = 1.0e25  # literals beyond this stand for infinity
 _UNDERFLOW = -500.0
 _AMPLIFY = 2.0**24
 _SMALL = 2.0**-6  # what is larger has been amplified before
-_RANK = {"lit": 0, "e4m3": 1, "e5m2": 1, "bf16": 2, "f16": 3, "tf32": 4, "f32": 5, "f64": 6}
+_RANK = {"lit": 0, **{row.name: row.fmt.rank for row in dtypes.ROWS if row.fmt is not None and row.fmt.rank}}
+_MANTISSA = {row.name: row.fmt.fraction + 1 for row in dtypes.ROWS if row.fmt is not None}
 
 
 class Num:
@@ -61,7 +64,7 @@ def literal(value: float) -> Num:
 
 
 def rounded(f: float, dt: str) -> float:
-    """`f` as the element type `dt` holds it (narrow 8-bit types keep three mantissa bits)."""
+    """`f` as the element type `dt` holds it (of one that is not known, three fraction bits)."""
     if dt in ("f32", "tf32"):
         return float(c_float(f).value)
     if dt in ("f64", "lit") or not math.isfinite(f):
@@ -74,7 +77,7 @@ def rounded(f: float, dt: str) -> float:
     if f == 0.0:
         return f
     mantissa, power = math.frexp(f)
-    bits = 8 if dt == "bf16" else 4
+    bits = _MANTISSA.get(dt, 4)
     try:
         return math.ldexp(round(math.ldexp(mantissa, bits)), power - bits)
     except OverflowError:
