@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import cache, lru_cache, partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,7 @@ from kbh_lint.frontends import python
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
-from kbh_lint.host.values.session import Session
+from kbh_lint.host.values.session import Session, Shared
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -66,12 +65,12 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
     gpu = partial(_gpu, problems_dir, capability, target)
-    idents = count(1)
-    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, idents)]
+    shared = Shared()
+    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, shared)]
     runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.DECK[1:]]
-        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
+        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, shared) for c, gpu in others]
         runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]
@@ -79,7 +78,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     beside: list[Session] = []
     if any(kind == "capability-read" for kind, _, _ in default.notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.GENERATIONS if c[0] != capability[0]]
-        beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, idents) for c, gpu in others]
+        beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, shared) for c, gpu in others]
         default.elsewhere = [run_path(session, None, None, {}) for session in beside]
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []

@@ -10,7 +10,7 @@ from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base.facts import ShortGrid
 from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.base.values import Scalar
-from kbh_lint.host.gpu.kernel_cache import identity, spelled
+from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -145,13 +145,14 @@ def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
     known = {at: numbers[name] for at, one in held.items() if (name := one.label.partition(":")[2]) in numbers}
     grid = attrs["grid"]
     dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    cache: dict[Any, Any] = attrs["cache"]
-    found: Any = None
+    answers, found = attrs["answers"], None
     for binding in attrs["bindings"][:MAX_CONFIGS]:
-        key = ("holes", identity(attrs["kernel"]), spelled(cache, binding), str(dims), str(known))
-        if key not in cache:
-            cache[key] = stepped_over(attrs["kernel"], binding, dims, known)
-        found = cache[key].get(content.storage.ident)
+        launch = normalised(attrs["cache"], binding)
+        told = {launch.storages[at]: number for at, number in known.items() if at in launch.storages}
+        key = ("holes", attrs["seen"], launch.key, str(dims), str(told))
+        if key not in answers:
+            answers[key] = stepped_over(attrs["kernel"], launch.binding, dims, told)
+        found = answers[key].get(launch.storages.get(content.storage.ident, -1))
         if found is None:
             return None
     return found

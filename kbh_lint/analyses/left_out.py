@@ -12,7 +12,7 @@ from typing import Any
 
 from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import BITS, INTS
-from kbh_lint.host.gpu.kernel_cache import identity, spelled
+from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
 from kbh_lint.kernels.extents.parts import Part
@@ -70,8 +70,9 @@ def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     bits = next(iter(widths), None)
     if bits is None or len(widths) > 1 or any(starts.get(name) != 0 for name, _ in given):
         return None
-    found = _at(event, (_dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)))
-    return [(part, bits) for part in found[ident]] if ident in found else None
+    dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
+    found = _at(event, ident, dims)
+    return None if found is None else [(part, bits) for part in found]
 
 
 def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
@@ -104,23 +105,25 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
     if not isinstance(grid, (tuple, list, int)):
         return None
     dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
-    return _at(event, dims, "writes").get(ident)
+    return _at(event, ident, dims, "writes")
 
 
-def _at(event: Event, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads") -> dict[int, list[Part]]:
-    """The parts of all loads or stores of a launch, found once for equal launches."""
-    cache: dict[Any, Any] = event.attrs["cache"]
-    kernel, binding = event.attrs["kernel"], event.attrs["bindings"][0]
+def _at(
+    event: Event, ident: int, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads"
+) -> list[Part] | None:
+    """The parts of a storage at all loads or stores of a launch, found once for equal launches."""
+    attrs = event.attrs
+    kernel, launch = attrs["kernel"], normalised(attrs["cache"], attrs["bindings"][0])
     told = ((read.storage.ident, read.notes.get("whole")) for read, _ in event.reads) if what == "reads" else ()
-    ranges = {ident: ends for ident, ends in told if ends is not None}
-    launch = identity(kernel), spelled(cache, binding), str(dims), str(ranges)
-    if (what, *launch) not in cache:
+    ranges = {launch.storages[at]: ends for at, ends in told if ends is not None and at in launch.storages}
+    answers, key = attrs["answers"], (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
+    if (what, *key) not in answers:
         if ranges:
-            cache[what, *launch] = read_parts(kernel, binding, *dims, ranges)
+            answers[what, *key] = read_parts(kernel, launch.binding, *dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
-            cache["reads", *launch], cache["writes", *launch] = all_parts(kernel, binding, *dims)
-    found: dict[int, list[Part]] = cache[what, *launch]
-    return found
+            answers["reads", *key], answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
+    found: dict[int, list[Part]] = answers[what, *key]
+    return found.get(launch.storages.get(ident, -1))
 
 
 def _dims(given: object) -> tuple[Any, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
 from tree_sitter import Node
 
@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.base import type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations
-from kbh_lint.frontends.cuda.preprocess import preprocess
+from kbh_lint.frontends.cuda.preprocess import Prepared, preprocess
 from kbh_lint.frontends.cuda.recover import pieces, repaired, too_nested
 from kbh_lint.frontends.cuda.unit import CudaUnit, Origin
 
@@ -19,18 +19,33 @@ MAX_BRACKETS = 200
 
 
 def lower(
-    text: str, origin: Origin, *, defines: Mapping[str, str] | None = None, cuda_arch: int | None = None
+    text: str,
+    origin: Origin,
+    *,
+    defines: Mapping[str, str] | None = None,
+    cuda_arch: int | None = None,
+    known: dict[Hashable, ir.Module] | None = None,
 ) -> ir.Module:
     """Lowers CUDA C++ text as a build with these `-D` defines, for `cuda_arch` (900 is sm_90), would see it.
 
     `origin(offset)` gives (path, line, column) of a character of `text` in the file a reader can open. Never
-    raises: what was not read is in `Module.unread` and in `Opaque` nodes.
+    raises: what was not read is in `Module.unread` and in `Opaque` nodes. `known` holds what this text came to before:
+    conditions that come out the same for two architectures leave the parser the same text.
     """
     unit = CudaUnit(origin)
     if len(text) > MAX_TEXT:
         unit.map.add(0, 0, len(text), 0)
         return ir.Module(unit, (), None, [("C++ text of more than 2 MB", (unit, 0, 1))])
     prepared = preprocess(text, defines or {}, cuda_arch)
+    if known is None:
+        return _lowered(unit, prepared)
+    key = prepared.key()
+    if key not in known:
+        known[key] = _lowered(unit, prepared)
+    return known[key]
+
+
+def _lowered(unit: CudaUnit, prepared: Prepared) -> ir.Module:
     unit.text = unit.prepared = prepared.text
     unit.map = prepared.map
     unit.stopped = prepared.stopped

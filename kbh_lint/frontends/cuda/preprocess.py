@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from kbh_lint.frontends.cuda import conditions
@@ -56,6 +56,10 @@ class Prepared:
     unread: list[tuple[str, int, int]] = field(default_factory=list)
     macros: dict[str, Macro] = field(default_factory=dict)
     stopped: bool = False  # an #error is reached, whatever headers define
+
+    def key(self) -> Hashable:
+        """All that goes on to the parser."""
+        return self.text, self.map.key(), tuple(self.includes), tuple(self.unread), self.stopped
 
 
 @dataclass(slots=True)

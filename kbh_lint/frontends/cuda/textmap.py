@@ -32,6 +32,10 @@ class TextMap:
         self._lengths.append(length)
         self._frames.append(frame)
 
+    def key(self) -> tuple[tuple[int, ...], ...]:
+        """All pieces: equal for maps that say the same of every offset."""
+        return tuple(map(tuple, (self._starts, self._sources, self._lengths, self._frames)))
+
     def source(self, offset: int) -> int:
         """The offset in the given text of one character of the parsed text."""
         if not self._starts:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Overloads
@@ -25,11 +25,12 @@ def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | Non
     lowered: list[ir.Module] = []
     files: list[Env] = []
     for text in sources:
-        key = (text, tuple(sorted(defines.items())), arch, getattr(text, "pieces", ())[:1])
+        asked: tuple[Any, ...] = text, tuple(sorted(defines.items())), getattr(text, "pieces", ())[:1]
+        key = (*asked, arch)
         cache = interp.session.lowered
         if key not in cache:
-            origin = _origin(text)
-            cache[key] = cuda.lower(str(text), origin, defines=defines, cuda_arch=arch)
+            before: dict[Any, ir.Module] = interp.session.shared.lowered.setdefault(asked, {})
+            cache[key] = cuda.lower(str(text), _origin(text), defines=defines, cuda_arch=arch, known=before)
         lowered.append(cache[key])
         made = cuda.module_env(cache[key])
         files.append(made)

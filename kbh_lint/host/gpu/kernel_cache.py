@@ -6,11 +6,12 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, replace
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
 from kbh_lint.host.gpu import kernel_scope
 from kbh_lint.host.gpu.kernel_scope import exact
+from kbh_lint.host.values.session import Known
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origin, Traffic
 
@@ -50,14 +51,6 @@ def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) 
     return [moved[id(facts)] for facts in found]
 
 
-def spelled(cache: dict[Any, Any], binding: dict[str, Any]) -> str:
-    """A binding as part of a key, made once: several analyses ask for facts of a launch, for each input and output."""
-    known = cache.get(("spelled", id(binding)))
-    if known is None or known[0] is not binding:
-        known = cache["spelled", id(binding)] = binding, str(sorted(binding.items(), key=str))
-    return cast(str, known[1])
-
-
 def _as_key(value: Value) -> Any:
     """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
     if isinstance(value, Buffer):
@@ -70,14 +63,33 @@ def _as_key(value: Value) -> Any:
 def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str, Any]) -> KernelFacts:
     """The facts of the first binding that agrees with this one in what decided them, or of its own."""
     known = session.kernels.setdefault(named, [])
-    for other, decided, facts in known:
-        if agree(binding, other, decided):
-            return facts
-    made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
-    session.waiting = session.waiting or bool(made.waits)
+    for other in known:
+        if agree(binding, other.binding, other.facts.decided):
+            return other.facts
+    # runs on several GPUs launch kernels of one Python text, which see what these GPUs made of the scope around them
+    elsewhere = session.shared.kernels.setdefault(scope(session, kernel), [])
+    found = next((k for k in elsewhere if agree(binding, k.binding, k.facts.decided)), None)
+    if found is None:
+        made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
+        found = Known(kernel, binding, made)
+        if len(elsewhere) < MAX_KNOWN:
+            elsewhere.append(found)
+    session.waiting = session.waiting or bool(found.facts.waits)
     if len(known) < MAX_KNOWN:
-        known.append((binding, made.decided, made))
-    return made
+        known.append(found)
+    return found.facts
+
+
+def scope(session: Session, kernel: Func) -> Any:
+    """A kernel as a key for all sessions of a file: with what it saw around it when the session met it first."""
+    cpp = kernel.node.kind != "python"
+    if not cpp and (kernel.language or kernel.env.parent is not None):
+        return kernel_scope.key(kernel)
+    found = session.scopes.get(id(kernel.node))
+    if found is None:
+        around = tuple(map(id, session.lowered.values())) if cpp else kernel_scope.key(kernel)
+        found = session.scopes[id(kernel.node)] = id(kernel.node), around
+    return found
 
 
 def identity(kernel: Func) -> Any:
@@ -183,5 +195,26 @@ def _parts(
 
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
     """A hashable form of a binding in which equal launches on other tensors are equal."""
-    numbers: dict[int, int] = {}
-    return tuple((name, exact(normal(value, numbers))) for name, value in binding.items())
+    return _normalised(binding).key
+
+
+class Normal(NamedTuple):
+    """A binding with its storages by order of appearance, which `storages` gives; and a hashable form of it."""
+
+    binding: dict[str, Any]
+    storages: dict[int, int]
+    key: tuple[Any, ...]
+
+
+def normalised(cache: dict[Any, Any], binding: dict[str, Any]) -> Normal:
+    """A binding in which equal launches on other tensors are equal, made once."""
+    known = cache.get(("normal", id(binding)))
+    if known is None or known[0] is not binding:
+        known = cache["normal", id(binding)] = binding, _normalised(binding)
+    return cast(Normal, known[1])
+
+
+def _normalised(binding: dict[str, Any]) -> Normal:
+    storages: dict[int, int] = {}
+    plain = {name: normal(value, storages) for name, value in binding.items()}
+    return Normal(plain, storages, tuple((name, exact(value)) for name, value in plain.items()))

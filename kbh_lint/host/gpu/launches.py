@@ -10,6 +10,7 @@ from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail, tuned
+from kbh_lint.host.gpu.kernel_cache import scope
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
@@ -254,7 +255,8 @@ def record(
         "kernel": kernel, "bindings": bindings, "facts": facts, "distinct": distinct, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
         "steer": (*steer, *recording.steered_by(list(tensors.values()))), "block": block,
-        "cache": interp.session.evaluated,
+        "cache": interp.session.evaluated, "answers": interp.session.shared.answers,
+        "seen": None if kernel.language else scope(interp.session, kernel),
         "budgets": interp.session.budgets,
     })  # fmt: skip
     interp.emit(event)

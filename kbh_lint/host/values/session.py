@@ -2,17 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.limits import Budgets
-from kbh_lint.base.values import TypeValue
+from kbh_lint.base.values import Func, TypeValue
 from kbh_lint.host.values import device
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.problems import Target
+
+
+class Known(NamedTuple):
+    """What was found of a kernel at the arguments of a launch."""
+
+    kernel: Func  # which keeps its node: nodes are keys by identity
+    binding: dict[str, Any]
+    facts: KernelFacts
+
+
+class Shared:
+    """What the sessions of one file share, one for each GPU that it may find."""
+
+    def __init__(self) -> None:
+        self.idents = count(1)  # of storages and contents: one each in a whole file
+        self.kernels: dict[Any, list[Known]] = {}  # by what a kernel is and sees
+        self.answers: dict[Any, Any] = {}  # of analyses about launches
+        self.lowered: dict[Any, dict[Hashable, ir.Module]] = {}  # by C++ text, and what conditions leave of it
 
 
 class Session:
@@ -27,10 +45,11 @@ class Session:
         gpu: Callable[[], Target | None] = lambda: None,
         raise_errors: bool = False,
         binaries: Iterable[str] = (),
-        idents: Iterator[int] | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.module = module
-        self.idents = count(1) if idents is None else idents  # of storages and contents: one each in a whole file
+        self.shared = Shared() if shared is None else shared
+        self.idents: Iterator[int] = self.shared.idents
         self.raise_errors = raise_errors
         self._gpu = gpu  # the target that a run finds; few ask for it, and its file takes long to read
         self._device: device.Device | None = None
@@ -39,7 +58,8 @@ class Session:
         self.binaries = frozenset(binaries)
         self.capability = capability
         self.outer: Callable[[Any], Any] | None = None  # how kernels of some languages see values of the host
-        self.kernels: dict[Any, list[tuple[dict[str, Any], frozenset[str], KernelFacts]]] = {}
+        self.kernels: dict[Any, list[Known]] = {}  # by what a kernel is
+        self.scopes: dict[int, Any] = {}  # what a kernel saw around it when it was met first, by its node
         self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
         self.waiting = False  # whether a kernel that was analysed waits for another launch
