@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Env, Func
-from kbh_lint.dsl.cute import host as cute
+from kbh_lint.dsl.tensors import host_values
 from kbh_lint.dsl.tilelang import eager
 from kbh_lint.dsl.tilelang.eager import dtype_of
 from kbh_lint.host.datamodel import names
@@ -189,7 +189,7 @@ def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, A
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
     arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
     binding = {name: launch_arguments.given(arguments[name]) for name in names if name in bound}
-    interp.session.outer = partial(cute.outer, interp, {})
+    interp.session.outer = partial(host_values.outer, interp, {})
     kernels = (func, *made.others)
     facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
     tensors = launch_arguments.tensors(arguments.values())

@@ -12,7 +12,7 @@ from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
-from kbh_lint.host.cpp import device_flags
+from kbh_lint.host.cpp import device_flags, library_work
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
@@ -246,7 +246,7 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
     if isinstance(target, PythonObject):
         return cpp_python.called(run, target, args, node.loc)
     if isinstance(target, CutlassOperator):
-        return cpp_libraries.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
+        return library_work.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
         found = cpp_classes.method(target, "operator()")
         if found is not None:
@@ -295,7 +295,7 @@ def bound(
             asked = not args and name in owner.attrs
             return owner.attrs[name] if asked else cpp_arguments.tensor_options(owner, args)
         if isinstance(owner, CutlassOperator):
-            return cpp_libraries.cutlass_method(run, owner, name, args, node.loc)
+            return library_work.cutlass_method(run, owner, name, args, node.loc)
         if isinstance(owner, Schema):  # `.typed<F>().call(...)`
             if name not in ("call", "redispatch"):
                 return owner

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.host.torch.contractions import sizes_of
+from kbh_lint.host.torch.windows import sizes_of
 
 Attributes = Mapping[str, Any]
 Weights = dict[str, "tuple[tuple[Any, ...], str]"]  # name -> shape, and what it is: weight, buffer or counter

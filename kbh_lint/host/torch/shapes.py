@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kbh_lint.base.values import DType
-from kbh_lint.host.torch import aten_names, contractions, elementwise, rearranging, recurrent, reductions
+from kbh_lint.host.torch import aten_names, contractions, elementwise, rearranging, recurrent, reductions, windows
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, bind
 from kbh_lint.host.values.tensors import Tensor, product
 
-TABLE: Table = {**elementwise.TABLE, **reductions.TABLE, **contractions.TABLE, **rearranging.TABLE, **recurrent.TABLE}
+_PARTS = (elementwise, reductions, contractions, windows, rearranging, recurrent)
+TABLE: Table = {name: rule for part in _PARTS for name, rule in part.TABLE.items()}
 _BY_PATH = {"torch.nn.functional.unfold": "im2col"}  # where the last name says something else elsewhere
 
 

@@ -22,6 +22,7 @@ from kbh_lint.host.torch import (
     tensor_flags,
     tensor_makers,
     tensor_views,
+    windows,
 )
 from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
 from kbh_lint.host.values import tensor_arguments
@@ -127,13 +128,14 @@ def compute(
 
 
 _UNORDERED = SOLVERS | frozenset("eigh qr rot90 nonzero cholesky_inverse cholesky_ex pinv pinverse argwhere".split())
+_ROW_MAJOR = contractions.TABLE.keys() | windows.TABLE.keys()  # however their inputs lie
 
 
 def _strides(name: str, shape: tuple[Any, ...] | None, inputs: Sequence[Tensor]) -> tuple[Any, ...] | None:
     """How a new tensor lies in memory; None for row-major."""
     if name in elementwise.POINTWISE:
         return memory_order.following(shape, inputs)
-    if shape and (name in _UNORDERED or name not in contractions.TABLE and not all(t.is_contiguous() for t in inputs)):
+    if shape and (name in _UNORDERED or name not in _ROW_MAJOR and not all(t.is_contiguous() for t in inputs)):
         return (None,) * len(shape)
     return None
 

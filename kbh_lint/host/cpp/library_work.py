@@ -1,0 +1,110 @@
+"""Work that compiled libraries do on the pointers they are given: cuBLAS, cuDNN, thrust, cub, CUTLASS."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Sym
+from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.torch import recording
+from kbh_lint.host.values.objects import LibObject, Pointer
+from kbh_lint.host.values.tensors import Content, EventAttrs
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.run import Run
+
+# Parts of the names of functions that do work; others set something up.
+_WORKING = frozenset(
+    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot".split()
+)
+
+
+def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
+    found = cpp_arguments.pointers(args)
+    interp = run.interp
+    types = [
+        a.path.rsplit("::", 1)[-1]
+        for a in args
+        if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
+    ]
+    if not found or not any(word in name for word in _WORKING):
+        return LibObject.by_path(name, {"pointers": found})
+    interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
+    operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
+    steer = cpp_arguments.numbers(interp, args)
+    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None, "steer": steer})
+    return Sym("CUBLAS_STATUS_SUCCESS")
+
+
+def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
+    """Which of the pointers that a library's work gets it writes: to memory that holds nothing yet, and to a workspace
+    that is kept, which holds what an earlier `forward` left there in the same place of a call of the same function.
+    Where there is neither, the last.
+    """
+
+    def scratch(content: Content, place: int) -> bool:
+        event = content.event
+        if event is None or event.name != name or content.previous is not None:
+            return False
+        if event.attrs.get("round", interp.trace.round) == interp.trace.round:
+            return False
+        before = zip(event.writes, event.attrs["places"], strict=False)
+        return any(held is content and at == place for held, at in before)
+
+    contents = [pointer.tensor.storage.content for pointer in found]
+    places = [place for place, held in enumerate(contents) if held.label == "empty" or scratch(held, place)]
+    return tuple(places) or tuple(range(len(found))[-1:])
+
+
+def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs) -> None:
+    """The event of a library's work on pointers."""
+    places = _written(run.interp, found, name)
+    reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
+    event = recording.record(
+        run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.trace.round}
+    )
+    for place in places:
+        recording.write(run.interp, found[place].tensor, event)
+
+
+def _cuda_type(name: str) -> str:
+    return {
+        "CUDA_R_16BF": "bf16",
+        "CUDA_R_16F": "f16",
+        "CUDA_R_32F": "f32",
+        "CUDA_R_8F_E4M3": "e4m3",
+        "CUDA_R_8F_E5M2": "e5m2",
+        "CUDA_R_8I": "i8",
+        "CUDA_R_64F": "f64",
+    }.get(name, "?")
+
+
+def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """Methods of a CUTLASS device object. `initialize`, `update` and a run with arguments put theirs in the place of
+    those that it held; a run without any takes what it holds."""
+    if name in ("run", "operator()", "__call__"):
+        return cutlass_run(run, owner, args, loc)
+    given = cpp_arguments.pointers(args)
+    if given and name in ("initialize", "update"):
+        owner.attrs["pointers"] = given
+        owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args)
+    return Sym("kSuccess") if name != "get_workspace_size" else 0
+
+
+def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
+    """The launch of a CUTLASS kernel: a device-side product written by template."""
+    owner.attrs["pointers"] = cpp_arguments.pointers(args) or owner.attrs.get("pointers", [])
+    owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args) or owner.attrs.get("steer", ())
+    found: list[Pointer] = []
+    for pointer in owner.attrs["pointers"]:
+        if all(pointer.tensor.storage is not other.tensor.storage for other in found):
+            found.append(pointer)
+    kind = owner.attrs.get("kind")
+    name = owner.attrs.get("__name__", "cutlass")
+    operands = (kind.a, kind.b) if kind else ()
+    attrs: EventAttrs = {"cutlass": kind, "operands": operands, "steer": owner.attrs["steer"]}
+    _work(run, "cutlass", name, found, loc, attrs)
+    return Sym("kSuccess")
