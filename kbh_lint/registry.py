@@ -2,7 +2,8 @@
 
 A language is a folder with two modules, and others where it has them: `host` (`LIBRARY`: what the host does with the
 package), `kernel` (`LANGUAGE`: what a kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent`
-(`stored_elements`: how much a program stores at most) and `series` (`short_series`: series that end too soon). All are
+(`stored_elements`: how much a program stores at most), `reads` (`read_parts`: which part of a tensor a kernel reads at
+most) and `series` (`short_series`: series that end too soon). All are
 found by these names, and imported when a submission needs them.
 
 CUDA C++ is no row: it is `kernels.languages`, and `host.cpp`.
@@ -52,6 +53,12 @@ class Language:
         """What counts the elements that a program of its kernels stores; None where nothing does."""
         found = _part(self.folder, "extent")
         return None if found is None else found.stored_elements
+
+    @property
+    def read_parts(self) -> Any:
+        """What bounds the part of each tensor that a kernel of it reads; None where nothing does."""
+        found = _part(self.folder, "reads")
+        return None if found is None else found.read_parts
 
     @property
     def short_series(self) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.host.gpu.kernel_cache import normalised
@@ -60,6 +61,8 @@ def _reader(content: Content, found: Slice) -> Event | None:
 def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     """The part of each load of a content by a launch, with the width of an element; None where one is not known."""
     attrs, ident = event.attrs, content.storage.ident
+    if event.kind == "launch" and event.weight == 1 and attrs["kernel"].language and attrs["bindings"]:
+        return _by_language(content, event)
     if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or not attrs["bindings"]:
         return None
     grid, block = attrs["grid"], attrs["block"]
@@ -73,6 +76,26 @@ def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
     found = _at(event, ident, dims)
     return None if found is None else [(part, bits) for part in found]
+
+
+def _by_language(content: Content, event: Event) -> list[tuple[Part, int]] | None:
+    """The same of a kernel in a language that says itself which part of a tensor its kernels read. Of several that
+    are timed one runs: their parts together are more than it reads."""
+    attrs, ident, bits = event.attrs, content.storage.ident, BITS.get(content.dtype)
+    read_parts = registry.of_kernel(attrs["kernel"].language).read_parts
+    given = [name for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
+    starts = attrs.get("starts", {})
+    if read_parts is None or bits is None or any(starts.get(name) != 0 for name in given):
+        return None
+    if "cut" in attrs or any(facts.unread for facts in attrs["distinct"]):
+        return None
+    found: list[tuple[Part, int]] = []
+    for kernel in attrs.get("kernels", (attrs["kernel"],)):
+        parts, declared = read_parts(kernel, attrs["bindings"][0]).get(ident, ((), None))
+        if declared is None or declared * bits != (content.storage.size or 0) * 8:
+            return None
+        found += [(part, bits) for part in parts]
+    return found
 
 
 def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
