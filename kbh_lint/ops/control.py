@@ -94,7 +94,9 @@ CONTROL: tuple[Operation, ...] = (
        cutile="grid_dependency_control_launch_dependents grid_dependency_control_wait",
        cuda="__nanosleep this_thread_block this_grid this_cluster tiled_partition __pipeline_commit "
             "cudaTriggerProgrammaticLaunchCompletion __prefetch_global_l2 coalesced_threads cp_async_fence "
-            "labeled_partition binary_partition warpgroup_arrive warpgroup_wait warpgroup_commit_batch",
+            "labeled_partition binary_partition warpgroup_arrive warpgroup_wait warpgroup_commit_batch "
+            "fence_proxy_async fence_proxy_async_shared_cta cp_async_bulk_commit_group cp_async_bulk_wait_group_read "
+            "fence_proxy_tensormap_generic",
        gluon="expect wait arrive init invalidate store_wait commit_group wait_group fence_async_shared "
              "thread_barrier tcgen05_commit allocate_mbarrier mbarrier_arrive bank_conflicts arrive_remote",
        tilelang="sync_threads sync_warp pdl_sync pdl_trigger warpgroup_fence_operand fence_proxy_async "

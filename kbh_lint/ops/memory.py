@@ -23,7 +23,13 @@ MEMORY: tuple[Operation, ...] = (
        cute="basic_copy autovec_copy", ptx="cp"),
     op("copy_by_atom", "memory", effect="updates", cute="copy copy_atom_call"),
     op("copy_masked", "memory", effect="updates", cute="basic_copy_if"),
-    op("copy_async", "memory", effect="updates", cuda="memcpy_async"),
+    op("copy_async", "memory", effect="updates",
+       cuda="memcpy_async cp_async_bulk_global_to_shared cp_async_bulk_shared_to_global "
+            "cp_async_bulk_tensor_1d_global_to_shared cp_async_bulk_tensor_1d_shared_to_global "
+            "cp_async_bulk_tensor_2d_global_to_shared cp_async_bulk_tensor_2d_shared_to_global "
+            "cp_async_bulk_tensor_3d_global_to_shared cp_async_bulk_tensor_3d_shared_to_global "
+            "cp_async_bulk_tensor_4d_global_to_shared cp_async_bulk_tensor_4d_shared_to_global "
+            "cp_async_bulk_tensor_5d_global_to_shared cp_async_bulk_tensor_5d_shared_to_global"),
     op("set", "memory", effect="writes", cuda="memset __builtin_memset"),
     op("fill", "memory", effect="writes", tilelang="fill clear"),
     op("fragment_fill", "memory", cuda="fill_fragment"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.torch import recording, tensor_attributes
-from kbh_lint.host.values.objects import Pointer, Slot
+from kbh_lint.host.values.objects import HostDescriptor, Pointer, Slot
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -25,6 +25,10 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     elif found and isinstance(first := ends[0], list) and ends[1] in found:
         start = args[0].name if isinstance(args[0], Slot) and args[0].env is first else 0
         first[start:] = _elements(run, found[0], len(first) - start, loc)
+    elif found and ends[0] in found and isinstance(ends[1], HostDescriptor):
+        target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
+        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], {"cast": False}))
+        target.storage.content.notes["descriptor"] = ends[1]
     elif found and ends[0] in found and isinstance(ends[1], list):
         target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
         steer: EventAttrs = {"cast": False, "steer": run.interp.contents_of(ends[1])}

@@ -66,7 +66,10 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     if isinstance(value, Tensor):
         return Argument(value, value, value.dtype)
     if isinstance(value, Pointer):
-        return Argument(value, value.tensor, value.dtype)
+        described = value.tensor.storage.content.notes.get("descriptor")  # a map that was copied to the device
+        if not isinstance(described, HostDescriptor):
+            return Argument(value, value.tensor, value.dtype)
+        value = described
     if isinstance(value, HostDescriptor):
         return Argument(value, value.tensor, value.tensor.dtype)
     if isinstance(value, int) and not isinstance(value, bool):
