@@ -110,7 +110,7 @@ MEMORY: tuple[Operation, ...] = (
     op("shared_address", "view", cuda="__cvta_generic_to_shared"),
     op("pointer_of", "view",
        cuda="make_smem_ptr make_gmem_ptr make_rmem_ptr make_tensor partition_A partition_B partition_C recast ref "
-            "cref"),
+            "cref local_tile local_partition"),
     op("forward", "view", cuda="move forward addressof as_const"),
     op("aligned", "view", cuda="__builtin_assume_aligned launder"),
     op("to_address", "view", cuda="to_address"),

@@ -131,6 +131,18 @@ def test_expressions(text: str, result: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "result"),
+    [
+        ("k += k < size<2>(a)", "(k < size<2>(a))"),
+        ("k = k < cute::size<0>(a, b)", "(k < cute::size<0>(a, b))"),
+        ("get<n < 2>(a)", "get<(n < 2)>(a)"),
+    ],
+)
+def test_what_is_given_values_is_no_template(text: str, result: str) -> None:
+    assert result in show(expression(text))
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("42", 42), ("0x1Fu", 31), ("0b101", 5), ("017", 15), ("1'000'000ULL", 1_000_000), ("-3", -3),

@@ -83,3 +83,89 @@ def test_an_atom_says_what_a_tiled_product_runs_on(
     (report,) = lint([path], raise_errors=True).files
     states = {promise.id: promise.state for promise in report.promises}
     assert (report.verdict, states["fp8-products"]) == (verdict, state), report.promises
+
+
+TILED = r'''# kbh: problem=01_fp8_gemm
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.cpp_extension import load_inline
+SOURCE = r"""
+#include <torch/extension.h>
+#include <cute/tensor.hpp>
+namespace ct = cute;
+template <class E, int M, int N, int K, class Tiled>
+__global__ void product(float* y, const E* x, const E* w, int rows, int cols, int depth) {
+  ct::Tensor A = ct::make_tensor(ct::make_gmem_ptr(x), ct::make_shape(rows, depth), ct::make_stride(depth, ct::_1{}));
+  ct::Tensor B = ct::make_tensor(ct::make_gmem_ptr(w), ct::make_shape(cols, depth), ct::make_stride(depth, ct::_1{}));
+  ct::Tensor C = ct::make_tensor(ct::make_gmem_ptr(y), ct::make_shape(rows, cols), ct::make_stride(cols, ct::_1{}));
+  using ct::_;
+  auto a = ct::local_tile(A, ct::make_tile(ct::Int<M>{}, ct::Int<K>{}), ct::make_coord(blockIdx.y, _));
+  auto b = ct::local_tile(B, ct::make_tile(ct::Int<N>{}, ct::Int<K>{}), ct::make_coord(blockIdx.x, _));
+  auto c = ct::local_tile(C, ct::make_tile(ct::Int<M>{}, ct::Int<N>{}), ct::make_coord(blockIdx.y, blockIdx.x));
+  Tiled tiled;
+  auto mine = tiled.get_slice(threadIdx.x);
+  auto from_a = mine.partition_A(a), from_b = mine.partition_B(b);
+  auto ra = mine.partition_fragment_A(a(_, _, 0));
+  auto rb = mine.partition_fragment_B(b(_, _, 0));
+  auto sums = mine.partition_fragment_C(c);
+  ct::clear(sums);
+  for (int k = 0; k < ct::size<2>(a); ++k) {
+    ct::copy(from_a(_, _, _, k), ra);
+    ct::copy(from_b(_, _, _, k), rb);
+    GEMM
+  }
+  ct::copy(sums, mine.partition_C(c));
+}
+__global__ void scaled(const float* sums, const float* s, __nv_bfloat16* y, long total, int cols) {
+  long i = blockIdx.x * (long)blockDim.x + threadIdx.x;
+  if (i < total) y[i] = __float2bfloat16(sums[i] * s[i % cols]);
+}
+at::Tensor run(at::Tensor x, at::Tensor w, at::Tensor s) {
+  using namespace cute;
+  using E = ELEMENT;
+  using Atom = MMA_Atom<MMA_Traits<ATOM>>;
+  using Tiled = decltype(make_tiled_mma(Atom{}, make_layout(Shape<_2, _2, _1>{}), Tile<_32, _32, _32>{}));
+  auto sums = at::empty({x.size(0), w.size(0)}, x.options().dtype(at::kFloat));
+  auto y = at::empty(sums.sizes(), x.options().dtype(at::kBFloat16));
+  dim3 grid(w.size(0) / 64, x.size(0) / 32);
+  product<E, 32, 64, 32, Tiled><<<grid, 128>>>(sums.data_ptr<float>(), (const E*)x.data_ptr(), (const E*)w.data_ptr(),
+                                               x.size(0), w.size(0), x.size(1));
+  long total = sums.numel();
+  scaled<<<(total + 255) / 256, 256>>>(sums.data_ptr<float>(), s.data_ptr<float>(), (__nv_bfloat16*)y.data_ptr(),
+                                       total, w.size(0));
+  return y;
+}
+"""
+ext = load_inline("t", cpp_sources="at::Tensor run(at::Tensor x, at::Tensor w, at::Tensor s);", cuda_sources=SOURCE,
+                  functions=["run"])
+class Model(nn.Module):
+    def __init__(self, M, N, K):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(N, K, dtype=torch.float8_e4m3fn))
+        self.register_buffer("weight_scale", torch.ones(N))
+    def forward(self, x):
+        gap = -x.shape[1] % 32
+        x, w = (F.pad(t.view(torch.uint8), (0, gap)).view(torch.float8_e4m3fn) for t in (x, self.weight))
+        return ext.run(xVIEW, wVIEW, self.weight_scale)
+'''
+
+
+@pytest.mark.parametrize("product", ["ct::gemm(tiled, sums, ra, rb, sums);", "ct::gemm(tiled, ra, rb, sums);"])
+@pytest.mark.parametrize(
+    ("atom", "element", "view", "state"),
+    [
+        ("SM89_16x8x32_F32E4M3E4M3F32_TN", "cutlass::float_e4m3_t", "", "kept"),
+        ("SM80_16x8x16_F32F16F16F32_TN", "cute::half_t", ".to(torch.float16)", "broken"),
+    ],
+)
+def test_slices_of_tiles_are_multiplied_by_a_product_made_of_an_atom(
+    tmp_path: Path, atom: str, element: str, view: str, state: str, product: str
+) -> None:
+    text = TILED.replace("GEMM", product).replace("ATOM", atom).replace("ELEMENT", element).replace("VIEW", view)
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    states = {promise.id: (promise.state, promise.reason) for promise in report.promises}
+    assert states["fp8-products"][0] == state and states["authored-compute"][0] == "kept", states
+    assert bool(report.findings) == (state == "broken"), report.findings

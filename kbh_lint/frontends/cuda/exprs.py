@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from tree_sitter import Node
@@ -348,6 +349,9 @@ class Exprs(Types):
             return ir.Opaque("asm inside an expression", tuple(self.anything([args_node])), where)
         args = self.exprs(child for child in args_node.named_children if child.type != "comment")
         if func.type == "template_function":
+            compared = self._less_than_a_template(func, args, where)
+            if compared is not None:
+                return compared
             name = func.child_by_field_name("name")
             kind = _CASTS.get(self.source(name)) if name is not None else None
             described = func.child_by_field_name("arguments")
@@ -358,6 +362,25 @@ class Exprs(Types):
             if name_node.type in ("identifier", "qualified_identifier") and self.is_type(self.compact(name_node)):
                 return ir.Cast("c", self.type_of(name_node), args[0], where)
         return ir.Call(self.expr(func), args, (), where)
+
+    def _less_than_a_template(self, func: Node, args: tuple[ir.Expr, ...], where: ir.Loc) -> ir.Expr | None:
+        """`k < size<2>(a)`, which the grammar takes for a call of a template `k`: what is given values is none."""
+        name, given = func.child_by_field_name("name"), func.child_by_field_name("arguments")
+        inner = [child for child in given.named_children if child.type != "comment"] if given is not None else []
+        if name is None or len(inner) != 1 or inner[0].type != "binary_expression":
+            return None
+        left, operator, right = (inner[0].child_by_field_name(part) for part in ("left", "operator", "right"))
+        if left is None or right is None or operator is None or operator.type != "<":
+            return None
+        if left.type not in ("identifier", "qualified_identifier") or not self._is_given_values(self.source(name)):
+            return None
+        called = ir.TypeRef(self.compact(left).removeprefix("::"), (self.expr(right),), self.loc(left))
+        return ir.Binary("<", self.expr(name), ir.Call(called, args, (), where), where)
+
+    def _is_given_values(self, name: str) -> bool:
+        """Whether the text assigns to a name, or counts it, somewhere."""
+        pattern = rf"(?:\+\+|--)\s*{name}\b|\b{name}\s*(?:\+\+|--|[-+*/]?=(?!=))"
+        return name.isidentifier() and re.search(pattern, self.text) is not None
 
     def _launch(self, func: Node, config: Node, args: Node, where: ir.Loc) -> ir.Expr:
         items: list[ir.Expr | None] = list(self.exprs(config.named_children))

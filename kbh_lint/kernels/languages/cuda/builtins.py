@@ -14,6 +14,7 @@ from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.cuda.libraries import (
+    accumulators,
     cute_gemm,
     fragment_fill,
     fragment_load,
@@ -119,6 +120,12 @@ def _copy_async(call: CppCall) -> V:
 def _tensor(call: CppCall) -> V:
     """A tensor of CuTe that holds nothing yet, or places."""
     return V(ct=CType(name="cute::Tensor"))
+
+
+def _tensor_over(call: CppCall) -> V:
+    """make_tensor(pointer, layout): calls of it are elements and slices."""
+    there = call.arg(0)
+    return there.with_(ct=CType(there.dtype, name="cute::Tensor")) if there.cells else there
 
 
 def _tile_copy(call: CppCall) -> V:
@@ -354,8 +361,9 @@ _TABLE = spelled(
 
 _LAYOUTS = "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize"
 _CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these names alone
-    **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": _tensor,
-    "make_fragment_like": _tensor, "copy": _tile_copy, "get": _coordinate,
+    **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": accumulators,
+    "make_fragment_like": _tensor, "copy": _tile_copy, "get": _coordinate, "make_tensor": _tensor_over,
+    "make_tiled_mma": lambda call: V(ct=call.arg(0).ct),
 }  # fmt: skip
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
 

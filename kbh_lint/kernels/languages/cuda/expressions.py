@@ -182,7 +182,9 @@ class CudaExpressions(Expressions):
         if local is not None and self.run.calls.is_functor(local):
             return self.run.calls.call_method(local, "operator()", args, explicit, func, node.loc)
         kind = local.ct.name if local is not None and local.ct is not None else ""
-        if local is not None and kind in ("Tensor", "cute::Tensor"):  # an element of it
+        if local is not None and kind in ("Tensor", "cute::Tensor"):  # an element of it, or a slice
+            if any(isinstance(part, ir.Name) and part.id.rpartition("::")[2] == "_" for part in node.args):
+                return local
             return self.run.memory.read_through(local, node.loc) if local.cells else UNKNOWN_V
         if name and not (isinstance(func, ir.TypeRef) and func.member):
             funcs = self.run.names.overloads(name)
@@ -208,6 +210,8 @@ class CudaExpressions(Expressions):
             return self.run.calls.call_overloads([const], args, explicit, nodes, node.loc)
         if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
             return self.run.objects.construct(const, args, node.loc, id(node), "", nodes)
+        if isinstance(const, CType) and node.braces and not args:  # `T{}` of a library's class holds no data
+            return V(ct=const)
         if self.run.calls.is_functor(callee):
             return self.run.calls.call_method(callee, "operator()", args, explicit, func, node.loc)
         path = const.path if isinstance(const, values.Sym) else const.name if isinstance(const, CType) else name

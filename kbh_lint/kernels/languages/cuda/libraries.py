@@ -67,6 +67,7 @@ def fragment_product(call: CppCall) -> V:
 
 # --- libraries ---
 
+MAX_ARGUMENTS = 6  # template arguments inside one another
 _WHOLE_JOBS = ("cub::", "thrust::", "cooperative_groups::reduce", "cg::reduce", "cooperative_groups::inclusive_scan")
 _ATOM = re.compile(r"SM\d+_(?:\w+_)?\d+x\d+x\d+_(?P<d>F32|F16|S32)(?P<a>[A-Z]+\d+\w*?)(?P<b>(?:F|BF|TF|E|S|U)\d+\w*?)?")
 
@@ -157,9 +158,9 @@ def library_method(call: CppCall, base: V, target: object) -> V:
         return UNKNOWN_V
     if name in ("get_slice", "get_thread_slice", "get_thr_slice"):  # what one thread has of a tiled copy or product
         return base.with_(const=NOTHING)
-    if name == "partition_fragment_C":
-        return V(ct=CType(name="cute::Tensor"))
-    if name.startswith(("partition_", "retile_")):  # what lies there, or registers for it
+    if name in ("partition_fragment_C", "make_fragment_C"):
+        return accumulators(call)
+    if name.startswith(("partition_", "retile_", "make_fragment_")):  # what lies there, or registers for it
         return call.arg(0)
     if name in ("map_shared_rank",):
         return call.arg(0)
@@ -167,13 +168,28 @@ def library_method(call: CppCall, base: V, target: object) -> V:
     return m.memory.havoc([base, *call.args], "?", call.loc)
 
 
+def accumulators(call: CppCall) -> V:
+    """Registers that hold a tile of sums: a tensor of its own at each place that makes one."""
+    cell = call.m.memory.cell((call.m.frame.key, call.loc), "local", "accumulators", "f32")
+    return V("f32", "f32", cells=frozenset((cell,)), ct=CType("f32", name="cute::Tensor"))
+
+
+def _spelled(kind: CType | None, depth: int = 0) -> str:
+    """A type with its arguments: an atom's name stands in those of what is made of it."""
+    if kind is None or depth > MAX_ARGUMENTS:
+        return ""
+    inner = [_spelled(part, depth + 1) for _, part in kind.args if isinstance(part, CType)]
+    return f"{kind.name}<{', '.join(inner)}>" if inner else kind.name
+
+
 def cute_gemm(call: CppCall) -> V:
-    """cute::gemm(tiled_mma, A, B, C): the atom's name says what it multiplies."""
+    """cute::gemm(tiled_mma, A, B, C), and gemm(tiled_mma, D, A, B, C): the atom's name says what it multiplies."""
     m = call.m
-    kind = call.arg(0).ct
-    atom = kind.name if kind is not None else ""
+    atom = _spelled(call.arg(0).ct)
     found = _ATOM.search(atom)
     tensors = call.args[1:] if found or len(call.args) > 3 else call.args
+    if len(tensors) == 4:
+        tensors = [*tensors[1:3], tensors[0]]
     held = [m.memory.read_through(v, call.loc) if v.cells and not v.origins else v for v in tensors[:2]]
     a, b = (held + [UNKNOWN_V, UNKNOWN_V])[:2]
     a_type = dtypes.from_cpp(found["a"].lower() + "_t") if found else None
