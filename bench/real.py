@@ -24,31 +24,22 @@ import json
 import os
 import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from real_rows import NOT_RUN, Kept, RealError, Row, fill, missed, read, tables, write
+
 ROOT = Path(__file__).resolve().parent.parent
 GRADE = "import sys; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['grade', *sys.argv[1:]]))"
-MOST_TYPICAL = 1.3
-MOST_EXTRA_S = 10.0
-MOST_WORST = 2.0
-MOST_JOBS_S = 60.0
-"""Seconds a cell of a command that grades several at a time: 20 cells in 20 minutes."""
 TIMEOUT_S = 900.0
-NOT_RUN = {"outcome": "not run", "seconds": 0.0, "message": ""}
 DETAIL = ("public/data/rundetail/{board}/{run}.json", "public/data/rundetail/{run}.json")
 MOST_BYTES = 4 << 20
-
-
-class RealError(Exception):
-    """The work could not be done; the text is one sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,50 +49,6 @@ class Label:
     run: str
     problem: str
     board: str
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What was measured of one submission. Times of shapes are seconds a call, fractions are of the peak.
-
-    `alone` is what a sealed call alone took at least.
-    """
-
-    run: str
-    problem: str
-    board: str
-    outcome: str
-    reason: str
-    fraction: float | None
-    shapes: Mapping[str, float]
-    fractions: Mapping[str, float]
-    seconds: float
-    spent: Mapping[str, float]
-    naive_outcome: str
-    naive_seconds: float
-    naive_message: str = ""
-    alone: Mapping[str, float] = field(default_factory=dict)
-
-    @property
-    def ratio(self) -> float:
-        """How many times as long `kbh grade` takes as the plain grader."""
-        return self.seconds / self.naive_seconds if self.naive_seconds else float("nan")
-
-    @property
-    def beyond(self) -> float:
-        """The ratio when the seconds are taken off that every cell may cost more."""
-        return max(self.seconds - MOST_EXTRA_S, 0.0) / self.naive_seconds if self.naive_seconds else float("nan")
-
-
-@dataclass
-class Kept:
-    """The file of measurements: rows by submission, commands that graded several at a time, and what was published."""
-
-    device: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
-    rows: dict[str, Row] = field(default_factory=dict)
-    jobs: list[dict[str, Any]] = field(default_factory=list)
-    published: dict[str, dict[str, Any]] = field(default_factory=dict)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -232,7 +179,7 @@ def _run(asked: argparse.Namespace) -> int:
             file=sys.stderr,
         )
         kept.rows[label.run] = row
-        _write(asked.output, kept)
+        write(asked.output, kept)
     print(tables(kept))
     return 0
 
@@ -373,7 +320,7 @@ def _jobs(asked: argparse.Namespace) -> int:
             for (label, _), (_, cell) in zip(wanted, found, strict=True)
         },
     })  # fmt: skip
-    _write(asked.output, kept)
+    write(asked.output, kept)
     print(tables(kept))
     return 0
 
@@ -387,7 +334,7 @@ def _archive(asked: argparse.Namespace) -> int:
     from harness.archive.store import Archive
 
     labels = {label.run: label for label in _labels(asked.labels)}
-    kept = _read(asked.output) if asked.output.is_file() else Kept()
+    kept = read(asked.output) if asked.output.is_file() else Kept()
     if asked.published:
         kept.published |= json.loads(asked.published.read_text(encoding="utf-8"))
     before = len(kept.rows)
@@ -406,7 +353,7 @@ def _archive(asked: argparse.Namespace) -> int:
             kept.rows[label.run] = _row(label, cell_to_json(cell), 0.0, NOT_RUN)
     except StoreError as error:
         raise RealError(str(error)) from None
-    _write(asked.output, kept)
+    write(asked.output, kept)
     print(f"{len(kept.rows)} submissions in {asked.output}, {len(kept.rows) - before} of them new", file=sys.stderr)
     return 0
 
@@ -416,7 +363,7 @@ def _archive(asked: argparse.Namespace) -> int:
 
 def _begun(asked: argparse.Namespace) -> Kept:
     """What is kept already, with this machine's name. Raises RealError for measurements of another device."""
-    kept = _read(asked.output) if asked.output.is_file() else Kept()
+    kept = read(asked.output) if asked.output.is_file() else Kept()
     device = _name(asked.target)
     if kept.device not in ("", device):
         raise RealError(f"{asked.output} has measurements of {kept.device}, and this machine has {device}")
@@ -438,122 +385,20 @@ def _name(target: str) -> str:
     return "CPU" if target == "cpu" else running_target(load_targets(problems_dir(None) / "hardware.yaml")).product
 
 
-def _read(file: Path) -> Kept:
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-        rows = {name: Row(**row) for name, row in data["rows"].items()}
-        return Kept(data["device"], data["versions"], rows, data["jobs"], data["published"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise RealError(f"{file} holds no measurements: {error}") from None
-
-
-def _write(file: Path, kept: Kept) -> None:
-    """Replaces the file at once, so that a command that is cut loses nothing."""
-    names = {*kept.rows, *(run for one in kept.jobs for run in one["cells"])}
-    data = {
-        "device": kept.device,
-        "versions": kept.versions,
-        "rows": {name: asdict(row) for name, row in kept.rows.items()},
-        "jobs": kept.jobs,
-        "published": {name: one for name, one in kept.published.items() if name in names},
-    }
-    made = file.with_suffix(".part")
-    made.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    os.replace(made, file)
-
-
-# --- tables ---
-
-
-def missed(kept: Kept) -> list[str]:
-    """The goals of cost that the measurements miss, one sentence each."""
-    found = []
-    done = [row for row in kept.rows.values() if row.outcome == "accepted" and row.naive_outcome == "right"]
-    if done and (typical := statistics.median(row.beyond for row in done)) > MOST_TYPICAL:
-        found.append(
-            f"the median cell takes {typical:.2f} times the plain grader and {MOST_EXTRA_S:.0f} s; "
-            f"{MOST_TYPICAL} is the goal"
-        )
-    if done and (worst := max(done, key=lambda row: row.ratio)).ratio > MOST_WORST:
-        found.append(f"{worst.run} takes {worst.ratio:.2f} times the plain grader; {MOST_WORST} is the goal")
-    for one in kept.jobs:
-        if one["seconds"] > MOST_JOBS_S * len(one["cells"]):
-            found.append(f"{len(one['cells'])} cells with --jobs {one['jobs']} took {one['seconds']:.0f} s")
-    return found
-
-
-def tables(kept: Kept) -> str:
-    """The tables of the page, in Markdown: outcomes and costs, then published beside measured times by shape."""
-    lines = [
-        "| submission | problem | board | outcome | published | ours | plain | graded | ratio |",
-        "|---|---|---|---|--:|--:|--:|--:|--:|",
-    ]
-    for row in kept.rows.values():
-        theirs = kept.published.get(row.run, {}).get("fraction")
-        lines.append(
-            f"| {row.run} | {row.problem} | {row.board} | {row.outcome} | {_number(theirs)} | {_number(row.fraction)} "
-            + (f"| {row.naive_seconds:.0f} s | {row.seconds:.0f} s | {row.ratio:.2f} |" if row.seconds else "| | | |")
-        )
-    lines += [
-        "",
-        *(f"- {row.run}: {row.outcome}. {row.reason}" for row in kept.rows.values() if row.outcome != "accepted"),
-    ]
-    lines += [
-        f"- {row.run}: bench/naive.py says {row.naive_outcome}. {row.naive_message}"
-        for row in kept.rows.values()
-        if row.naive_outcome not in ("right", NOT_RUN["outcome"])
-    ]
-    for one in kept.jobs:
-        outcomes = list(one["cells"].values())
-        lines += ["", f"`--jobs {one['jobs']}`: {len(outcomes)} cells in {one['seconds']:.0f} s, "
-                  f"{outcomes.count('accepted')} accepted."]  # fmt: skip
-        lines += [
-            f"- {run}: {outcome}. {one.get('reasons', {}).get(run, '')}"
-            for run, outcome in one["cells"].items()
-            if outcome != "accepted"
-        ]
-    lines += ["", "| submission | shape | published | ours | published / ours |", "|---|---|--:|--:|--:|"]
-    for row in kept.rows.values():
-        theirs = kept.published.get(row.run, {}).get("milliseconds") or []
-        for (shape, seconds), ms in zip(row.shapes.items(), theirs, strict=False):
-            if isinstance(ms, int | float) and seconds > 0:
-                lines.append(
-                    f"| {row.run} | {shape} | {ms * 1e3:.0f} us | {seconds * 1e6:.1f} us | {ms / 1e3 / seconds:.2f} |"
-                )
-    return "\n".join(lines)
-
-
-def _number(value: Any) -> str:
-    return f"{value:.3f}" if isinstance(value, int | float) else "none"
-
-
 def _page(asked: argparse.Namespace) -> int:
-    read = [_read(file) for file in asked.measured]
-    text = tables(read[0]) if len(read) == 1 else "\n\n".join(f"## {one.device}\n\n{tables(one)}" for one in read)
-    faults = [fault for one in read for fault in missed(one)] if asked.goals else []
+    every = [read(file) for file in asked.measured]
+    text = tables(every[0]) if len(every) == 1 else "\n\n".join(f"## {one.device}\n\n{tables(one)}" for one in every)
+    faults = [fault for one in every for fault in missed(one)] if asked.goals else []
     if asked.output is None:
         print(text)
     elif asked.check:
         if not asked.output.is_file() or text not in asked.output.read_text(encoding="utf-8"):
             faults.append(f"{asked.output} is not what {' and '.join(map(str, asked.measured))} gives")
     else:
-        _fill(asked.output, text)
+        fill(asked.output, text)
     for fault in faults:
         print(fault, file=sys.stderr)
     return 1 if faults else 0
-
-
-BEGIN, END = "<!-- made by bench/real.py page: -->", "<!-- end -->"
-
-
-def _fill(file: Path, text: str) -> None:
-    """Puts the tables between their marks in a page. Raises RealError for a page without marks."""
-    page = file.read_text(encoding="utf-8") if file.is_file() else f"{BEGIN}\n{END}\n"
-    head, begin, rest = page.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise RealError(f"{file} has no place for the tables: {BEGIN} ... {END}")
-    file.write_text(f"{head}{BEGIN}\n\n{text}\n\n{END}{tail}", encoding="utf-8")
 
 
 if __name__ == "__main__":

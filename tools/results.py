@@ -92,8 +92,8 @@ def faults_of(folder: Path, deck: Deck) -> list[str]:
         return [str(error)]
     if view.silicon is None or not view.silicon.counts:
         return []
-    from grader.silicon.gather import recounted
     from grader.silicon.ncu import ProfilerError
+    from grader.silicon.shape_evidence import recounted
 
     try:
         raw = Bundle.open(folder).get(view.silicon.counts).decode("utf-8", "replace")

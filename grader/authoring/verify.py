@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -24,10 +24,11 @@ from typing import Any
 import torch
 
 from grader.authoring import evidence, mutation
+from grader.authoring.device_memory import Budget, footprint
 from grader.authoring.evidence import folder_of, geometric_mean
 from grader.authoring.readback import read_back
 from grader.deck.cases import materialise, plan_cases
-from grader.deck.code import TORCH_DTYPES, DeckError, load_code, problems_dir
+from grader.deck.code import DeckError, load_code, problems_dir
 from grader.deck.keys import new_master
 from grader.grading.check import CheckError, CheckReport, check_submission
 from grader.judge.session import Session
@@ -41,15 +42,13 @@ from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.base import paths
 from kbh_lint.base.paths import hardware_file
 from kbh_lint.marked import DataError
-from kbh_lint.problems import Binding, Problem, Target, find_target, load_deck, load_problem, load_targets
-from kbh_lint.problems.model import TensorSpec
+from kbh_lint.problems import Problem, Target, find_target, load_deck, load_problem, load_targets
 
 __all__ = ["run_verify"]
 
 TIMEOUT_S = 420.0
 TRIALS = 30
 WARMUPS = 10
-CONTEXT_BYTES = 1 << 30  # what a process takes on the GPU before it has a tensor
 Say = Callable[[str], None]
 Found = Callable[[Problem, dict[str, Any]], None]
 
@@ -129,7 +128,7 @@ class _Run:
         self.launch = 0.0
         self.reports: dict[tuple[str, str], CheckReport | str] = {}
         self.times: dict[tuple[str, str], dict[str, float] | str] = {}
-        self.memory = _Budget(int(torch.cuda.mem_get_info(device)[0] * 0.85))
+        self.memory = Budget(int(torch.cuda.mem_get_info(device)[0] * 0.85))
 
     def everything(self, mutants: bool, found: Found) -> None:
         """Calls `found` with a problem's evidence each time that it grows, so a run that is cut short leaves some."""
@@ -141,7 +140,7 @@ class _Run:
                 found(problem, self._evidence(problem))
             for problem in self._time_all(Path(scratch)):
                 found(problem, self._evidence(problem))
-        for problem in sorted(self.problems, key=_footprint) if mutants else ():
+        for problem in sorted(self.problems, key=footprint) if mutants else ():
             try:
                 report = mutation.run(problem, device=self.device, scale="full")
             except DeckError as error:
@@ -156,7 +155,7 @@ class _Run:
         for problem in self.problems:
             listed = evidence.listed(read_solutions(folder_of(problem)))
             jobs += [(problem, file, kind) for file, kind, _ in listed]
-        jobs.sort(key=lambda job: (-_footprint(job[0]), job[2] != "honest"))
+        jobs.sort(key=lambda job: (-footprint(job[0]), job[2] != "honest"))
         with ThreadPoolExecutor(self.jobs) as pool:
             waiting = {(p.id, file): pool.submit(self._check, p, file, work) for p, file, _ in jobs}
             for key, future in waiting.items():
@@ -164,7 +163,7 @@ class _Run:
         torch.cuda.empty_cache()
 
     def _check(self, problem: Problem, file: str, work: Path) -> CheckReport | str:
-        with self.memory.taken(_footprint(problem)):
+        with self.memory.taken(footprint(problem)):
             try:
                 report: CheckReport | str = check_submission(
                     problem, folder_of(problem) / file, device=self.device, scale="full", master=self.master,
@@ -260,51 +259,6 @@ class _Run:
         """A line at once, from any thread."""
         with self._lock:
             self._say(text)
-
-
-class _Budget:
-    """A number of bytes that threads share; who asks for more than is left waits."""
-
-    def __init__(self, size: int) -> None:
-        self._size = self._left = size
-        self._changed = threading.Condition()
-
-    @contextmanager
-    def taken(self, amount: int) -> Iterator[None]:
-        """Holds `amount` (at most everything) inside the block."""
-        amount = min(amount, self._size)
-        with self._changed:
-            self._changed.wait_for(lambda: self._left >= amount)
-            self._left -= amount
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._left += amount
-                self._changed.notify_all()
-
-
-def _bindings(problem: Problem) -> list[Binding]:
-    contract = next(iter(problem.contracts.values()))
-    return [contract.bind(shape) for shape in problem.shapes]
-
-
-def _footprint(problem: Problem) -> int:
-    """Bytes on the GPU that a check may take at once, judge and candidate together.
-
-    State: judge's, candidate's and its pristine copy. Inputs: judge's, two sets and a copy. Outputs: both sides', the
-    oracle in fp64 and as much again for its arithmetic, and the temporaries of one block of a comparison.
-    """
-    largest = 0
-    for binding in _bindings(problem):
-        state = sum(_bytes(spec) for spec in binding.state.values())
-        inputs, outputs = sum(map(_bytes, binding.inputs)), sum(map(_bytes, binding.outputs))
-        largest = max(largest, 3 * state + 5 * inputs + 12 * outputs)
-    return largest + 2 * CONTEXT_BYTES
-
-
-def _bytes(spec: TensorSpec) -> int:
-    return torch.Size(spec.shape).numel() * TORCH_DTYPES[spec.dtype].itemsize
 
 
 def _workspace(work: Path, problem: Problem, file: str) -> Path:

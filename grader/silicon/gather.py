@@ -18,7 +18,7 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.candidate.clock.profile import UNSEEN_CALLS, Instrument
+from grader.candidate.clock.profile import Instrument
 from grader.judge.judging import Held
 from grader.judge.plan import TrialOptions
 from grader.record.cell import FindingRecord, TrialResult
@@ -28,19 +28,20 @@ from grader.sandbox.snapshot import Snapshot
 from grader.silicon import counters
 from grader.silicon import promises as sass
 from grader.silicon.counters import Judged
-from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, rows, same_sequence
+from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, same_sequence
 from grader.silicon.machine_code import Kernel, MachineCode
-from grader.silicon.ncu import Launch, ProfilerError, Unavailable, parse
+from grader.silicon.ncu import Launch, ProfilerError, Unavailable
 from grader.silicon.passes import Begun, Bench, Counted, Counting, Traces, arch_of, count, trace
 from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass.census import Census
+from grader.silicon.shape_evidence import evidence_of
 from grader.silicon.tools import ToolError
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
 from kbh_lint.verdict import combine
 
-__all__ = ["Judge", "evidence_of", "gather", "metrics_of", "recounted", "tried"]
+__all__ = ["Judge", "gather", "metrics_of", "tried"]
 
 LIBRARY_SHARE = 0.5  # of a call's time in kernels that the submission did not bring
 LIBRARY_OPERATIONS = 0.02  # of the algorithm's operations on tensor cores, in such kernels
@@ -364,37 +365,6 @@ class Judge:
 
     def _add(self, rule: str, verdict: Verdict, message: str, layer: Layer = "counters") -> None:
         self.findings.append(FindingRecord(rule, rule, verdict, layer, message))
-
-
-def evidence_of(
-    problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float,
-    own: frozenset[str] | None = None,
-) -> ShapeEvidence:  # fmt: skip
-    """What the launches of one call come to. `own`: names of kernels that the submission compiled."""
-    counts, kernels = counters.counted(launches, capability), rows(launches, own)
-    needed = counters.compulsory(problem, next(iter(problem.contracts.values())), shape)
-    library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
-    return ShapeEvidence(
-        shape.label, kernels, counts.tensor, problem.work(shape)[0], counts.read, counts.written, needed,
-        counts.seconds, busy, scored, library,
-    )  # fmt: skip
-
-
-def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
-    """What the raw report of the counters says otherwise than the record. Raises ProfilerError for one that is none."""
-    launches = parse(text, counters.metrics_of(silicon.capability))
-    shapes = {shape.label: shape for shape in problem.shapes}
-    found = []
-    for model, recorded in enumerate(silicon.shapes, 1):
-        first = [one for one in launches if (one.model, one.call) == (model, UNSEEN_CALLS + 1)]
-        own = {row.name for row in recorded.kernels if not row.library}
-        known = frozenset(one.kernel for one in first if one.kernel[:SHOWN_NAME] in own)
-        shape = shapes.get(recorded.shape)
-        if shape is None or recorded != evidence_of(
-            problem, shape, first, silicon.capability, recorded.busy, recorded.scored, known
-        ):
-            found.append(f"the record of {recorded.shape} is not what its raw report says")
-    return found
 
 
 def _scored(trial: TrialResult, label: str) -> float:

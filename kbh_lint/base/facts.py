@@ -1,4 +1,5 @@
-"""The kinds of facts: a class each, whose fields are the attributes that rules may ask for.
+"""The kinds of facts: a class each, whose fields are the attributes that rules may ask for. A table: as long as there
+are kinds.
 
 docs/facts.md says what they mean, and a test holds it against these classes. A rule that asks for another kind or
 another attribute is refused when it is loaded. A field that is None is not known, and no attribute of that fact.

@@ -3,6 +3,7 @@
 It keeps the shape of the program (functions, loops, calls), not of the language: a C++ `a->b` and a Python
 `a.b` are both an `Attr`. A node's `loc` is a tuple whose first item is the `Unit` it came from; only the unit
 knows how to turn the rest into a line and a column (`Unit.span(loc)`), so lowering never computes a position.
+The node types are a closed set, which stands in one file so that whoever walks it sees all of them.
 """
 
 from __future__ import annotations

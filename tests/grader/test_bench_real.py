@@ -27,6 +27,7 @@ def real() -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules["bench_real"] = module
+    sys.path.insert(0, str(ROOT / "bench"))
     spec.loader.exec_module(module)
     return module
 
@@ -62,7 +63,7 @@ def test_a_real_submission_is_graded_both_ways_and_what_is_kept_makes_the_page(
     out = tmp_path / "real.json"
     command = ["run", str(tmp_path), str(labels), "-o", str(out), "--target", "cpu", "--samples", "3"]
     assert real.main(command) == 0
-    row = real._read(out).rows[LEAK]
+    row = real.read(out).rows[LEAK]
     assert (row.outcome, row.naive_outcome) == ("withheld", "right") and row.naive_seconds > 1
     assert "rubric_leak" in row.reason
     capsys.readouterr()
@@ -114,7 +115,7 @@ def test_an_archive_of_a_sweep_of_such_files_gives_rows_without_costs(
     command = ["archive", str(tmp_path / "archive"), str(_labels(tmp_path, {"run_id": nameless})), "-o", str(out)]
     assert real.main(command) == 0 and "1 of them new" in capsys.readouterr().err
     assert real.main(command) == 0 and "0 of them new" in capsys.readouterr().err
-    row = real._read(out).rows[nameless]
+    row = real.read(out).rows[nameless]
     assert (row.outcome, row.naive_outcome, row.seconds) == ("accepted", "not run", 0.0) and len(row.shapes) == 5
     assert real.main(["page", str(out), "-o", str(page), "--goals"]) == 0, "nothing is known of its cost"
     assert "| accepted |" in page.read_text() and "bench/naive.py says" not in page.read_text()

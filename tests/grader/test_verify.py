@@ -13,7 +13,7 @@ import pytest
 from toy import HONEST as HONEST_TOY
 from toy import toy_problem
 
-from grader.authoring import evidence, mutation, verify
+from grader.authoring import device_memory, evidence, mutation, verify
 from grader.authoring.evidence import digest, geometric_mean
 from grader.authoring.verify import run_verify
 from grader.cli.problems import main
@@ -221,7 +221,7 @@ def test_a_problem_of_an_author_s_folder_is_verified_there_and_without_evidence_
 
 
 def test_threads_wait_for_memory_that_others_hold_and_one_job_may_always_run() -> None:
-    budget = verify._Budget(10)
+    budget = device_memory.Budget(10)
     with budget.taken(6), budget.taken(4):
         assert budget._left == 0
     with budget.taken(1000):

@@ -1,4 +1,4 @@
-"""Variables, functions, templates and namespaces."""
+"""Variables, functions, templates and namespaces of C++, lowered to the IR: a method a kind of node of the grammar."""
 
 from __future__ import annotations
 

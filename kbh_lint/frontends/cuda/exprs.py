@@ -1,4 +1,4 @@
-"""Expressions."""
+"""Expressions of C++, lowered to the IR: a method a kind of node of the grammar, so as many as there are kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Objects of the interpreted program that are neither numbers nor tensors."""
+"""Objects of the interpreted program that are neither numbers nor tensors.
+
+A closed set, in one file because they hold one another: classes and objects, functions and what wraps them, containers
+that remember more than their items, kernels on their way to a launch, and what C++ points to.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What CUDA's built-in functions and the libraries' device functions do to abstract values."""
+"""What CUDA's built-in functions and the libraries' device functions do to abstract values: a table, and its rows."""
 
 from __future__ import annotations
 

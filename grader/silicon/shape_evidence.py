@@ -1,0 +1,46 @@
+"""What the counted launches of one shape come to, when they are gathered and when a stored report is read again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from grader.candidate.clock.profile import UNSEEN_CALLS
+from grader.silicon import counters
+from grader.silicon.kernels import SHOWN_NAME, rows
+from grader.silicon.ncu import Launch, parse
+from grader.silicon.record import ShapeEvidence, Silicon
+from kbh_lint.problems import Problem, Shape
+
+__all__ = ["evidence_of", "recounted"]
+
+
+def evidence_of(
+    problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float,
+    own: frozenset[str] | None = None,
+) -> ShapeEvidence:  # fmt: skip
+    """What the launches of one call come to. `own`: names of kernels that the submission compiled."""
+    counts, kernels = counters.counted(launches, capability), rows(launches, own)
+    needed = counters.compulsory(problem, next(iter(problem.contracts.values())), shape)
+    library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
+    return ShapeEvidence(
+        shape.label, kernels, counts.tensor, problem.work(shape)[0], counts.read, counts.written, needed,
+        counts.seconds, busy, scored, library,
+    )  # fmt: skip
+
+
+def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
+    """What the raw report of the counters says otherwise than the record. Raises ProfilerError for one that is none."""
+    launches = parse(text, counters.metrics_of(silicon.capability))
+    shapes = {shape.label: shape for shape in problem.shapes}
+    found = []
+    for model, recorded in enumerate(silicon.shapes, 1):
+        first = [one for one in launches if (one.model, one.call) == (model, UNSEEN_CALLS + 1)]
+        own = {row.name for row in recorded.kernels if not row.library}
+        known = frozenset(one.kernel for one in first if one.kernel[:SHOWN_NAME] in own)
+        shape = shapes.get(recorded.shape)
+        if shape is None or recorded != evidence_of(
+            problem, shape, first, silicon.capability, recorded.busy, recorded.scored, known
+        ):
+            found.append(f"the record of {recorded.shape} is not what its raw report says")
+    return found
