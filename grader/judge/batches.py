@@ -119,15 +119,19 @@ class _Runs:
         trial, session, state, label = self.trial, self.trial.session, self.state, self.shape.label
         trial.say(f"{label}: {rounds} {'calls' if rounds > 1 else 'call'} on the judge's clock")
         doing, when = f"run a batch at {label}", f"in a batch at {label}"
-        if not prepared:
-            example = trial.case(self.shape, CaseSpec(f"sealed/{number}/example", "nominal"), self.models[0])
-            if not trial.usable(session.prepare(rounds, example.inputs, doing), when, state):
-                return None
+        example = None
+        if not prepared or alone:  # values of its own, so that none are ever seen twice
+            example = trial.case(self.shape, CaseSpec(f"sealed/{number}/example", "nominal"), self.models[0]).inputs
+        if not prepared and not trial.usable(session.prepare(rounds, example, doing), when, state):
+            return None
         specs = planning.batch_specs(number, rounds)
         cases = (trial.case(self.shape, spec, self._model(i)) for i, spec in enumerate(specs))
         drawn = random.Random(derive(trial.master, "lot", label, number))
         lot = drawn.sample(range(rounds), min(rounds, planning.LOT))
-        called = session.alone(next(cases).inputs, doing) if alone else session.batch(cases, rounds, lot, doing)
+        if alone:
+            called = session.alone(next(cases).inputs, doing, example if prepared else None)
+        else:
+            called = session.batch(cases, rounds, lot, doing)
         if not trial.usable(called.answer, when, state):
             return None
         state.calls += rounds

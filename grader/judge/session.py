@@ -276,16 +276,20 @@ class Session:
         whole = {index: self._split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
 
-    def alone(self, inputs: Mapping[str, Tensor] | None, doing: str) -> Batch:
+    def alone(
+        self, inputs: Mapping[str, Tensor] | None, doing: str, before: Mapping[str, Tensor] | None = None
+    ) -> Batch:  # fmt: skip
         """A sealed call alone, in a batch of one that was prepared; on values of no meaning without inputs.
 
         The values are written where the candidate reads them, after the clock was read: for one call that costs less,
-        and varies by much less, than to give it other memory. It is awake, since it has just run once on what lay
-        there before, and the caches are empty.
+        and varies by much less, than to give it other memory. It is awake, since it has just run once on the values
+        `before`, or on what lies there, and the caches are empty.
         """
         memory, outputs = self._memory["batch inputs"], self._memory["batch outputs"]
         values = self._nothing() if inputs is None else inputs
         places = self._places(1).to(self.device)
+        if before is not None:
+            self._write(memory, "inputs", 0, before)
         outputs.poison(self.out_bytes)  # what it gave for these values before does not lie there either
         self._settle()
         answer = self._child.ask(Kind.GO, doing, limit=self._call_timeout)

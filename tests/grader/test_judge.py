@@ -22,6 +22,7 @@ from warm import Warm
 
 from grader.deck.code import load_code
 from grader.deck.keys import new_master
+from grader.judge import batches
 from grader.judge import judging as judge
 from grader.judge import plan as planning
 from grader.judge.judging import NotReplayed, TrialOptions, build, default_options, replay, run_trial
@@ -309,6 +310,16 @@ def test_no_value_is_drawn_twice_and_another_key_draws_others(ground: Callable[[
 
     first, second = seen(MASTER), seen(new_master())
     assert len(set(first)) == len(first) > 20 and not set(first) & set(second)
+
+
+def test_no_value_is_seen_twice_where_lone_calls_are_made_again_because_something_disturbed_them(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "denies", lambda *_: True)
+    here = ground(forward("print('in', hash(x.numpy().tobytes()))\n" + RIGHT + "return y"))
+    result = here.trial()
+    inputs = [line for line in here.logs[0].splitlines() if line.startswith("in")]
+    assert result.status == "right" and len(set(inputs)) == len(inputs) > batches.MOST_ALONE
 
 
 def test_a_batch_is_timed_by_the_judge_whatever_is_claimed(ground: Callable[[str], Ground]) -> None:
