@@ -51,13 +51,29 @@ class Name:
     loc: Loc
 
 
+class TemplateName(str):
+    """A name with template arguments behind a template-id: `rebind<U>` in `A<T>::rebind<U>`."""
+
+    __slots__ = ("args", "name")
+
+    name: str
+    args: tuple[Expr, ...]
+
+    @staticmethod
+    def made(text: str, name: str, args: tuple[Expr, ...]) -> TemplateName:
+        made = TemplateName(text)
+        made.name, made.args = name, args
+        return made
+
+
 @dataclass(slots=True)
 class TypeRef:
     """A C++ type, or a template-id used as a value (`run<Tile128>`), or a plain type name in an expression.
 
     `name` is without `const`, `typename`, `struct` and reference or pointer marks: `unsigned int` is
     `unsigned int`, `const float* __restrict__` is name `float`, pointers 1. `member` holds what follows a
-    template-id: `GemmCfg<A, B>::Gemm` is name `GemmCfg`, args (A, B), member ("Gemm",).
+    template-id: `GemmCfg<A, B>::Gemm` is name `GemmCfg`, args (A, B), member ("Gemm",), each a `TemplateName` where it
+    has arguments itself.
     """
 
     name: str

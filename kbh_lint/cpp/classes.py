@@ -53,9 +53,9 @@ class Classes:
         """The type that a reference means, in a scope, whose name is bound to a class or an alias of the text; None
         when that is not known."""
         if isinstance(found.node, ir.ClassDef):
-            return self.through(self.domain.made(*self.instance(found, ref.args, at)), ref.member)
+            return self.through(self.domain.made(*self.instance(found, ref.args, at)), ref.member, at)
         kind = self._aliased(found, found.node, ref.args, at)
-        return None if kind is None else self.through(kind, ref.member)
+        return None if kind is None else self.through(kind, ref.member, at)
 
     def _aliased(self, found: CppType, node: ir.Using, given: Sequence[ir.Expr], at: Scope) -> Bound | None:
         if node.type is None or self.depth > MAX_DEPTH:
@@ -67,11 +67,11 @@ class Classes:
         finally:
             self.depth -= 1
 
-    def through(self, kind: Bound, path: Sequence[str]) -> Bound | None:
-        """The type that `kind::a::b` names."""
-        for name in path:
-            member = self.member(kind, (name,))
-            found = None if member is None else self.type_of(member)
+    def through(self, kind: Bound, path: Sequence[str], at: Scope) -> Bound | None:
+        """The type that `kind::a::b` names, written in a scope."""
+        for part in path:
+            member = self.member(kind, (part,), at)
+            found = None if member is None else self.type_of(member, part, at)
             if found is None:
                 return None
             kind = found
@@ -187,7 +187,8 @@ class Classes:
         depends on template parameters."""
         base = self.of(kind)
         for name, member in base.members.items() if base is not None else ():
-            if name in made.members or name == member.owner.node.name:
+            maker = name == member.owner.node.name  # a class constructs its own bases, no further ones
+            if name in made.members or maker and member.owner is not base:
                 continue
             made.members[name] = member
             value = member.owner.env.vars.get(name)
@@ -200,6 +201,9 @@ class Classes:
         known = made.members.get(node.name)
         for kind in made.bases:
             base = self.of(kind)
+            if base is not None and node.name == base.node.name:
+                made.taken.append(base)
+                return
             found = None if base is None else base.members.get(node.name)
             if found is None:
                 continue
@@ -222,36 +226,39 @@ class Classes:
         made = self.of(kind)
         return [] if made is None else made.bases
 
-    def member(self, kind: Bound, path: Sequence[str]) -> Member | None:
-        """The member that `kind::a::b` names."""
+    def named(self, kind: Bound, name: str) -> Member | None:
+        """The member of a class with a name."""
+        made = self.of(kind)
+        return None if made is None else made.members.get(name)
+
+    def member(self, kind: Bound, path: Sequence[str], at: Scope) -> Member | None:
+        """The member that `kind::a::b` names, written in a scope."""
         made = self.of(kind)
         if made is None or not path:
             return None
-        found = made.members.get("::".join(path))  # `Mode::plain` of an enumeration in the class, too
+        whole = path[0] if len(path) == 1 else "::".join(path)  # `Mode::plain` of an enumeration in the class, too
+        found = made.members.get(whole.name if isinstance(whole, ir.TemplateName) else whole)
         if found is not None or len(path) == 1:
             return found
-        inner = self.through(kind, path[:1])
-        return None if inner is None else self.member(inner, path[1:])
+        inner = self.through(kind, path[:1], at)
+        return None if inner is None else self.member(inner, path[1:], at)
 
-    def type_of(self, member: Member) -> Bound | None:
-        """The type that a member is; None for other members."""
-        node, env = member.node, member.owner.env
-        known = env.vars.get(node.name)
-        return self.meant(known, ir.TypeRef(node.name, (), node.loc), env) if isinstance(known, CppType) else None
+    def type_of(self, member: Member, part: str, at: Scope) -> Bound | None:
+        """The type that a member is, with the template arguments that it is written with in a scope; None for other
+        members."""
+        known = member.owner.env.vars.get(member.node.name)
+        args = part.args if isinstance(part, ir.TemplateName) else ()
+        ref = ir.TypeRef(member.node.name, args, member.node.loc)
+        return self.meant(known, ref, at) if isinstance(known, CppType) else None
 
     def declared(self, member: Member) -> Bound | None:
         """The type that a field or a constant is declared with, as its class means it."""
         ref = member.node.type if isinstance(member.node, (ir.Decl, ir.Using)) else None
         return None if ref is None else self.domain.named(ref, self.domain.scope(member.owner.env, {}))
 
-    def constant(self, kind: Bound, path: Sequence[str]) -> Member | None:
-        """A static constant or an enumerator of a class."""
-        found = self.member(kind, path)
-        return found if found is not None and found.constant else None
-
     def methods(self, kind: Bound, name: str) -> list[Func]:
         """The functions of a class with this name, else those of the base that has some."""
-        found = self.member(kind, (name,))
+        found = self.named(kind, name)
         return [] if found is None else found.funcs
 
     def constructors(self, kind: Bound) -> list[Func]:
@@ -262,13 +269,8 @@ class Classes:
     def makers(self, made: Class) -> list[Func]:
         """The same of a class that is known."""
         own = made.members.get(made.node.name)
-        found = list(own.funcs) if own is not None else []
-        for base in made.bases:
-            inner = self.of(base)
-            if inner is not None and isinstance(made.env.vars.get(inner.node.name), CppType):
-                taken = made.members.get(inner.node.name)
-                found += self.constructors(base) if taken is not None and taken.owner is made else []
-        return found
+        found = list(own.funcs) if own is not None and own.owner is made else []
+        return [*found, *(func for base in made.taken for func in self.makers(base))]
 
     def conversions(self, kind: Bound) -> list[tuple[Bound, Func]]:
         """The conversion operators of a class and of its bases, by what they make of it."""
@@ -308,11 +310,17 @@ class Classes:
 
     # --- qualified names --------
 
+    def declaration(self, name: str, loc: ir.Loc, at: Scope) -> CppType | None:
+        """The class or alias that `A::b::c` names."""
+        member = self.scoped(name, loc, at)
+        found = None if member is None else member.owner.env.vars.get(name.rpartition("::")[2])
+        return found if isinstance(found, CppType) else None
+
     def scoped(self, name: str, loc: ir.Loc, at: Scope) -> Member | None:
         """The member that `A::b::c` names, where `A` is a class, a template parameter or an alias."""
         parts = name.split("::")
         for count in range(1, len(parts)):
             kind = self.domain.bound("::".join(parts[:count]), at)
             if kind is not None and self.domain.definition(kind) is not None:
-                return self.member(kind, parts[count:])
+                return self.member(kind, parts[count:], at)
         return None

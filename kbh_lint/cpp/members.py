@@ -64,6 +64,7 @@ class Class(Brief):
     lineage: list[Class] = field(default_factory=list)  # itself and its bases, each once, as a name is looked up
     parts: list[CppType] = field(default_factory=list)  # structs and unions without a name, whose members are its own
     bases: list[Bound] = field(default_factory=list)
+    taken: list[Class] = field(default_factory=list)  # bases whose constructors are its own, too
 
     @property
     def node(self) -> ir.ClassDef:

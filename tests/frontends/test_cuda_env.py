@@ -56,10 +56,16 @@ def test_types_are_known_by_name_and_specialisations_do_not_replace_them() -> No
     assert isinstance(names["V"].node, ir.Using)
 
 
-def test_static_methods_are_qualified_by_their_class() -> None:
-    names = scope("struct S { static void run() {} }; void S::other() {}")
-    assert isinstance(names["S::run"], values.Overloads) and "run" not in names
+def test_of_a_class_only_plain_numbers_are_in_the_scope_of_the_file() -> None:
+    names = scope("struct S { static void run() {} static constexpr int n = 4; struct T {}; }; void S::other() {}")
+    assert names["S::n"] == 4 and not names.keys() & {"S::run", "S::T", "run", "T", "n"}
     assert isinstance(names["S::other"], values.Overloads)
+
+
+def test_a_method_of_a_nested_class_is_defined_outside() -> None:
+    names = scope("struct S { struct T { int f(); }; }; int S::T::f() { return 1; }")
+    (inner,) = names["S"].node.body
+    assert inner.body[0].body is not None
 
 
 @pytest.mark.parametrize("value", ["(int)1e999", "(float)" + "9" * 390, "1.0f + " + "9" * 390, "(int)(1e999 - 1e999)"])

@@ -339,7 +339,7 @@ def test_a_struct_keeps_members_methods_constants_and_initialisers() -> None:
     assert {method.kind for method in methods.values()} == {"method"}
     first, second, third = methods["S"].body or ()
     assert isinstance(first, ir.Assign) and show(first.targets[0]) == "this.a"
-    assert isinstance(second, ir.ExprS) and show(second.value) == "Base<int>(3)"
+    assert isinstance(second, ir.ExprS) and show(second.value) == "this.Base(3)"
     assert isinstance(third, ir.ExprS)
 
 

@@ -280,7 +280,7 @@ class Declarations(Classes):
             self.class_names = outer_classes
 
     def _initializers(self, node: Node) -> tuple[ir.Stmt, ...]:
-        """`: a(x), Base(y)` as assignments to `this->a` and calls of the bases."""
+        """`: a(x), Base(y)` as assignments to `this->a` and calls of `this->Base`, a constructor of a base."""
         listed = next((child for child in node.children if child.type == "field_initializer_list"), None)
         if listed is None:
             return ()
@@ -293,7 +293,8 @@ class Declarations(Classes):
             items = self.exprs(value_node.named_children)
             name = self.compact(name_node)
             if name_node.type != "field_identifier" or name in self.class_names:
-                found.append(ir.ExprS(ir.Call(self.type_of(name_node), items, (), where), where))
+                base = self.parts(name_node)[-1][0]
+                found.append(ir.ExprS(ir.Call(ir.Attr(ir.Name("this", where), base, where), items, (), where), where))
                 continue
             target = ir.Attr(ir.Name("this", where), name, where)
             value = items[0] if len(items) == 1 else ir.Seq("init", items, where)

@@ -26,7 +26,7 @@ def module_env(module: ir.Module) -> values.Env:
     scopes = {"": env}
     if isinstance(module.unit, CudaUnit) and standard.mentioned(module.unit.text):
         standard.add(env, _standard())
-    _add(env, module.body, module.unit, "", scopes)
+    _add(env, module.body, module.unit, scopes)
     used = [node for node in module.body if isinstance(node, ir.Using)]
     for node in used:
         if node.type is not None and node.name and not node.template:
@@ -40,7 +40,7 @@ def _standard() -> values.Env:
     """The scope of what the standard library defines."""
     env = values.Env()
     definitions = standard.definitions()
-    _add(env, definitions.body, definitions.unit, "", {"": env})
+    _add(env, definitions.body, definitions.unit, {"": env})
     return env
 
 
@@ -61,17 +61,14 @@ def _add(
     env: values.Env,
     body: tuple[ir.Stmt, ...],
     unit: object,
-    owner: str,
     scopes: dict[str, values.Env],
-    inside: str = "",
 ) -> None:
     for node in body:
-        space = inside if owner else _prefix(unit, node)
-        prefix, scope = owner or space, _scope(scopes, space)
+        space = _prefix(unit, node)
+        scope = _scope(scopes, space)
         if isinstance(node, ir.FuncDef):
-            _bind_function(env, scope, node, prefix, bool(owner))
-            if not owner and "::" in node.name and not node.explicit:
-                _define_method(scope, node)
+            if "::" not in node.name or node.explicit or not _define_method(scope, node):
+                _bind_function(env, scope, node, space)
         elif isinstance(node, ir.ClassDef):
             kind = values.CppType(node, scope)
             primary = _known(scope, node.name) if node.specialization else None
@@ -83,28 +80,47 @@ def _add(
             if isinstance(known, values.CppType):
                 kind.special = known.special  # it was only declared before
             if not node.specialization:
-                _bind(env, scope, node.name, prefix, kind, bool(owner))
+                _bind(env, scope, node.name, space, kind)
             if node.name and not node.template and not node.specialization:
-                inner = f"{prefix}::{node.name}" if prefix else node.name
-                _add(env, node.body, unit, inner, scopes, space)
+                _numbers(env, node, f"{space}::{node.name}" if space else node.name)
         elif isinstance(node, ir.Using):
             if node.namespace is not None:
-                use(env, node.namespace, prefix)
+                use(env, node.namespace, space)
             elif node.name:
-                _bind(env, scope, node.name, prefix, values.CppType(node, scope), bool(owner))
+                _bind(env, scope, node.name, space, values.CppType(node, scope))
         elif isinstance(node, ir.Decl) and node.name:
-            if (owner and not (node.storage & {"static", "enum"})) or _declares_function(scope, node):
+            if _declares_function(scope, node):
                 continue
-            value = constant(node, env, prefix)
-            _bind(env, scope, node.name, prefix, value, bool(owner))
-            dt = dtypes.from_cpp(node.type.name) if type(value) is int and node.type is not None else None
-            if dt in dtypes.INTS and dt != "i32":
-                env.types = {**(env.types or {}), node.name: dt, **({f"{prefix}::{node.name}": dt} if prefix else {})}
+            value = constant(node, env, space)
+            _bind(env, scope, node.name, space, value)
+            dt = _integer(node, value)
+            if dt:
+                env.types = {**(env.types or {}), node.name: dt, **({f"{space}::{node.name}": dt} if space else {})}
                 scope.types = env.types if scope is env else {**(scope.types or {}), node.name: dt}
         elif isinstance(node, (ir.Opaque, ir.Block)):
             below = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
-            _add(env, kept, unit, owner, scopes, inside)
+            _add(env, kept, unit, scopes)
+
+
+def _numbers(env: values.Env, kind: ir.ClassDef, owner: str) -> None:
+    """Constants of a class that are plain numbers, for those of the file that count with them; all else that it has is
+    looked up in the class (`cpp.classes`)."""
+    for node in kind.body:
+        if isinstance(node, ir.ClassDef) and node.name and not node.template and not node.specialization:
+            _numbers(env, node, f"{owner}::{node.name}")
+        elif isinstance(node, ir.Decl) and node.name and node.storage & {"static", "enum"}:
+            value, name = constant(node, env, owner), f"{owner}::{node.name}"
+            if not isinstance(value, ir.Decl):
+                env.vars[name] = value
+                dt = _integer(node, value)
+                env.types = {**(env.types or {}), name: dt} if dt else env.types
+
+
+def _integer(node: ir.Decl, value: object) -> str:
+    """The type of a folded whole number that is not an `int`; empty for others."""
+    dt = dtypes.from_cpp(node.type.name) if type(value) is int and node.type is not None else None
+    return dt if dt is not None and dt in dtypes.INTS and dt != "i32" else ""
 
 
 def _declares_function(scope: values.Env, node: ir.Decl) -> bool:
@@ -149,18 +165,15 @@ def _known(env: values.Env, name: str) -> Any:
         return None
 
 
-def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: object, member: bool) -> None:
+def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: object) -> None:
     if prefix:
         env.vars[f"{prefix}::{name}"] = value
-    if not member:
-        scope.vars[name] = value
-    elif not prefix:
-        env.vars[name] = value
+    scope.vars[name] = value
 
 
-def _bind_function(env: values.Env, scope: values.Env, node: ir.FuncDef, prefix: str, member: bool) -> None:
+def _bind_function(env: values.Env, scope: values.Env, node: ir.FuncDef, prefix: str) -> None:
     func = values.Func(node, scope)
-    places = [] if member else [(scope, node.name)]
+    places = [(scope, node.name)]
     if prefix:
         places.append((env, f"{prefix}::{node.name}"))
     for place, name in places:
@@ -190,13 +203,12 @@ def _same_type(one: object, other: object) -> bool:
     )  # fmt: skip
 
 
-def _define_method(scope: values.Env, node: ir.FuncDef) -> None:
-    """`int S::f() {...}`: the body of a method that the class declares."""
+def _define_method(scope: values.Env, node: ir.FuncDef) -> bool:
+    """`int S::f() {...}`: the body of a method that the class declares; false where no class does."""
     owner, _, name = node.name.rpartition("::")
-    found = _known(scope, owner)
-    kind = found.node if isinstance(found, values.CppType) else None
+    kind = _class(scope, owner)
     if node.body is None or not isinstance(kind, ir.ClassDef):
-        return
+        return False
     params = len(kind.template)
     for at, member in enumerate(kind.body):
         declares = isinstance(member, ir.FuncDef) and member.body is None and member.name == name
@@ -210,7 +222,19 @@ def _define_method(scope: values.Env, node: ir.FuncDef) -> None:
         template = node.template[params:]
         made = replace(node, name=name, kind="method", params=defined, template=template, attributes=member.attributes)
         kind.body = (*kind.body[:at], made, *kind.body[at + 1 :])
-        return
+        return True
+    return False
+
+
+def _class(scope: values.Env, name: str) -> ir.ClassDef | None:
+    """The class that `A::B` names, also one that is a member of another."""
+    found = _known(scope, name)
+    if isinstance(found, values.CppType):
+        return found.node if isinstance(found.node, ir.ClassDef) else None
+    owner, _, last = name.rpartition("::")
+    outer = _class(scope, owner) if owner else None
+    inner = [] if outer is None else [one for one in outer.body if isinstance(one, ir.ClassDef) and one.name == last]
+    return inner[0] if inner else None
 
 
 def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, prefix: str) -> None:

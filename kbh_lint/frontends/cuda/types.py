@@ -13,6 +13,7 @@ _ARRAYS = ("array_declarator", "abstract_array_declarator")
 _FUNCTIONS = ("function_declarator", "abstract_function_declarator")
 _CLASSES = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 _PLAIN = ("primitive_type", "type_identifier", "identifier", "sized_type_specifier", "namespace_identifier", "auto")
+_TEMPLATE_IDS = ("template_type", "template_function", "template_method")
 _PARAMETER = "parameter_declaration"
 
 Part = tuple[str, tuple[ir.Expr, ...] | None, Node]
@@ -74,7 +75,7 @@ class Types(Base):
     # --- names with template arguments ---
 
     def template_id(self, node: Node) -> ir.TypeRef:
-        """`A::B<x>::C` as a TypeRef; template arguments of what follows the first template-id stay as text."""
+        """`A::B<x>::C` as a TypeRef."""
         parts = self.parts(node)
         names: list[str] = []
         args: tuple[ir.Expr, ...] = ()
@@ -84,7 +85,12 @@ class Types(Base):
                 args = found
                 break
         rest = parts[len(names) :]
-        member = tuple([name if found is None else self.compact(part) for name, found, part in rest])
+        member = tuple(
+            [
+                name if args_ is None else ir.TemplateName.made(self.compact(part), name, args_)
+                for name, args_, part in rest
+            ]
+        )
         return ir.TypeRef("::".join(name for name in names if name), args, self.loc(node), member)
 
     def parts(self, node: Node) -> list[Part]:
@@ -104,7 +110,7 @@ class Types(Base):
         if node.type == "dependent_name" and node.named_children:
             node = node.named_children[-1]
         args = node.child_by_field_name("arguments")
-        if args is None or node.type not in ("template_type", "template_function", "template_method"):
+        if args is None or node.type not in _TEMPLATE_IDS:
             return self.compact(node), None, node
         name = node.child_by_field_name("name")
         return (self.compact(name) if name is not None else ""), self.template_args(args), node

@@ -61,7 +61,7 @@ def _construct(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
     """What `Class<arguments>::name` calls, also where an alias or a choice of types stands for the class."""
-    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member) if ref.member else None
+    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member, env) if ref.member else None
     return Overloads(member.funcs) if member is not None and member.funcs else None
 
 

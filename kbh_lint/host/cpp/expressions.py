@@ -47,7 +47,7 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
         found = None
     if isinstance(found, Overloads):
         return Template("cpp.template", {"overloads": found, "args": node.args, "env": env})
-    if node.member and isinstance(found, (CppType, TypeValue)):
+    if node.member and (found is None or isinstance(found, (CppType, TypeValue))):
         value = cpp_types.static_member(run, node, env)
         if value is not None:
             return value

@@ -35,6 +35,8 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         while found is not None:
             if node.id in found.vars:
                 value = found.vars[node.id]
+                if found.outermost and (held := _this(env)) is not None and node.id in held.attrs:
+                    return Slot(held.attrs, node.id)
                 if isinstance(value, Slot):
                     return value
                 if isinstance(value, ir.Decl):
@@ -146,7 +148,7 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
 def lookup(run: Cpp, name: str, env: Env) -> Any:
     """A name: local, of this object, of the file, or a symbol outside."""
     value = env.get(name, _NOWHERE)
-    if value is not _NOWHERE:
+    if value is not _NOWHERE and not _hidden_by_field(name, env):
         if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
             dtype = env.type_of(name) if type(value) is int else ""
             return integers.typed(value, dtype) if dtype else value
@@ -175,14 +177,15 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     if name.startswith("CUDA_R_"):
         run.cuda_types.append(name)
     short = name.rpartition("::")[2]
-    owner, _, member = name.rpartition("::")
+    owner = name.rpartition("::")[0]
     if owner:  # `Alias::member`, `T::value`
-        value = cpp_types.static_member(run, ir.TypeRef(owner, (), (), (member,)), env)
-        if value is not None:
-            return value
-        funcs = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (member,)), env)
-        if funcs is not None:
-            return funcs
+        inside = run.types.classes.scoped(name, (), env)
+        if inside is not None and inside.constant:
+            return cpp_types.constant(run, inside)
+        if inside is not None and inside.funcs:
+            return Overloads(inside.funcs)
+        if inside is not None and isinstance(inside.node, (ir.Using, ir.ClassDef)):
+            return TypeValue(ir.TypeRef(name, (), ()), env)
     meant = cpp_names.outside(name, env)
     if "::" in name and short in _file_scope(env).vars and not meant.startswith(cpp_names.SPACES):
         return lookup(run, short, _file_scope(env))
@@ -199,6 +202,17 @@ def _this(env: Env) -> LibObject | None:
     """The object a method runs on."""
     this = env.get("this")
     return this if isinstance(this, LibObject) else None
+
+
+def _hidden_by_field(name: str, env: Env) -> bool:
+    """Whether a name of the file is one of a field, too, in a function of an object that has the field."""
+    inner: Env | None = env
+    while inner is not None and name not in inner.vars:
+        inner = inner.parent
+    if inner is None or not inner.outermost:
+        return False
+    this = _this(env)
+    return this is not None and name in this.attrs
 
 
 def _file_scope(env: Env) -> Env:

@@ -43,6 +43,8 @@ def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
                 found = None
             if isinstance(found, (int, float, bool, DType, TypeValue)):
                 return found
+            if isinstance(found, Member):
+                return constant(run, found)
             if isinstance(found, CppType):
                 ref = node if isinstance(node, ir.TypeRef) else ir.TypeRef(name, (), node.loc)
                 alias = found.node.type if isinstance(found.node, ir.Using) else None
@@ -84,16 +86,17 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
                 member, pointers = (*side.ref.member, *traits.of_choice(ref)), side.ref.pointers + ref.pointers
                 ref, env = replace(side.ref, member=member, pointers=pointers), side.env
                 continue
-            head, _, tail = ref.name.partition("::")
-            if tail and not ref.args:
-                try:
-                    owner = env.lookup(head)
-                except KeyError:
-                    return ref, env
-                if isinstance(owner, (CppType, TypeValue)):
-                    ref = ir.TypeRef(head, (), ref.loc, (*tail.split("::"), *ref.member), ref.pointers)
-                    continue
-            return ref, env
+            inside = run.types.classes.scoped(ref.name, ref.loc, env) if "::" in ref.name else None
+            if inside is None or not isinstance(inside.node, (ir.Using, ir.ClassDef)):
+                return ref, env
+            ref, env = _within(ref, inside, env)
+            continue
+        if isinstance(found, TypeValue) and ref.args:  # a parameter that is a class template
+            whole = found.env.get(found.ref.name)
+            if found.ref.args or found.ref.member or not isinstance(whole, CppType):
+                return ref, env
+            env = Env({ref.name: whole}, env)
+            continue
         if isinstance(found, TypeValue):
             member = (*found.ref.member, *ref.member)
             ref, env = (
@@ -116,10 +119,10 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             continue
         if not ref.member:
             return ref, env
-        inside = _inside(run, found, ref, env)
-        if inside is None or inside[0] is ref:
-            return ref, env if inside is None else inside[1]
-        ref, env = inside
+        step = _inside(run, found, ref, env)
+        if step is None or step[0] is ref:
+            return ref, env if step is None else step[1]
+        ref, env = step
     return ref, env
 
 
@@ -130,11 +133,19 @@ def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> tuple[ir.Typ
     made = classes.defined(*classes.instance(found, ref.args, env))
     if made is None:
         return None
-    member, rest = made.members.get(ref.member[0]), ref.member[1:]
-    node = None if member is None else member.node
-    if member is None or not isinstance(node, (ir.Using, ir.ClassDef)):
+    first, rest = ref.member[0], ref.member[1:]
+    member = made.members.get(first.name if isinstance(first, ir.TemplateName) else first)
+    if member is None or not isinstance(member.node, (ir.Using, ir.ClassDef)):
         return ref, made.env
-    return ir.TypeRef(node.name, (), ref.loc, rest, ref.pointers), member.owner.env
+    args = first.args if isinstance(first, ir.TemplateName) else ()
+    return _within(ir.TypeRef(first, args, ref.loc, rest, ref.pointers), member, env)
+
+
+def _within(ref: ir.TypeRef, member: Member, env: Env) -> tuple[ir.TypeRef, Env]:
+    """A member of a class as a type of its scope; its template arguments are those of the scope where it is named."""
+    name, own = member.node.name, member.owner.env
+    scope = Env({name: own.vars[name]}, env) if ref.args else own
+    return ir.TypeRef(name, ref.args, ref.loc, ref.member, ref.pointers), scope
 
 
 def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
@@ -149,7 +160,7 @@ def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
 
 def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     """`Traits<T>::value`: a constant of a class or of its bases; None for what is none."""
-    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member)
+    member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member, env)
     return constant(run, member) if member is not None and member.constant else None
 
 

@@ -105,8 +105,8 @@ class Calls:
         try:
             value = frame.env.lookup(func.name) if frame.find(func.name) is None else UNKNOWN
         except KeyError:
-            value = UNKNOWN
-        if isinstance(value, values.Overloads | values.Func):
+            value = self.m.ctypes.scoped(func.name, frame) if frame.cpp and "::" in func.name else UNKNOWN
+        if isinstance(value, values.Overloads | values.Func | Method):
             return value, func.args
         kind = self.m.ctypes.resolve(func, frame)
         return (kind if kind is not OTHER else Sym(func.name)), func.args

@@ -64,10 +64,11 @@ class CTypes:
         except KeyError:
             if traits.is_choice(ref):
                 side = traits.choice(self.m.types, ref, frame)
-                return OTHER if side is None else self.m.types.classes.through(side, traits.of_choice(ref)) or OTHER
-            member = self.m.types.classes.scoped(name, ref.loc, frame) if "::" in name else None
-            found = None if member is None else self.m.types.classes.type_of(member)
-            return OTHER if found is None else self.m.types.classes.through(found, ref.member) or OTHER
+                return (
+                    OTHER if side is None else self.m.types.classes.through(side, traits.of_choice(ref), frame) or OTHER
+                )
+            found = self.m.types.classes.declaration(name, ref.loc, frame) if "::" in name else None
+            return OTHER if found is None else self.of_value(found, depth, ref, frame)
         return self.of_value(value, depth, ref, frame)
 
     def of_value(
@@ -81,7 +82,7 @@ class CTypes:
         if isinstance(value, TypeValue):
             value = self.resolve(value.ref, Frame([{}], value.env, True, 0), depth + 1)
         if isinstance(value, CType):
-            return self.m.types.classes.through(value, member) or OTHER
+            return self.m.types.classes.through(value, member, frame) or OTHER
         if isinstance(value, DType):
             return OTHER if member else scalar(value.name)
         if not isinstance(value, CppType):
@@ -106,16 +107,16 @@ class CTypes:
         if member.constant:
             return self.constant(member)
         if not member.funcs:
-            return self.m.types.classes.type_of(member)
+            return self.m.types.classes.type_of(member, name.rpartition("::")[2], frame)
         owner = self.m.types.made(member.owner.kind, member.owner.args)
         return Method(self.zero(owner), name.rpartition("::")[2])
 
-    def static_member(self, owner: CType, path: tuple[str, ...]) -> Any:
+    def static_member(self, owner: CType, path: tuple[str, ...], frame: Frame) -> Any:
         """A static constant or a type of a struct or of its bases, or None."""
-        member = self.m.types.classes.member(owner, path)
+        member = self.m.types.classes.member(owner, path, frame)
         if member is None:
             return None
-        return self.constant(member) if member.constant else self.m.types.classes.type_of(member)
+        return self.constant(member) if member.constant else self.m.types.classes.type_of(member, path[-1], frame)
 
     def constant(self, member: Member) -> Any:
         """The value of a static constant or an enumerator."""
@@ -124,7 +125,7 @@ class CTypes:
 
     def field_type(self, owner: CType, name: str) -> CType | None:
         """What a field of a struct was declared as; None for arrays."""
-        member = self.m.types.classes.member(owner, (name,))
+        member = self.m.types.classes.named(owner, name)
         node = None if member is None else member.node
         if member is None or not isinstance(node, ir.Decl) or node.type is None or node.type.dims:
             return None

@@ -63,7 +63,7 @@ class Expressions:
             if name in frame.this.fields:
                 return self.m.places.load(VarRef(frame.this.fields, name), node, frame)
             inherited = _NOWHERE is frame.env.get(name, _NOWHERE)  # of a base that only arguments tell
-            member = self.m.ctypes.static_member(frame.this.type, (name,)) if inherited else None
+            member = self.m.ctypes.static_member(frame.this.type, (name,), frame) if inherited else None
             if member is not None:
                 return member
             if name == "this":
@@ -126,10 +126,10 @@ class Expressions:
         if isinstance(value, Obj):
             if name in value.fields:
                 return self.m.places.load(VarRef(value.fields, name), node, frame)
-            constant = self.m.ctypes.static_member(value.type, (name,))
+            constant = self.m.ctypes.static_member(value.type, (name,), frame)
             return Method(value, name) if constant is None else constant
         if isinstance(value, values.CppType | values.TypeValue):
-            constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), (name,))
+            constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), (name,), frame)
             return Method(value, name) if constant is None else constant
         beside = values.module_names(value)
         if beside is not None:
@@ -337,7 +337,7 @@ class Expressions:
             known = traits.value(self.m.types, node, frame)
             return UNKNOWN if known is None else known
         if node.member:
-            constant = self.m.ctypes.static_member(self.m.ctypes.resolve(_owner(node), frame), node.member)
+            constant = self.m.ctypes.static_member(self.m.ctypes.resolve(_owner(node), frame), node.member, frame)
             if constant is not None:
                 return constant
         return values.TypeValue(node, ctypes.scope_env(frame))

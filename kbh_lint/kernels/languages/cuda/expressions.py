@@ -43,6 +43,8 @@ class CudaExpressions(Expressions):
                 if funcs and not node.member:
                     return V(const=values.Overloads(funcs))
                 scoped = self._type_member(node)
+                if scoped is None and "::" in node.name and not node.member:
+                    scoped = self.run.names.scoped_value(node.name, node.loc)
                 if scoped is not None:
                     return scoped
             else:
@@ -62,7 +64,10 @@ class CudaExpressions(Expressions):
         if not node.member:
             return None
         base = self.run.types.resolve_type(ir.TypeRef(node.name, node.args, node.loc))
-        member = self.run.types.cpp.classes.member(V(const=base), node.member) if base.decl is not None else None
+        member = None
+        if base.decl is not None:
+            cpp = self.run.types.cpp
+            member = cpp.classes.member(V(const=base), node.member, cpp.here())
         if member is None or member.field:
             return V(ct=None, const=values.Sym("::".join((node.name, *node.member))))
         if member.constant:

@@ -26,7 +26,7 @@ class CudaFields:
 
     def member(self, ct: CType | None, name: str) -> Member | None:
         """The member of a struct type, also of its bases."""
-        return None if ct is None or ct.decl is None else self.run.types.cpp.classes.member(V(const=ct), (name,))
+        return None if ct is None or ct.decl is None else self.run.types.cpp.classes.named(V(const=ct), name)
 
     def field_decl(self, ct: CType | None, name: str) -> ir.Decl | None:
         """The declaration of a field."""

@@ -134,6 +134,10 @@ class CudaMemory(Memory):
             pointer = pointer.with_(
                 origins=union(pointer.origins, index.origins), casts=union_casts(pointer.casts, index.casts)
             )
+        at = None if index is None else index.const
+        if isinstance(pointer.x, tuple) and isinstance(at, int) and 0 <= at < len(pointer.x):  # of a constant array
+            item: V = pointer.x[at]
+            return item
         if ct is None and not pointer.cells and not isinstance(pointer.x, Unbound):
             return pointer.with_(const=NOTHING, x=None)  # a lane or bit of a value: v[i]
         inner = element(ct)
@@ -142,7 +146,7 @@ class CudaMemory(Memory):
         if inner.dims:
             return pointer.with_(ct=inner)
         if inner.decl is not None and not inner.pointers:
-            stored = self._stored_structs(pointer, loc, None if index is None else index.const)
+            stored = self._stored_structs(pointer, loc, at)
             if stored is not None:
                 return stored
             if isinstance(pointer.x, Unbound):

@@ -65,7 +65,7 @@ class CudaTypes:
             return self.type_argument(ref.args[0])
         if traits.is_choice(ref):
             side = traits.choice(self.cpp, ref, self.cpp.here())
-            found = self.cpp.classes.through(side, traits.of_choice(ref)) if side is not None else None
+            found = self.cpp.classes.through(side, traits.of_choice(ref), self.cpp.here()) if side is not None else None
             return found.const if found is not None else self.type_argument(ref.args[1])
         if last == "decltype" and ref.args:
             value = self.run.expressions.eval(ref.args[0])
@@ -75,12 +75,10 @@ class CudaTypes:
             found = found.const.decl
         if isinstance(found, values.CppType):
             return self.declared(found, ref)
-        if "::" in name and not ref.member and not (dtypes.from_cpp(name) or dtypes.vector_from_cpp(name)):
-            member = self.cpp.classes.scoped(name, ref.loc, self.cpp.here())
-            made = None if member is None else self.cpp.classes.type_of(member)
-            if made is not None:
-                kind: CType = made.const
-                return kind
+        if "::" in name and not (dtypes.from_cpp(name) or dtypes.vector_from_cpp(name)):
+            inside = self.cpp.classes.declaration(name, ref.loc, self.cpp.here())
+            if inside is not None:
+                return self.declared(inside, ref)
         return self._builtin_type(name, last, ref)
 
     def _builtin_type(self, name: str, last: str, ref: ir.TypeRef) -> CType:
@@ -162,7 +160,7 @@ class CudaTypes:
 
     def member_type(self, base: CType, member: str) -> CType | None:
         """A type declared inside a class."""
-        found = self.cpp.classes.through(V(const=base), (member,))
+        found = self.cpp.classes.through(V(const=base), (member,), self.cpp.here())
         kind: CType | None = None if found is None else found.const
         return kind
 
