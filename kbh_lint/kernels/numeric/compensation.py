@@ -14,7 +14,8 @@ from kbh_lint.base import ir, values
 from kbh_lint.base.limits import Budget
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.numeric.machine import Dims
-from kbh_lint.kernels.numeric.runs import TOO_LONG, UNKNOWN_DIMS, Answer, Evaluation, Launch, Parts, Run, logits_of
+from kbh_lint.kernels.numeric.residuals import Answer, Search, logits_of
+from kbh_lint.kernels.numeric.runs import TOO_LONG, UNKNOWN_DIMS, Launch, Parts, Run
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
 FUEL = 150_000
@@ -58,7 +59,7 @@ def evaluate(
     `analyze.analyze`.
     """
     given = fuel if budget is None else budget.grant(fuel)
-    work = Evaluation((Launch(kernel, args, block, grid, outer),), given, assume_exp_inputs)
+    work = Search((Launch(kernel, args, block, grid, outer),), given, assume_exp_inputs)
     made = _evaluated(work, trips == "many")
     if budget is not None:
         budget.take(given - work.fuel)
@@ -78,20 +79,20 @@ def evaluate_chain(
     others. `unknown` when it is not sure which of several stored values some launch reads.
     """
     given = budget.grant(fuel)
-    work = Evaluation(launches, given, True, handed, ends)
+    work = Search(launches, given, True, handed, ends)
     made = _evaluated(work, False)
     budget.take(given - work.fuel)
     return made
 
 
-def _evaluated(work: Evaluation, many: bool) -> CompensationFacts:
+def _evaluated(work: Search, many: bool) -> CompensationFacts:
     try:
         return _found(work, many)
     finally:
         work.close()
 
 
-def _found(work: Evaluation, many: bool) -> CompensationFacts:
+def _found(work: Search, many: bool) -> CompensationFacts:
     at = work.launches[0].kernel.node.loc
     real = work.attempt(many)
     unread = _unread(real.runs, at)
@@ -123,7 +124,7 @@ def _found(work: Evaluation, many: bool) -> CompensationFacts:
     return CompensationFacts("absent", sums=sums)
 
 
-def _sums(work: Evaluation, answer: Answer) -> tuple[ir.Loc, ...]:
+def _sums(work: Search, answer: Answer) -> tuple[ir.Loc, ...]:
     """Where exponentials are added up in less than f64 and no residual that counts belongs to the addition."""
     logits = logits_of(answer.runs)
     near = 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import Any
@@ -13,35 +12,21 @@ from kbh_lint.base.values import UNKNOWN
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import params
 from kbh_lint.kernels.numeric.machine import Dims, Machine, Sites
-from kbh_lint.kernels.numeric.numbers import EXP, Numbers, Zero
+from kbh_lint.kernels.numeric.numbers import Numbers
 from kbh_lint.kernels.numeric.state import Chained, Frame
 
-_SEEDS = (0, 1, 2, 3, 4)
-_SINGLE = 3  # up to so many places are looked at one by one
 TOO_LONG = "the evaluation of the kernel takes too many steps"
-_LOOPS = 3  # so many loops are waited in, each by itself
-_WAITING = 40_000  # steps for them
 _NONE: frozenset[int] = frozenset()
 UNKNOWN_DIMS: Dims = (UNKNOWN, UNKNOWN, UNKNOWN)
-_SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
-_MOVED = 2.0**-16  # relative change of a stored value that no rounding explains
 
 
 @dataclass(slots=True)
 class Run:
+    """One run: the numbers, and the machine that it left. `failed` says why it could not go on."""
+
     numbers: Numbers
     machine: Machine
     failed: str | None
-
-
-@dataclass(slots=True)
-class Answer:
-    """What some runs found: residuals, and the sites among them that move what is stored to which parameters."""
-
-    runs: list[Run]
-    found: dict[int, Zero]
-    sites: list[int]
-    stored: set[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -135,104 +120,8 @@ class Evaluation:
         return None
 
     def locs(self, sites: list[int]) -> tuple[ir.Loc, ...]:
+        """The places of additions, each once."""
         return tuple(dict.fromkeys(self.sites.loc(s) for s in sites))
-
-    def tainted(self, src: int, logits: int) -> bool:
-        """Whether source bits speak of exponentials: of one in this kernel, or of data that no exponential takes."""
-        if src & EXP:
-            return True
-        return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
-
-    def attempt(self, many: bool, seeds: tuple[int, ...] = _SEEDS) -> Answer:
-        """Runs on one set of random inputs, and on more where the first may say too little."""
-        runs: list[Run] = []
-        found: dict[int, Zero] = {}
-        for seed in seeds:
-            run = self.run(seed, many)
-            runs.append(run)
-            if run.failed is not None:
-                break
-            found.update(self.residuals(run, many))
-            if found:
-                sites, stored = self.effective(run, sorted(found), many)
-                if sites:
-                    return Answer(runs, found, sites, stored)
-            elif not run.machine.guessed and not self.asleep(run):
-                break
-        return Answer(runs, found, [], set())
-
-    def waiting(self, run: Run) -> Answer | None:
-        """Residuals that some loop has only after many rounds, as where blocks of terms are added up first."""
-        rest = max(self.fuel - _WAITING, 0)
-        self.fuel -= rest
-        found: Answer | None = None
-        for loop, tests in list(run.machine.stuck().items())[:_LOOPS]:
-            self.waits = loop, tests
-            found = self.attempt(False, _SEEDS[:1])
-            if found.sites:
-                break
-        self.waits = None
-        self.fuel += rest
-        return found if found is not None and found.sites else None
-
-    def asleep(self, run: Run) -> bool:
-        """Whether something is always zero exactly of which no rounding error of a sum was seen.
-
-        That may have been luck, here or in the run without rounded products that `residuals` compares with.
-        """
-        numbers = run.numbers
-        return any(
-            site not in numbers.nonzero and self.tainted(record.src, logits_of([run]))
-            for site, record in numbers.zeros.items()
-        )
-
-    def residuals(self, run: Run, many: bool) -> dict[int, Zero]:
-        """Rounding errors of sums of exponentials.
-
-        They are always zero exactly, sometimes not zero when rounded, and still there when products and quotients
-        are not rounded.
-        """
-        logits = logits_of([run])
-        wanted = {
-            site: record
-            for site, record in run.numbers.zeros.items()
-            if site not in run.numbers.nonzero and any(record.values) and self.tainted(record.src, logits)
-        }
-        if not wanted:
-            return wanted
-        again = self.run(run.numbers.seed, many, products=False).numbers.zeros
-        kept: dict[int, Zero] = {}
-        for site, record in wanted.items():
-            pairs = zip(record.values, again[site].values if site in again else [], strict=False)
-            if any(a and abs(b) >= abs(a) * _SAME for a, b in pairs):
-                kept[site] = record
-        return kept
-
-    def effective(self, run: Run, sites: list[int], many: bool) -> tuple[list[int], set[str]]:
-        """Those sites whose errors move a stored value, and the parameters that are stored to."""
-        seed = run.numbers.seed
-        stored = _moved(run, self.run(seed, many, amplify=frozenset(sites), follows=run), self.ends)
-        if not stored:
-            return [], stored
-        places: dict[ir.Loc, list[int]] = {}
-        for site in sites:
-            places.setdefault(self.sites.loc(site), []).append(site)
-        if not 1 < len(places) <= _SINGLE:
-            return sites, stored
-        moving = [
-            at
-            for at in places.values()
-            if _moved(run, self.run(seed, many, amplify=frozenset(at), follows=run), self.ends)
-        ]
-        return [site for at in moving for site in at] or sites, stored
-
-    def precise(self, runs: list[Run], many: bool) -> tuple[list[int], set[str]]:
-        """Additions of exponentials in f64 that a stored value depends on."""
-        sites = _wide(self, runs)
-        if not sites:
-            return [], set()
-        seed = runs[0].numbers.seed
-        return sites, _moved(runs[0], self.run(seed, many, scale=frozenset(sites)), self.ends)
 
 
 def _bind(machine: Machine, launch: Launch, frame: Frame) -> None:
@@ -251,71 +140,3 @@ def _bind(machine: Machine, launch: Launch, frame: Frame) -> None:
         elif param.default is not None:
             given = machine.expressions.evaluate(param.default, frame)
         scope[param.name] = params.parameter(machine, param.name, ref, given, frame)
-
-
-def logits_of(runs: list[Run]) -> int:
-    logits = 0
-    for run in runs:
-        logits |= run.numbers.logits
-    return logits & ~EXP
-
-
-def _wide(work: Evaluation, runs: list[Run]) -> list[int]:
-    logits = logits_of(runs)
-    sites: dict[int, None] = {}
-    for run in runs:
-        for table in (run.numbers.totals, run.numbers.reductions):
-            for site, total in table.items():
-                if total.wide and work.tainted(total.src, logits):
-                    sites.setdefault(site)
-    return list(sites)
-
-
-def _counts(before: Run, i: int, ends: Mapping[int, Parts] | None) -> bool:
-    """Whether what a store put somewhere is looked at by somebody else than the launches."""
-    name = before.machine.stores[i][0]
-    if ends is None or name == "?":
-        return True
-    ident = next((n for n, memory in before.machine.tensors.items() if memory.name == name and n in ends), None)
-    if ident is None:
-        return False
-    parts, tensor = ends[ident], before.machine.tensors[ident]
-    cells, _ = before.machine.cells.get(i, (range(0), False))
-    if parts is None or not cells or not isinstance(tensor.unit, int):
-        return True
-    return any(tensor.byte(cell) in part for cell in cells for part in parts)
-
-
-def _moved(before: Run, after: Run, ends: Mapping[int, Parts] | None) -> set[str]:
-    """The parameters that got other values in the second run than in the first."""
-    gone = _overwritten(before.machine)
-    pairs = zip(before.machine.stores, after.machine.stores, strict=False)
-    return {
-        a[0]
-        for i, (a, b) in enumerate(pairs)
-        if i not in gone and a[0] == b[0] and _differs(a[1], b[1]) and _counts(before, i, ends)
-    }
-
-
-def _overwritten(machine: Machine) -> set[int]:
-    """The stores (by index) whose memory later ones fill again. What was read in between went on from there."""
-    gone: set[int] = set()
-    filled: set[tuple[str, int]] = set()
-    for i in sorted(machine.cells, reverse=True):
-        places, sure = machine.cells[i]
-        cells = {(machine.stores[i][0], at) for at in places}
-        if cells <= filled:
-            gone.add(i)
-        elif sure:
-            filled |= cells
-    return gone
-
-
-def _differs(a: object, b: object) -> bool:
-    if isinstance(a, tuple) and isinstance(b, tuple):
-        return any(_differs(x, y) for x, y in zip(a, b, strict=False))
-    if isinstance(a, float) and isinstance(b, float):
-        if not math.isfinite(a) or not math.isfinite(b):
-            return repr(a) != repr(b)
-        return abs(a - b) > _MOVED * max(abs(a), abs(b))
-    return False
