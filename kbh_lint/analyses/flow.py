@@ -109,7 +109,7 @@ def reach(result: object) -> Slice:
             if content.event.kind == "unread":
                 found.opaque = True
         stack.extend(reads_of(content))
-    for event in events.values():  # the last of many rounds made what only a further one would read
+    for event in events.values():  # the last of many iterations made what only a further one would read
         after = event.attrs.get("after")
         if after is not None and id(after) not in events:
             event.weight = max(event.weight, after.weight)

@@ -99,7 +99,7 @@ def _count(formula: str, run: ShapeRun) -> int | None:
 
 
 def elements(event: Event) -> int:
-    """The elements of the largest tensor that an event reads, over all rounds that it stands for; 0: not known."""
+    """The elements of the largest tensor that an event reads, over all iterations that it stands for; 0: not known."""
     sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
     return max(sizes, default=0) * event.weight
 
@@ -110,7 +110,7 @@ def computes_in_torch(event: Event) -> bool:
 
 
 def traffic(event: Event) -> int:
-    """The bytes that an event reads and writes, in all rounds that it stands for, as far as sizes are known."""
+    """The bytes that an event reads and writes, in all iterations that it stands for, as far as sizes are known."""
     if event.name in GATHERS and event.kind != "launch":
         return 2 * gathered(event) * event.weight
     read = sum(_held(tensor) for _, tensor in event.reads)

@@ -25,7 +25,7 @@ class Scripted(Control[Any]):
     def either(self, node: ir.If, test: Any) -> Exit:
         return together([self.walk.side(node.body), self.walk.side(node.orelse)])
 
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
         for _ in range(2):
             why = self.walk.round(node)
             if why is not None:

@@ -1,7 +1,7 @@
 """Which part of a tensor a TileLang kernel can read at most: a box, from the ends of the indices at each place.
 
-An index is a number between two ends: those of block indices, of the rounds of loops, of elements of parallel loops. A
-tile begins at its indices and has the shape of the buffer on the copy's other side. What is not known is read whole,
+An index is a number between two ends: those of block indices, of loop iterations, of elements of parallel loops.
+A tile begins at its indices and has the shape of the buffer on the copy's other side. What is not known is read whole,
 and so is a tensor whose name stands anywhere but under an index.
 """
 

@@ -287,8 +287,8 @@ class SeriesControl(FixPoint):
             self.forget(names)
         return walk.block(node.orelse)
 
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
-        return self.forgetting(assigned(node.body), super().rounds, node)
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
+        return self.forgetting(assigned(node.body), super().iterations, node)
 
     def either(self, node: ir.If, test: V) -> Exit:
         return self.forgetting(assigned((*node.body, *node.orelse)), super().either, node, test)

@@ -213,7 +213,7 @@ class Statements(Exprs):
             name = ir.Name(last.name, self.loc(value))
             if node.type != "while_statement" or last.init is None:
                 return before, name
-            test = ir.AssignE(name, "", last.init, self.loc(value))  # evaluated before each round
+            test = ir.AssignE(name, "", last.init, self.loc(value))  # evaluated before each iteration
             last.init = None
             return before, test
         return before, self.expr(value)

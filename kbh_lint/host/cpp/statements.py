@@ -230,7 +230,7 @@ def _rounds(
             run.eval(step, env)
         run.interp.burn(2)
         done += 1
-    if done > FULL_ITERATIONS:  # what only the last round leaves behind stands for what all of them did
+    if done > FULL_ITERATIONS:  # what only the last iteration leaves behind stands for what all of them did
         for event in run.interp.trace.events[before:]:
             event.weight *= done
     return None

@@ -19,8 +19,8 @@ from kbh_lint.host.values.tensors import Tensor
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
-MAX_LOOP = 256  # rounds of a loop that works on tensors
-MAX_COUNTED = 1024  # rounds of one that only computes
+MAX_LOOP = 256  # iterations of a loop that works on tensors
+MAX_COUNTED = 1024  # iterations of one that only computes
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
 

@@ -2,7 +2,7 @@
 
 A deck that names entry points of its own (`run`, `prefill`, `Model.step`) gives no shapes: a parameter that is sized,
 sliced or multiplied is a tensor, one that is asked for text keys a dict of tensors, one that is iterated a list, one
-that counts rounds or sizes a number. What is passed on to another function of the file is what that one takes.
+that counts iterations or sizes a number. What is passed on to another function of the file is what that one takes.
 """
 
 from __future__ import annotations

@@ -20,18 +20,18 @@ from kbh_lint.host.values.tensors import Event, Tensor
 
 def keeps_a_part(tensor: Tensor, event: Event) -> bool:
     """Whether a launch writes over something that it does not read, and some of that stays: what was computed
-    elsewhere, or by the same launch in an earlier round of this call, or in an earlier call, which covered all of it
-    then."""
+    elsewhere, or by the same launch in an earlier iteration of this call, or in an earlier call, which covered all of
+    it then."""
     content = tensor.storage.content
     made = content.event
     if made is None or any(read is content for read, _ in event.reads):
         return False
-    rounds = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
-    if rounds and made.call == event.call and _goes_on(made, event):
+    again = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
+    if again and made.call == event.call and _goes_on(made, event):
         return True
     if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
-    before = rounds and made.call < event.call
+    before = again and made.call < event.call
     return before and _leaves_some(tensor, event) and not _leaves_some(tensor, made)
 
 

@@ -1,6 +1,6 @@
 """Loops: which iterations are followed, and which one stands for those that are left.
 
-A `for` loop that works on tensors is followed for some rounds (`each`); of a loop without a list of items, counters
+A `for` loop that works on tensors is followed for some iterations (`each`); of a loop without a list of items, counters
 that each iteration moves by one step say how many are left (`left`).
 """
 
@@ -17,9 +17,9 @@ from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-MOST_ROUNDS = 1 << 20
+MOST_ITERATIONS = 1 << 20
 MOST_ITEMS = 4096  # of a list that a loop fills
-MOST_LOOKED_AT = 1024  # rounds that are left out, looked at for branches that go another way
+MOST_LOOKED_AT = 1024  # iterations that are left out, looked at for branches that go another way
 
 
 def each(
@@ -30,7 +30,7 @@ def each(
     orelse: tuple[ir.Stmt, ...],
     frame: Frame,
 ) -> Any:
-    """Runs a loop body for each item; once a few rounds have worked on tensors, go on with the last item."""
+    """Runs a loop body for each item; once a few iterations have worked on tensors, go on with the last item."""
     total = len(items) if isinstance(items, Sized) else None
     worked, index, outer = 0, 0, interp.weight
     it = iter(items)
@@ -87,14 +87,14 @@ def steps(frame: Frame, before: dict[str, int]) -> dict[str, int]:
 
 
 def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> int:
-    """How many rounds follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
+    """How many iterations follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
     exits = [item.test for item in node.body if isinstance(item, ir.If) and _breaks(item)]
     tests = [(test, test is not node.test) for test in (node.test, *exits) if _is_plain(test)]
     start = {name: frame.env.vars[name] for name in moved}
     first = [_distance(interp, test, frame) for test, _ in tests]
 
-    def ended(rounds: int) -> bool:
-        move(frame, moved, rounds)
+    def ended(iterations: int) -> bool:
+        move(frame, moved, iterations)
         try:
             return any(
                 _met(interp, test, frame, stops, distance) for (test, stops), distance in zip(tests, first, strict=True)
@@ -107,7 +107,7 @@ def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> in
     high = 1
     while not ended(high):
         high *= 2
-        if high > MOST_ROUNDS:
+        if high > MOST_ITERATIONS:
             return 0
     low = high // 2
     while high - low > 1:
@@ -116,10 +116,10 @@ def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> in
     return high
 
 
-def move(frame: Frame, moved: dict[str, int], rounds: int) -> None:
-    """Sets the variables to what they are after so many rounds."""
+def move(frame: Frame, moved: dict[str, int], iterations: int) -> None:
+    """Sets the variables to what they are after so many iterations."""
     for name, step in moved.items():
-        frame.env.vars[name] += step * rounds
+        frame.env.vars[name] += step * iterations
 
 
 def lists(frame: Frame) -> dict[str, int]:
@@ -127,17 +127,17 @@ def lists(frame: Frame) -> dict[str, int]:
     return {name: len(value) for name, value in frame.env.vars.items() if type(value) is list}
 
 
-def fill(frame: Frame, before: dict[str, int], rounds: int) -> None:
-    """Gives the lists that one round made longer what so many rounds more would have: items like the round's own."""
+def fill(frame: Frame, before: dict[str, int], iterations: int) -> None:
+    """Gives the lists that one iteration made longer what so many more would have made: items like its own."""
     for name, length in before.items():
         value = frame.env.vars.get(name)
-        if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + rounds <= MOST_ITEMS:
-            value += value[length:] * rounds
+        if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + iterations <= MOST_ITEMS:
+            value += value[length:] * iterations
 
 
 def stands(events: list[Event], before: int, last: int) -> None:
-    """Notes which event of the round that began at `before` does what one of the `last` round does, which stands for
-    all that were left out. What only the round after reads is used of all but the very last."""
+    """Notes which event of the iteration that began at `before` does what one of the `last` does, which stands for all
+    that were left out. What only the iteration after reads is used of all but the very last."""
     one, other = events[before:last], events[last:]
     if len(one) == len(other) and all(a.name == b.name and a.loc == b.loc for a, b in zip(one, other, strict=True)):
         for event, after in zip(one, other, strict=True):
@@ -145,9 +145,9 @@ def stands(events: list[Event], before: int, last: int) -> None:
 
 
 class Differing:
-    """Which of the rounds that are left out go another way at a branch on plain numbers, such as the loop's counter.
+    """Which of the iterations that are left out go another way at a branch on plain numbers, such as the counter.
 
-    A round is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
+    An iteration is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
     """
 
     def __init__(self, interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> None:
@@ -156,7 +156,7 @@ class Differing:
         self.left = MOST_LOOKED_AT if _branches(body) else 0
 
     def next(self) -> bool:
-        """Whether the round that would follow is unlike all before it; else its numbers have moved on."""
+        """Whether the iteration that would follow is unlike all before it; else its numbers have moved on."""
         if self.left == 0:
             return False
         self.left -= 1
@@ -168,7 +168,7 @@ class Differing:
             self._walk(self.body, way)
             if tuple(way) in self.seen:
                 return False
-        except Raised:  # the round itself shows why
+        except Raised:  # the iteration itself shows why
             pass
         finally:
             del self.interp.trace.unread[unread:]
@@ -178,7 +178,7 @@ class Differing:
         return True
 
     def _walk(self, body: tuple[ir.Stmt, ...], way: list[bool]) -> bool:
-        """Follows plain statements; False once a jump ends the round."""
+        """Follows plain statements; False once a jump ends the iteration."""
         for node in body:
             if isinstance(node, (ir.Jump, ir.Return)):
                 return False

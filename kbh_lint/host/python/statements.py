@@ -53,7 +53,7 @@ def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
 
 
 def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
-    done, last, outer = 0, 0, interp.weight  # `last` is the round that stands for those that are left out
+    done, last, outer = 0, 0, interp.weight  # `last` is the iteration that stands for those that are left out
     try:
         while True:
             value = interp.eval(node.test, frame)

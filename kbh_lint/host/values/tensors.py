@@ -165,7 +165,7 @@ class EventAttrs(_Copy, total=False):
     places: tuple[int, ...]  # which of the pointers that it was given it wrote
     round: int  # the call of forward, counted over a whole run
     # what runs say
-    after: Event  # what does the same in the last round of a loop, which stands for those that are left out
+    after: Event  # what does the same in the last iteration of a loop, which stands for those that are left out
     replayed: bool
     loading: bool
     compiled: bool
@@ -183,7 +183,7 @@ class Event(Brief):
     kind: launch (an authored kernel), library (a product, a sort, a solver: work a library does whole), op (any other
     torch operation), copy (a copy or a conversion), cutlass (a template-built device kernel).
     `reads` are contents with the tensors they were read through; `writes` the contents it made. `weight` is how many
-    rounds of a loop it stands for; `times` how often its place had run in this call of forward by then, weights
+    iterations of a loop it stands for; `times` how often its place had run in this call of forward by then, weights
     counted, and `flops` the operations of all of these, where they are known.
     """
 

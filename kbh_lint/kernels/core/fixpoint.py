@@ -128,7 +128,7 @@ class FixPoint(Control[V]):
         self.run.memory.late_write = late
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
-        """What goes on to the next round is what came to the end of this one, or to a `continue`."""
+        """What goes on to the next iteration is what came to the end of this one, or to a `continue`."""
         frame = self.run.frame
         jumps = frame.jumps[-1]
         ends = [frame.env] if why is None else []
@@ -165,7 +165,7 @@ class FixPoint(Control[V]):
         return walk.block(node.orelse)
 
     def unrolled(self, node: ir.For, items: tuple[V, ...]) -> Exit:
-        """A loop over a few values, a round for each."""
+        """A loop over a few values, an iteration for each."""
         frame = self.run.frame
         left: list[Env] = []
         frame.loops += 1
@@ -185,7 +185,7 @@ class FixPoint(Control[V]):
             merge(frame.env, env)
         return self.run.statements.block(node.orelse)
 
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
         once = isinstance(node, ir.While) and node.once
         test = UNKNOWN_V
         sides: Pair | tuple[()] = ()

@@ -58,7 +58,7 @@ class Control(ABC, Generic[T]):
         """A branch of which no side is known to be the one."""
 
     @abstractmethod
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
         """A loop as long as its test holds, behind what a `for` of C++ begins with and inside its scope."""
 
     @abstractmethod
@@ -70,10 +70,10 @@ class Control(ABC, Generic[T]):
         """A switch."""
 
     def left(self, kind: str) -> None:
-        """Control leaves a loop, a round of one or a switch here."""
+        """Control leaves a loop, an iteration of one or a switch here."""
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
-        """Whether a round that ended so goes on to its step and to the next round, as after `continue`."""
+        """Whether an iteration that ended so goes on to its step and to the next iteration, as after `continue`."""
         return None if why == "continue" else why
 
     @abstractmethod
@@ -168,7 +168,7 @@ class Walker(ABC, Generic[T, F]):
             self.leave_scope()
 
     def side(self, body: Iterable[Any] | None) -> Exit:
-        """Executes a side of a branch, a case of a switch or a round of a loop."""
+        """Executes a side of a branch, a case of a switch or an iteration of a loop."""
         return self.block(body)
 
     def activate(self, frame: F, body: Iterable[Any] | None) -> None:
@@ -199,17 +199,17 @@ class Walker(ABC, Generic[T, F]):
         return self.control.each(node)
 
     def s_while(self, node: ir.While) -> Exit:
-        return self.control.rounds(node)
+        return self.control.iterations(node)
 
     def s_cfor(self, node: ir.CFor) -> Exit:
         self.enter_scope()
         try:
-            return self.block(node.init) or self.control.rounds(node)
+            return self.block(node.init) or self.control.iterations(node)
         finally:
             self.leave_scope()
 
     def round(self, node: ir.For | ir.While | ir.CFor) -> Exit:
-        """One round of a loop behind its test: the body, and the step unless the body leaves the loop."""
+        """One iteration of a loop behind its test: the body, and the step unless the body leaves the loop."""
         why = self.control.next(node, self.side(node.body))
         if why is None and isinstance(node, ir.CFor) and node.step is not None:
             self.evaluate(node.step)

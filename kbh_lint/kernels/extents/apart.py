@@ -1,4 +1,4 @@
-"""Whether loads at several places of a kernel read different elements of a tensor, whatever block and round it is.
+"""Whether loads at several places of a kernel read different elements of a tensor, whatever block and iteration it is.
 
 Addresses are sums of numbers times constants. Where all but small parts of two are multiples of one number, the rests
 tell them apart: keys and values that lie beside one another in each row.

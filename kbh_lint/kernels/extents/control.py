@@ -1,7 +1,7 @@
-"""Control flow where addresses are followed: both sides of a branch, and one round of a loop that stands for all.
+"""Control flow where addresses are followed: both sides of a branch, and one iteration of a loop that stands for all.
 
-What a loop assigns is not known in it, but for a variable that counts, and for what each round adds the same to: in
-round `n` it is where it began, and `n` times that.
+What a loop assigns is not known in it, but for a variable that counts, and for what each iteration adds the same to: in
+iteration `n` it is where it began, and `n` times that.
 """
 
 from __future__ import annotations
@@ -93,13 +93,13 @@ class OneRound(Control[Value]):
     def each(self, node: ir.For) -> Exit:
         self.run.assigned(node.iterable)
         before, limits = self._enter(node)
-        rounds = self.run.atoms.between(0, None)
-        self.run.limits, rounds = self.counted(node, limits, rounds)
-        self._carried(node, before, rounds)
+        iterations = self.run.atoms.between(0, None)
+        self.run.limits, iterations = self.counted(node, limits, iterations)
+        self._carried(node, before, iterations)
         self._round(node, before, limits)
         return self.run.statements.block(node.orelse)
 
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
         run = self.run
         start: Env = {}
         if isinstance(node, ir.CFor):
@@ -126,34 +126,34 @@ class OneRound(Control[Value]):
         return before, self.run.limits
 
     def _round(self, node: ir.For | ir.While | ir.CFor, before: Mapping[str, Value], limits: Limits) -> None:
-        """The round that stands for all: its step is what `_carried` and the limits of the counter say."""
+        """The iteration that stands for all: its step is what `_carried` and the limits of the counter say."""
         run, doubt = self.run, self.run.doubt
         run.statements.side(node.body)
         run.doubt, run.limits = doubt, limits
         run.assigned(node)
         run.passed(before)
 
-    def counted(self, node: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
-        """`for i in range(...)`: what the loop variable is between, and the number of the round."""
+    def counted(self, node: ir.For, limits: Limits, iterations: Linear) -> tuple[Limits, Linear]:
+        """`for i in range(...)`: what the loop variable is between, and the number of the iteration."""
         run, call = self.run, node.iterable
         if not isinstance(node.target, ir.Name):
-            return limits, rounds
+            return limits, iterations
         now = run.env[node.target.id] = run.unknown()
         if not isinstance(call, ir.Call) or run.expressions.called(call.func) not in ("range", "static_range"):
-            return limits, rounds
+            return limits, iterations
         given = [run.value(a) for a in call.args]
         if not 1 <= len(given) <= 3 or not all(isinstance(g, Linear) for g in given):
-            return limits, rounds
+            return limits, iterations
         first, last = (Linear(0), given[0]) if len(given) == 1 else (given[0], given[1])
         step = given[2] if len(given) == 3 else Linear(1)
         if isinstance(step, Linear) and not step.terms and step.const > 0:
             assert isinstance(first, Linear) and isinstance(last, Linear)
             left = highest(run.atoms, add(add(last, first, -1), Linear(1), -1), limits)
-            rounds = run.atoms.between(0, None if left is None else max(left, 0) // step.const)
+            iterations = run.atoms.between(0, None if left is None else max(left, 0) // step.const)
             if run.placed(first):
-                now = run.env[node.target.id] = add(first, scaled(rounds, step.const))
+                now = run.env[node.target.id] = add(first, scaled(iterations, step.const))
             limits = run.under(Test(((first, now, 0), (now, last, 1))), limits)
-        return limits, rounds
+        return limits, iterations
 
     def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> bool:
         """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
@@ -165,8 +165,8 @@ class OneRound(Control[Value]):
         most = highest(self.run.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
         return most is not None and most <= 0
 
-    def _carried(self, node: ir.For | ir.CFor | ir.While, before: Mapping[str, Value], rounds: Linear) -> None:
-        """What a name that each round adds the same to is in round `rounds`: where it began, and so many times that."""
+    def _carried(self, node: ir.For | ir.CFor | ir.While, before: Mapping[str, Value], iterations: Linear) -> None:
+        """What a name that each iteration adds the same to is after so many: where it began, and so many times that."""
         run = self.run
         added: dict[str, list[Any]] = {}
         for stmt in node.body:
@@ -183,11 +183,11 @@ class OneRound(Control[Value]):
             if first is None or {part.id for part in parts if isinstance(part, ir.Name)} & set(changed):
                 continue
             if isinstance(first, Described):
-                run.env[name] = run.expressions.moved(first, step, rounds)
+                run.env[name] = run.expressions.moved(first, step, iterations)
                 continue
             by = run.value(step)
             if isinstance(by, Linear) and not isinstance(first, Test):
-                run.env[name] = run.expressions.binary("+", first, run.atoms.apply("*", by, rounds))
+                run.env[name] = run.expressions.binary("+", first, run.atoms.apply("*", by, iterations))
 
     def _adds(self, node: object) -> tuple[str, Any]:
         """The name that a statement adds something to, and what: `p += n`, `p = p + n`, `p = tl.advance(p, n)`."""
@@ -207,5 +207,5 @@ class OneRound(Control[Value]):
 
 @by_node
 def _continues(body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether something in a loop goes on to the next round."""
+    """Whether something in a loop goes on to the next iteration."""
     return any(isinstance(node, ir.Jump) and node.kind == "continue" for node in walk(body))

@@ -39,7 +39,7 @@ class Follow:
         self.doubt = False
         self.atoms = Atoms()
         self.steps = 0
-        self.positions: set[int] = set()  # atoms without bounds that are arguments, or count rounds
+        self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
         self.axes["threadIdx"] = self._positions(block)
         sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}

@@ -1,8 +1,8 @@
 """Places that loops step over: what the loads of a launch leave out between the first and the last that they read.
 
-A loop `for i in range(first, last, step)` of a Triton kernel goes from tile to tile. Where a step is longer than what a
-round reads, other programs may read what lies between, or nobody does. All rounds of all programs are put together on
-numbers, and what is read is never taken for less than it can be: masks and early ends do not count.
+A loop `for i in range(first, last, step)` of a Triton kernel goes from tile to tile. Where a step is longer than what
+an iteration reads, other programs may read what lies between, or nobody does. All iterations of all programs are put
+together on numbers, and what is read is never taken for less than it can be: masks and early ends do not count.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _calls(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.Call], bool]:
     return [node for node in nodes if isinstance(node, ir.Call)], any(isinstance(node, ir.For) for node in nodes)
 
 
-class _Round:
+class _Iterations:
     """A loop variable: where it begins, before what it ends, and how far it steps."""
 
     def __init__(self, first: Linear, last: Linear, step: Linear, loc: ir.Loc) -> None:
@@ -65,7 +65,7 @@ class _Round:
 
 
 class _Rounds(Follow):
-    """Notes every load, and the rounds of every loop."""
+    """Notes every load, and the iterations of every loop."""
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]) -> None:
         super().__init__(kernel, args, grid, ())
@@ -73,8 +73,8 @@ class _Rounds(Follow):
         self.statements.control = _Counted(self)
         self.loads: dict[Any, Pointer] = {}
         self.lost = False
-        self.rounds: dict[int, _Round] = {}
-        self.counts: set[int] = set()  # numbers of rounds, by which names grow that are no loop variables
+        self.iterations: dict[int, _Iterations] = {}
+        self.counts: set[int] = set()  # numbers of iterations, by which names grow that are no loop variables
 
     def called(self, call: ir.Call) -> str:
         return self.expressions.called(call.func)
@@ -96,7 +96,8 @@ class _Rounds(Follow):
             by_storage.setdefault(pointer.storage, []).append(pointer.offset)
         found: dict[int, ir.Loc] = {}
         for storage, addresses in by_storage.items():
-            over = [self.rounds[atom] for address in addresses for atom in self._base(address) if atom in self.rounds]
+            bases = [atom for address in addresses for atom in self._base(address)]
+            over = [self.iterations[atom] for atom in bases if atom in self.iterations]
             if over and self._has_gap(addresses):
                 found[storage] = over[0].loc
         return found
@@ -123,7 +124,7 @@ class _Rounds(Follow):
             if found is None:
                 return False
             over, near, alone = found
-            turn = self.rounds[over]
+            turn = self.iterations[over]
             programs = self._base(turn.first) | self._base(turn.last) | self._base(turn.step)
             lanes = self._base(near) - programs - {over}
             places = (
@@ -143,13 +144,13 @@ class _Rounds(Follow):
         return (all_places - visited) * LEFT_OUT >= all_places
 
     def _parts(self, address: Linear) -> tuple[int, Linear, list[tuple[int, int]]] | None:
-        """The one loop variable of an address, the terms of its rounds and of what each reads, and the others."""
+        """The one loop variable of an address, the terms of its iterations and of what each reads, and the others."""
         base = {atom: self._base(Linear(0, ((atom, 1),))) for atom, _ in address.terms}
-        rounds = {atom for below in base.values() for atom in below if atom in self.rounds}
-        if len(rounds) != 1 or any(below & self.counts for below in base.values()):
+        iterations = {atom for below in base.values() for atom in below if atom in self.iterations}
+        if len(iterations) != 1 or any(below & self.counts for below in base.values()):
             return None
-        (over,) = rounds
-        turn = self.rounds[over]
+        (over,) = iterations
+        turn = self.iterations[over]
         moving = {over} | self._base(turn.first) | self._base(turn.last) | self._base(turn.step)
         factors = {factor for atom, factor in address.terms if over in base[atom]}
         near = [
@@ -168,8 +169,8 @@ class _Rounds(Follow):
         return atom not in self.atoms.made and low == 0 and high is not None
 
     def _covers(self, value: Linear, over: int, lanes: set[int]) -> bool:
-        """Whether a round plainly reads up to where the next one begins."""
-        step = self.rounds[over].step
+        """Whether an iteration plainly reads up to where the next one begins."""
+        step = self.iterations[over].step
         stack = [value]
         while stack:
             part = stack.pop()
@@ -185,7 +186,7 @@ class _Rounds(Follow):
 
     def _places(self, address: Linear, over: int, programs: list[int], lanes: list[int]) -> set[int] | None:
         """All values of an address; None where there are too many or one is not known."""
-        turn = self.rounds[over]
+        turn = self.iterations[over]
         ranges = []
         count = 1
         for atom in (*programs, *lanes):
@@ -203,11 +204,11 @@ class _Rounds(Follow):
         if len(known) < len(bounds) or min(known[2], default=1) <= 0:
             return None
         beside = list(product(*ranges[len(programs) :]))
-        rounds = [range(first, last, step) for first, last, step in zip(*known, strict=True)]
-        self.steps += sum(map(len, rounds)) * len(beside)
+        counts = [range(first, last, step) for first, last, step in zip(*known, strict=True)]
+        self.steps += sum(map(len, counts)) * len(beside)
         if self.steps > 4 * MAX_PLACES:
             return None
-        some = self._differing(address, programs, [(given, at) for given, at in zip(every, rounds, strict=True) if at])
+        some = self._differing(address, programs, [(given, at) for given, at in zip(every, counts, strict=True) if at])
         if some is None:
             return None
         lines = [(*given, at, *lane) for given, turns in some for at in turns for lane in beside]
@@ -217,10 +218,10 @@ class _Rounds(Follow):
     def _differing(
         self, address: Linear, programs: list[int], given: list[tuple[tuple[int, ...], range]]
     ) -> list[tuple[tuple[int, ...], range]] | None:
-        """Programs with their rounds, one of those that read the same; None when a number is not known.
+        """Programs with their iterations, one of those that read the same; None when a number is not known.
 
         Terms made of programs alone move all that one reads. Where no other term has anything of them, those that begin
-        alike and go the same rounds read the same.
+        alike and have the same iterations read the same.
         """
         names = set(programs)
         own = [term for term in address.terms if self._base(Linear(0, (term,))) <= names]
@@ -250,22 +251,22 @@ class _Rounds(Follow):
 
 
 class _Counted(OneRound):
-    """Notes the rounds of loops that count."""
+    """Notes the iterations of loops that count."""
 
     run: _Rounds
 
-    def counted(self, node: ir.For, limits: Limits, rounds: Linear) -> tuple[Limits, Linear]:
+    def counted(self, node: ir.For, limits: Limits, iterations: Linear) -> tuple[Limits, Linear]:
         run, call = self.run, node.iterable
         given = [run.value(arg) for arg in call.args] if isinstance(call, ir.Call) else []
-        inside = super().counted(node, limits, rounds)
-        run.counts |= {atom for part in (rounds, inside[1]) for atom, _ in part.terms}
+        inside = super().counted(node, limits, iterations)
+        run.counts |= {atom for part in (iterations, inside[1]) for atom, _ in part.terms}
         numbers = [value for value in given if isinstance(value, Linear)]
         ranged = isinstance(call, ir.Call) and run.called(call) in ("range", "static_range")
         if ranged and isinstance(node.target, ir.Name) and 0 < len(numbers) == len(given) <= 3:
             now = run.env[node.target.id] = run.position()
             first, last = (Linear(0), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
             step = numbers[2] if len(numbers) == 3 else Linear(1)
-            run.rounds[now.terms[0][0]] = _Round(first, last, step, node.loc)
+            run.iterations[now.terms[0][0]] = _Iterations(first, last, step, node.loc)
         return inside
 
 

@@ -2,7 +2,7 @@
 
 Program indices (`tl.program_id`, `blockIdx`, `threadIdx`) and what is taken out of one by division, remainder and the
 like are *atoms*. A load is read once when its address depends on every atom that any address of the kernel depends on,
-and on every loop around it: then no two programs and no two rounds read the same place. Reading is by names alone,
+and on every loop around it: then no two programs and no two iterations read the same place. Reading is by names alone,
 without order; what cannot be told is None.
 """
 
@@ -196,7 +196,7 @@ def _names(body: Iterable[object], given: dict[str, Atoms]) -> dict[str, Atoms]:
 
 
 def _assignments(body: Iterable[object], loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
-    """(name, value, loops around, whether each round changes it) of every assignment."""
+    """(name, value, loops around, whether each iteration changes it) of every assignment."""
     for node in body:
         if isinstance(node, ir.Assign):
             for target in node.targets:

@@ -128,7 +128,7 @@ class OneLane(Control[Truth]):
         self.m.short = True
         return None if self.m.many and not isinstance(node, ir.For) else why
 
-    def rounds(self, node: ir.While | ir.CFor) -> Exit:
+    def iterations(self, node: ir.While | ir.CFor) -> Exit:
         m, frame = self.m, self.m.frame
         test, once = node.test, isinstance(node, ir.While) and node.once
         first: list[dict[str, Any]] | None = None

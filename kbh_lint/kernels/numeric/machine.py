@@ -150,7 +150,7 @@ class Machine:
             self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[bool(truth)] += 1
 
     def stuck(self) -> dict[int, frozenset[int]]:
-        """The tests, by loop, that went one way too rarely: later rounds may see them go there."""
+        """The tests, by loop, that went one way too rarely: later iterations may see them go there."""
         found: dict[int, set[int]] = {}
         for (loop, test), counts in self.tests.items():
             if min(counts) < TURNS:

@@ -63,7 +63,7 @@ class Search(Evaluation):
         return Answer(runs, found, [], set())
 
     def waiting(self, run: Run) -> Answer | None:
-        """Residuals that some loop has only after many rounds, as where blocks of terms are added up first."""
+        """Residuals that some loop has only after many iterations, as where blocks of terms are added up first."""
         rest = max(self.fuel - _WAITING, 0)
         self.fuel -= rest
         found: Answer | None = None

@@ -159,8 +159,8 @@ class Chained(Memory):
     def found(self, offset: object, site: int) -> Any:
         """What another lane or block left at an offset.
 
-        What a place in the code reads in one round of a loop is what it reads in the next; else it is, of the view, the
-        last that was written before the offset.
+        What a place in the code reads in one iteration of a loop is what it reads in the next; else it is, of the view,
+        the last that was written before the offset.
         """
         if not isinstance(offset, int) or self.unplaced:
             self.doubtful = self.doubtful or self.puts > 1
