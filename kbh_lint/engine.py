@@ -24,6 +24,7 @@ from kbh_lint.base.limits import Budgets
 from kbh_lint.base.paths import hardware_file
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
+from kbh_lint.frontends.walk import forget_nodes
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
@@ -116,6 +117,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     )
     for session in (*sessions, *beside):
         session.close()
+    forget_nodes()
     return analysis
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field
 from typing import Any
 
@@ -11,7 +11,7 @@ from kbh_lint.base.dtypes import INTS, NARROW, WIDE_FLOATS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Buffer, DType, Scalar, Sym, TypeValue
 from kbh_lint.host.explore.probes import result_contents
-from kbh_lint.host.gpu.kernel_cache import identity
+from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.torch import limits
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
@@ -117,28 +117,47 @@ def reach(result: object) -> Slice:
     return found
 
 
-def used_inputs(found: Slice, most: Mapping[str, int]) -> set[str]:
-    """The names of the inputs and state that the result was computed from, without what a kernel loads for nothing.
+def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -> set[str]:
+    """The names of those of the inputs `asked` for that the result was computed from, without what a kernel loads for
+    nothing.
 
     `most` are the largest values of inputs, by name: a kernel's maximum of an input and just that number is known.
     """
     names: set[str] = set()
     seen: set[int] = set()
     stack = list(found.start)
-    while stack and len(seen) < MAX_CONTENTS:
-        content = stack.pop()
-        if content.ident in seen:
-            continue
-        seen.add(content.ident)
-        if content.label.startswith(("input:", "state:")):
-            names.add(content.label.partition(":")[2])
-        unused = unused_loads(content.event, most) if content.event is not None else frozenset()
-        if content.event is not None and content.event.kind == "launch":
-            unused |= unneeded(content.event)
-        elif content.event is not None and "least" in content.event.attrs:
-            unused = _below(content.event, content.event.attrs["least"], most)
-        stack.extend(read for read in reads_of(content) if read.ident not in unused)
-    return names
+    # Whether whole numbers make a difference to a kernel takes a walk through it, so it is asked last: they are inputs
+    # or copies of inputs, and one launch to which they do is enough.
+    doubtful: dict[int, tuple[Event, dict[int, Content]]] = {}  # by event: it, and those that flow on from it
+    while True:
+        while stack and len(seen) < MAX_CONTENTS:
+            content = stack.pop()
+            if content.ident in seen:
+                continue
+            seen.add(content.ident)
+            if content.label.startswith(("input:", "state:")):
+                names.add(content.label.partition(":")[2])
+            event = content.event
+            unused = unused_loads(event, most) if event is not None else frozenset()
+            if event is not None and event.kind == "launch":
+                whole = {event.attrs["contents"][at].ident for at in _legal_loads(event)} - unused
+                held = doubtful.setdefault(id(event), (event, {}))[1] if whole else {}
+                held.update({read.ident: read for read in reads_of(content) if read.ident in whole})
+                unused |= whole
+            elif event is not None and "least" in event.attrs:
+                unused = _below(event, event.attrs["least"], most)
+            stack.extend(read for read in reads_of(content) if read.ident not in unused)
+        left = {key: {_input(c) for c in held.values()} & set(asked) - names for key, (_, held) in doubtful.items()}
+        most_left = max(left, key=lambda key: len(left[key]), default=None)
+        if most_left is None or not left[most_left]:
+            return names & set(asked)
+        event, held = doubtful.pop(most_left)
+        stack = [content for at, content in held.items() if at not in unneeded(event)]
+
+
+def _input(content: Content) -> str:
+    """The name of the input that a content is a copy of."""
+    return _copied(content).label.partition(":")[2]
 
 
 def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
@@ -167,18 +186,29 @@ def unneeded(event: Event) -> frozenset[int]:
     The kernel is walked again with what legal inputs hold: what reached something before, or was multiplied by zero,
     and then reaches nothing, is that.
     """
-    attrs = event.attrs
-    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
-        return frozenset()
-    held = attrs["contents"]
-    loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}
-    ends = {at: known for at in held if at in loaded and (known := _legal(held[at])) is not None}
+    attrs, ends = event.attrs, _legal_loads(event)
     if not ends:
         return frozenset()
-    key = ("legal", identity(attrs["kernel"]), str(ends), *map(str, attrs["bindings"]))
-    if key not in attrs["cache"]:
-        attrs["cache"][key] = _unneeded(event, ends)
-    return frozenset(held[at].ident for at in attrs["cache"][key])
+    held, answers = attrs["contents"], attrs["answers"]
+    launches = [normalised(attrs["cache"], binding) for binding in attrs["bindings"]]
+    local = launches[0].storages
+    if any(launch.storages != local for launch in launches) or not ends.keys() <= local.keys():
+        return frozenset(held[at].ident for at in _unneeded(event, ends))
+    told = tuple(sorted((local[at], between) for at, between in ends.items()))
+    key = ("legal", attrs["seen"], told, *(launch.key for launch in launches))
+    if key not in answers:
+        answers[key] = frozenset(local[at] for at in _unneeded(event, ends))
+    return frozenset(held[at].ident for at in ends if local[at] in answers[key])
+
+
+def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
+    """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
+    attrs = event.attrs
+    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+        return {}
+    held = attrs["contents"]
+    loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}
+    return {at: known for at in held if at in loaded and (known := _legal(held[at])) is not None}
 
 
 def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
@@ -252,7 +282,11 @@ def _unused_in_cuda(event: Event, most: Mapping[str, int]) -> frozenset[int]:
     for content, _ in event.reads if plain else ():
         names = [name for name, value in args.items() if getattr(value, "storage", -1) == content.storage.ident]
         if content.label.startswith("input:") and len(names) == 1 and args[names[0]].dtype in INTS:
-            if unused(attrs["kernel"], args, names[0], most.get(content.label.partition(":")[2])):
+            highest = most.get(content.label.partition(":")[2])
+            key = ("unused", attrs["seen"], normalised(attrs["cache"], args).key, names[0], highest)
+            if key not in attrs["answers"]:
+                attrs["answers"][key] = unused(attrs["kernel"], args, names[0], highest)
+            if attrs["answers"][key]:
                 found.add(content.ident)
     return frozenset(found)
 

@@ -263,8 +263,9 @@ def reads(promise: Promise, run: ShapeRun, found: Slice, work: Work, packed: Pac
     if asserted:
         return "broken", [(facts.equal[name], f"only equal numbers in {name} get past this") for name in asserted], ""
     specs = run.binding.inputs if run.binding is not None else ()
-    used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)})
-    missing = [n for n in promise.params.get("must_read", ()) if n not in used]
+    asked = promise.params.get("must_read", ())
+    used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}, asked)
+    missing = [n for n in asked if n not in used]
     if not missing:
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
     loaded = {c.label.partition(":")[2] for c in found.outside}

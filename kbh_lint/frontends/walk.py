@@ -13,6 +13,15 @@ MAX_KNOWN = 10_000  # nodes of which one answer is kept
 _T = TypeVar("_T")
 
 
+_ANSWERS: list[dict[int, Any]] = []
+
+
+def forget_nodes() -> None:
+    """Forgets the answers about nodes, with which these would stay: at the end of a file nobody asks again."""
+    for known in _ANSWERS:
+        known.clear()
+
+
 def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
     """`ask`, which answers once for a node, or for a tuple of nodes that is a part of one.
 
@@ -20,6 +29,7 @@ def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
     themselves, for they are compared by what they hold: answers go by identity, and keep their node.
     """
     known: dict[int, tuple[Any, _T]] = {}
+    _ANSWERS.append(known)
 
     def answer(node: object) -> _T:
         found = known.get(id(node))
