@@ -33,7 +33,10 @@ CONTROL: tuple[Operation, ...] = (
     op("alignment", "size", cuda="alignof"),
     op("pack_size", "size", cuda="sizeof..."),
     op("state", "size",
-       cuda="__activemask __float2int clock64 clock __isShared __nvvm_get_smem_pointer __match_all_sync"),
+       cuda="canonical_warp_idx_sync canonical_warp_idx canonical_warp_group_idx canonical_lane_idx elect_one_sync "
+            "block_rank_in_cluster block_id_in_cluster cudaDeviceGetAttribute cudaGetDevice cudaGetErrorString "
+            "cudaGetErrorName cudaGetLastError cudaPeekAtLastError __activemask __float2int clock64 clock __isShared "
+            "__nvvm_get_smem_pointer __match_all_sync"),
     op("predicate", "size", cute="elem_less"),
     op("truth", "size", cute="any_ all_ and_ or_ not_ is_static is_major leading_dim vote_any_sync vote_all_sync"),
     op("layout", "size",
@@ -87,7 +90,8 @@ CONTROL: tuple[Operation, ...] = (
     op("barrier", "control", cute="sync_threads sync_warp barrier cluster_arrive cluster_wait fence_proxy",
        cuda="__syncthreads __syncwarp __threadfence __threadfence_block __threadfence_system __pipeline_wait_prior "
             "__pipeline_arrive_on cudaGridDependencySynchronize grid_dependency_wait __barrier_sync cp_async_wait "
-            "__cluster_barrier_arrive __cluster_barrier_wait griddepcontrol_wait sync barrier_arrive_tx",
+            "__cluster_barrier_arrive __cluster_barrier_wait griddepcontrol_wait sync barrier_arrive_tx "
+            "cluster_sync cluster_wait",
        ptx="bar barrier fence membar mbarrier griddepcontrol"),
     op("wait", "control", cuda="wait wait_prior"),
     op("sync", "control", triton="debug_barrier gdc_wait gdc_launch_dependents",
@@ -96,7 +100,8 @@ CONTROL: tuple[Operation, ...] = (
             "cudaTriggerProgrammaticLaunchCompletion __prefetch_global_l2 coalesced_threads cp_async_fence "
             "labeled_partition binary_partition warpgroup_arrive warpgroup_wait warpgroup_commit_batch "
             "fence_proxy_async fence_proxy_async_shared_cta cp_async_bulk_commit_group cp_async_bulk_wait_group_read "
-            "fence_proxy_tensormap_generic",
+            "fence_proxy_tensormap_generic cluster_arrive_relaxed cluster_arrive fence_barrier_init "
+            "fence_view_async_shared",
        gluon="expect wait arrive init invalidate store_wait commit_group wait_group fence_async_shared "
              "thread_barrier tcgen05_commit allocate_mbarrier mbarrier_arrive bank_conflicts arrive_remote",
        tilelang="sync_threads sync_warp pdl_sync pdl_trigger warpgroup_fence_operand fence_proxy_async "
@@ -106,7 +111,8 @@ CONTROL: tuple[Operation, ...] = (
     op("check", "control", triton="assume static_assert static_print device_print device_assert",
        cutile="printf print assert_ static_assert",
        cuda="printf assert static_assert __trap __brkpt __prof_trigger __builtin_trap __assert_fail "
-            "__builtin_unreachable __builtin_assume __assume",
+            "__builtin_unreachable __builtin_assume __assume CUTE_STATIC_ASSERT_V CUTE_STATIC_ASSERT "
+            "CUTE_RUNTIME_ASSERT CUTE_INVALID_CONTROL_PATH CUTE_GCC_UNREACHABLE",
        cute="print_tensor printf print static_assert pretty_str", tilelang="print device_assert",
        ptx="trap brkpt pmevent setp isspacep getctarank"),
     op("annotation", "control",

@@ -70,6 +70,10 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return cpp_copies.copied(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
+    if short in ("make_tensor", "make_gmem_ptr") and args and isinstance(args[0], Pointer):  # of CuTe
+        return args[0]
+    if short in ("make_tma_copy", "make_tma_atom") and len(args) > 1 and isinstance(args[1], Pointer):
+        return HostDescriptor(args[1].tensor)
     if short in ("dlopen", "dlmopen"):
         return interp.load_library(short, args[short == "dlmopen" :], {}, loc)
     if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
@@ -77,7 +81,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short == "dim3":
         sizes = [tensor_attributes.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
         return Dim3("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
-    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx")):
+    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx", "launch_kernel_on_cluster")):
         return _launch_call(run, short, args, loc)
     if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
         return _allocate(run, args)

@@ -10,7 +10,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp import layout
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
-from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.cuda.libraries import (
@@ -134,6 +134,22 @@ def _tile_copy(call: CppCall) -> V:
     if source.cells and target.cells and source.cells != target.cells:
         copy_bytes(call.m, target, source, call.loc)
     return UNKNOWN_V
+
+
+def _axpby(call: CppCall) -> V:
+    """axpby(alpha, x, beta, y): y = alpha x + beta y, where nothing of y is left of a beta that is zero."""
+    alpha, source, beta, target = ([UNKNOWN_V] * 4 + call.args)[-4:]
+    if source.cells and target.cells:
+        parts = [call.m.memory.read_through(source, call.loc), alpha]
+        if beta.const != 0:
+            parts += [beta, call.m.memory.read_through(target, call.loc)]
+        call.m.memory.write_through(target, mix(parts).with_(ct=None, const=NOTHING), call.loc)
+    return UNKNOWN_V
+
+
+def _tma_partition(call: CppCall) -> V:
+    """tma_partition(atom, coordinate, layout, shared, global): the parts of the global and of the shared tensor."""
+    return tuple_of([call.args[-1], call.args[-2]]) if len(call.args) > 2 else UNKNOWN_V
 
 
 def _coordinate(call: CppCall) -> V:
@@ -359,11 +375,18 @@ _TABLE = spelled(
 )
 
 
-_LAYOUTS = "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize"
+_LAYOUTS = (
+    "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize ceil_div round_up "
+    "composition make_ordered_layout select take shape stride layout congruent is_static make_tiled_copy "
+    "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_cotiled_copy cp_async_fence cp_async_wait"
+)
+_VIEWS = "group_modes coalesce flatten filter filter_zeros domain_offset tensor as_position_independent_swizzle_tensor"
 _CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these names alone
     **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": accumulators,
-    "make_fragment_like": _tensor, "copy": _tile_copy, "get": _coordinate, "make_tensor": _tensor_over,
+    "make_fragment_like": accumulators, "copy": _tile_copy, "get": _coordinate, "make_tensor": _tensor_over,
+    "axpby": _axpby, "tma_partition": _tma_partition, "make_tensor_like": accumulators,
     "make_tiled_mma": lambda call: V(ct=call.arg(0).ct),
+    **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)),
 }  # fmt: skip
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
 
@@ -398,7 +421,9 @@ def builtin(call: CppCall) -> V:
     found = dtypes.from_cpp(path)
     if found:
         return call.m.objects.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
-    if "access_property::" in path:
+    if path.rpartition("::")[0].endswith("Barrier"):  # CUTLASS's, by address
+        return _barrier(call) if "wait" in name else V("i32", "i32")
+    if "access_property::" in path or name == "PipelineState":
         return V(ct=CType(name=path))
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type")) or _SIZE.match(path):
         return UNKNOWN_V

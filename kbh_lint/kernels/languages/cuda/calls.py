@@ -51,6 +51,8 @@ class CudaCalls(Calls):
             cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)
             if ct.name.endswith("CUtensorMap"):
                 return V(seen, value.content, cells=frozenset((cell,)), ct=TENSOR_MAP)
+            if ct.name.rpartition("::")[2] == "Tensor" and not ct.pointers:  # CuTe's, over the memory
+                return V(seen, value.content, cells=frozenset((cell,)), ct=CType(seen, name="cute::Tensor"))
             declared = ct if is_pointer(ct) else replace(ct, pointers=1) if ct.dtype != "?" else CType(seen, pointers=1)
             if declared.dtype == "?" and declared.decl is None:
                 declared = replace(declared, dtype=seen)

@@ -118,7 +118,7 @@ _COUNTS = frozenset(
         "group_index", "thread_index", "num_elements", "arrive", "wait", "barrier_wait", "barrier_arrive",
         "producer_acquire", "producer_commit", "consumer_wait", "consumer_release", "quit", "arrive_and_wait",
         "arrive_and_drop", "arrive_and_expect_tx", "try_wait", "dim_blocks", "dim_threads", "block_index",
-        "num_blocks", "meta_group_size",
+        "num_blocks", "meta_group_size", "index", "phase", "count", "advance", "stride", "shape", "layout",
     }
 )  # fmt: skip
 _ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_and_wait", "try_wait"})
@@ -160,6 +160,10 @@ def library_method(call: CppCall, base: V, target: object) -> V:
         return base.with_(const=NOTHING)
     if name in ("partition_fragment_C", "make_fragment_C"):
         return accumulators(call)
+    if name in ("partition_fragment_A", "partition_fragment_B"):
+        return registers(call, call.arg(0).dtype, name)
+    if name in ("with", "get_tma_tensor") and base.cells:  # of a tensor map: the map, and the tensor behind it
+        return base.with_(ct=CType(base.dtype, name="cute::Tensor"))
     if name.startswith(("partition_", "retile_", "make_fragment_")):  # what lies there, or registers for it
         return call.arg(0)
     if name in ("map_shared_rank",):
@@ -169,9 +173,14 @@ def library_method(call: CppCall, base: V, target: object) -> V:
 
 
 def accumulators(call: CppCall) -> V:
-    """Registers that hold a tile of sums: a tensor of its own at each place that makes one."""
-    cell = call.m.memory.cell((call.m.frame.key, call.loc), "local", "accumulators", "f32")
-    return V("f32", "f32", cells=frozenset((cell,)), ct=CType("f32", name="cute::Tensor"))
+    """Registers that hold a tile of sums."""
+    return registers(call, "f32", "accumulators")
+
+
+def registers(call: CppCall, dtype: str, name: str) -> V:
+    """A tensor in registers: memory of its own at each place that makes one."""
+    cell = call.m.memory.cell((call.m.frame.key, call.loc), "local", name, dtype)
+    return V(dtype, dtype, cells=frozenset((cell,)), ct=CType(dtype, name="cute::Tensor"))
 
 
 def _spelled(kind: CType | None, depth: int = 0) -> str:

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 
-_ARRAYS = frozenset({"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array"})
+_ARRAYS = frozenset(
+    {"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array", "ArrayEngine", "array_aligned"}
+)
 _TRANSPARENT = frozenset(
     {"decay_t", "remove_reference_t", "remove_cv_t", "remove_const_t", "remove_cvref_t", "add_const_t", "make_signed_t"}
 )
