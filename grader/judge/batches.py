@@ -15,7 +15,7 @@ from grader.deck.keys import derive
 from grader.judge import plan as planning
 from grader.judge.resources import cache_bytes, health_of, ring_room
 from grader.judge.seen import Seen
-from grader.record.cell import SealedBatch, denies
+from grader.record.cell import SealedBatch, denies, least_alone
 from grader.record.spread import middle
 from kbh_lint.problems import Shape
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["State", "lone_calls", "sealed_batches"]
 
 State = Mapping[str, Tensor]
-MOST_ALONE = 15  # sealed calls alone, until one leaves the time that would be scored possible
+MOST_ALONE = 31  # sealed calls alone, until one leaves the time that would be scored possible
 FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all batches
 
 
@@ -69,7 +69,8 @@ def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State])
         if found is None:
             return
         state.alone.append(found)
-        if not denies(trial.session.device.type, found, scored):
+        least = least_alone(state.alone, trial.nulls[shape.label].alone_middle)
+        if not denies(trial.session.device.type, least, scored):
             return
 
 

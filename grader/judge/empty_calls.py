@@ -106,7 +106,7 @@ def measure_empty(session: Session, binding: Binding) -> Null:
     alone = sorted(_alone(session) for _ in range(ALONE_CALLS))
     return replace(
         found, seconds=median(claims), wall=median(walls), canary=loaded.numbers[0], alone=alone[0],
-        alone_error=alone[QUICKEST - 1] - alone[0],
+        alone_error=alone[QUICKEST - 1] - alone[0], alone_middle=median(alone),
     )  # fmt: skip
 
 

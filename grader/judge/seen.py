@@ -23,7 +23,7 @@ class Null:
     measured in an earlier process. `error` is by how much one batch may take longer than another
     for reasons of ours. `in_a_row` is the share that calls and copies one after the other may take longer than alone:
     they write back what the one before left in the cache, and a GPU that rests between calls runs faster. `alone` is
-    all that a sealed call alone costs, and `alone_error` by how much that varies.
+    all that a sealed call alone costs, `alone_error` by how much that varies, and `alone_middle` the middle of several.
     """
 
     seconds: float
@@ -37,6 +37,7 @@ class Null:
     in_a_row: float = 0.0
     alone: float = 0.0
     alone_error: float = 0.0
+    alone_middle: float = 0.0
 
     def overhead(self, rounds: int, wall: float) -> float:
         """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
@@ -81,7 +82,7 @@ class Seen:
                 tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
                 self.waited,
                 notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
-                quickest=quickest, alone=tuple(self.alone),
+                quickest=quickest, alone=tuple(self.alone), null_alone=null.alone_middle,
             )  # fmt: skip
         return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
 

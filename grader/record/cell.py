@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import fmean
+from statistics import fmean, median
 from typing import Any, Literal
 
 from grader.record.sandboxes import TRAITS, SandboxKind, Traits
@@ -18,7 +18,7 @@ from kbh_lint.findings import State, Verdict
 __all__ = [
     "LATER", "Baseline", "BaselineName", "BaselineTime", "CaseOutcome", "Cell", "FindingRecord", "Outcome",
     "PromiseRecord", "SandboxRecord", "Scores", "SealedBatch", "ShapeResult", "ShapeScore", "ShapeTiming",
-    "TargetRecord", "TrialResult", "VerdictRecord", "alone_of", "denies", "geometric_mean",
+    "TargetRecord", "TrialResult", "VerdictRecord", "alone_of", "denies", "geometric_mean", "least_alone",
 ]  # fmt: skip
 
 Outcome = Literal["accepted", "flagged", "withheld", "suspect", "wrong", "refused"]
@@ -28,10 +28,13 @@ SCORED: frozenset[Outcome] = frozenset({"accepted", "flagged"})
 FORMAT = 1
 # How much longer a sealed call alone may take than is scored, for reasons of ours: a share, and beyond that as many
 # seconds, or a part of what an empty one costs where that is more. On an H100 an empty one costs 0.45 to 0.7 ms, and
-# the first of honest submissions took up to 0.22 ms longer than is scored (10 shapes); of fifteen the quickest counts.
+# the first of honest submissions took up to 0.22 ms longer than is scored (10 shapes); of several the quickest counts,
+# or the middle one beside the middle of empty ones: on some machines most calls, empty or not, take 0.2 ms longer than
+# the quickest do.
 ALONE_SHARE = {"cuda": 1.15, "cpu": 1.2}
 ALONE_S = {"cuda": 150e-6, "cpu": 150e-6}
 ALONE_OVERHEAD = {"cuda": 0.25, "cpu": 0.5}
+LEAST_MIDDLE = 7  # sealed calls alone that have a middle
 UNDISTURBED = 3  # of the sealed batches of a GPU, told by being the quickest
 LATER: Mapping[str, Any] = {"later": True}  # marks a field that older bundles lack; it has its default then
 
@@ -146,7 +149,8 @@ class ShapeTiming:
     `health`: the GPU's clocks, power, temperature and guests before and after the batches. `ungated`: event times of a
     few more calls that found the device idle, so that the host's launches count; a claim, and never scored. Of `sealed`
     so many of the `quickest` count, because what disturbs a batch only makes it longer; all where it is 0. `alone` are
-    batches of one call: what calls of a batch share, they cannot.
+    batches of one call: what calls of a batch share, they cannot. `null_alone` is the middle of what empty ones took;
+    0 where it is not known.
     """
 
     claimed: tuple[float, ...]
@@ -161,11 +165,12 @@ class ShapeTiming:
     trim: float = field(default=0.5, metadata=LATER)
     quickest: int = field(default=0, metadata=LATER)
     alone: tuple[SealedBatch, ...] = field(default=(), metadata=LATER)
+    null_alone: float = field(default=0.0, metadata=LATER)
 
     @property
-    def quickest_alone(self) -> SealedBatch | None:
-        """The sealed call alone that was disturbed least; None where there is none."""
-        return min(self.alone, key=lambda batch: batch.per_call, default=None)
+    def least_alone(self) -> SealedBatch | None:
+        """See `least_alone`."""
+        return least_alone(self.alone, self.null_alone)
 
     @property
     def counted(self) -> tuple[SealedBatch, ...]:
@@ -338,12 +343,25 @@ def denies(device: str, alone: SealedBatch | None, seconds: float) -> bool:
     )
 
 
+def least_alone(calls: Sequence[SealedBatch], null_alone: float) -> SealedBatch | None:
+    """What a call took alone at least: the quickest, or the middle one where that is less beside `null_alone`, the
+    middle of empty ones. None where there is none.
+
+    Whatever disturbs a call makes it longer, so the quickest tells most, beside the quickest empty one. Where hardly
+    any is undisturbed, such a one may be among the empty ones and not among these.
+    """
+    found = list(calls)
+    if null_alone and len(found) >= LEAST_MIDDLE:
+        found.append(SealedBatch(1, median(one.seconds for one in found), null_alone))
+    return min(found, key=lambda one: one.per_call, default=None)
+
+
 def alone_of(timings: Sequence[ShapeTiming]) -> SealedBatch | None:
     """The sealed call alone that stands for a shape over its trials: the middle one, the quicker of two.
 
     None where a trial has none.
     """
-    found = [timing.quickest_alone for timing in timings]
+    found = [timing.least_alone for timing in timings]
     known = sorted((batch for batch in found if batch is not None), key=lambda batch: batch.per_call)
     return known[(len(known) - 1) // 2] if known and len(known) == len(found) else None
 

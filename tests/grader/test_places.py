@@ -20,7 +20,7 @@ from grader.judge.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_bat
 from grader.judge.empty_calls import measure_empty
 from grader.judge.seen import Seen
 from grader.judge.trial import Trial
-from grader.record.cell import SealedBatch, ShapeTiming
+from grader.record.cell import LEAST_MIDDLE, SealedBatch, ShapeTiming
 from grader.wire.frames import Frame, Kind
 
 anything: Any = None
@@ -208,12 +208,27 @@ def test_what_a_batch_of_one_call_costs_is_measured_by_itself(monkeypatch: pytes
         error = 5e-5 * (empty_calls.QUICKEST - 1)
         assert (null.alone, null.alone_error) == (pytest.approx(1.012e-3), pytest.approx(error)), "the quickest"
         assert null.overhead(1, 5e-3) == pytest.approx(null.alone + null.alone_error)
+        assert null.alone_middle > null.alone + null.alone_error
 
 
 @pytest.mark.parametrize(
     ("walls", "runs"),
-    [([1.0], 1), ([9.0, 1.0], 2), ([9.0] * 20, MOST_ALONE), ([9.0, None], 1)],
-    ids=["the first is near", "the first was disturbed", "all take longer", "one breaks down"],
+    [
+        ([1.0], 1),
+        ([9.0, 1.0], 2),
+        ([9.0] * 40, MOST_ALONE),
+        ([9.0, None], 1),
+        ([3.0] * 40, LEAST_MIDDLE),
+        ([9.0] * 4 + [3.0] * 40, 9),
+    ],
+    ids=[
+        "the first is near",
+        "the first was disturbed",
+        "all take longer",
+        "one breaks down",
+        "all take as much longer as empty ones do",
+        "their middle does",
+    ],
 )
 def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
     monkeypatch: pytest.MonkeyPatch, walls: list[float | None], runs: int
@@ -226,8 +241,10 @@ def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
         run.append(number)
         return None if wall is None else SealedBatch(1, 1e-3 * wall, 0.0)
 
+    trial = on("cpu")
+    trial.nulls = {"x": SimpleNamespace(alone_middle=2e-3)}
     monkeypatch.setattr(batches._Runs, "one", batch)
-    lone_calls(on("cpu"), anything, state, [])
+    lone_calls(trial, SimpleNamespace(label="x"), state, [])  # type: ignore[arg-type]
     assert [one.per_call for one in state.alone] == pytest.approx([1e-3 * w for w in walls[:runs] if w is not None])
     assert len(set(run)) == len(run) and min(run) >= FIRST_ALONE, "values never repeat"
 

@@ -186,6 +186,21 @@ def test_a_sealed_call_alone_is_scored_where_it_takes_longer_than_the_other_cloc
     assert any("a sealed call took" in note for note in score.notes) == counts
 
 
+@pytest.mark.parametrize(
+    ("empty", "calls", "counts"),
+    [(0.7e-3, 9, False), (0.7e-3, 5, True), (0.0, 9, True), (0.45e-3, 9, True)],
+    ids=["as empty ones", "too few", "an older bundle", "empty ones took less"],
+)
+def test_calls_alone_that_are_disturbed_as_most_empty_ones_are_deny_nothing(
+    empty: float, calls: int, counts: bool
+) -> None:
+    """Each took 0.3 ms longer than the quickest empty one, and the kernel takes 0.1 ms."""
+    alone = (SealedBatch(1, 0.8e-3, 0.4e-3),) * calls
+    found = replace(timing([1e-4] * 10, [1e-4] * 3), alone=alone, null_alone=empty)
+    score = shape_scores(GEMM, H200, [trial(0, {GEMM.shapes[0].label: found})])[0]
+    assert (score.t_scored > 1.01e-4) == (score.clock == "weak") == counts
+
+
 def test_of_sealed_calls_alone_the_middle_trial_counts_and_none_where_one_has_none() -> None:
     def with_alone(*alone: float) -> ShapeTiming:
         return replace(timing([1e-4] * 10, [1e-4] * 3), alone=tuple(SealedBatch(1, one, 0.0) for one in alone))
