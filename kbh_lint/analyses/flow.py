@@ -14,6 +14,7 @@ from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.torch import limits
 from kbh_lint.host.torch.aten_names import family
+from kbh_lint.host.torch.whole_numbers import ENDS
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Unknown
@@ -138,6 +139,8 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
             if content.label.startswith(("input:", "state:")):
                 names.add(content.label.partition(":")[2])
             event = content.event
+            if event is not None and event.kind != "launch" and _one_number(content):
+                continue
             unused = unused_loads(event, most) if event is not None else frozenset()
             if event is not None and event.kind == "launch":
                 whole = {event.attrs["contents"][at].ident for at in _legal_loads(event)} - unused
@@ -158,6 +161,12 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
 def _input(content: Content) -> str:
     """The name of the input that a content is a copy of."""
     return _copied(content).label.partition(":")[2]
+
+
+def _one_number(content: Content) -> bool:
+    """Whether operations leave one number, whatever legal inputs hold."""
+    ends = content.notes.get(ENDS)
+    return ends is not None and ends[0] == ends[1] and content.previous is None
 
 
 def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
@@ -227,7 +236,7 @@ def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
 def _legal(content: Content) -> tuple[int, int] | None:
     """The ends of the whole numbers that a legal input holds."""
     source = _copied(content)
-    known: tuple[int, int] | None = source.notes.get("whole")
+    known: tuple[int, int] | None = source.notes.get(ENDS)
     return known if source.label.startswith("input:") and content.dtype in _WIDE_INTS else None
 
 

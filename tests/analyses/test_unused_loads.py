@@ -49,6 +49,14 @@ IGNORED: dict[str, tuple[str, Edits]] = {
     "the same after a conversion": (PAGED, host("seq_lens.long().clamp_min(self.longest).int()")),
     "between two bounds that are one": (PAGED, host("torch.clip(seq_lens, self.longest, max=self.longest)")),
     "nothing of them, and the longest": (PAGED, host("seq_lens.mul(0).add_(self.longest)")),
+    "the longest where they are shorter, on the host": (
+        PAGED, host("torch.where(seq_lens < self.longest, self.longest, seq_lens)")
+    ),
+    "themselves where they are as long": (PAGED, host("seq_lens.int().where(seq_lens >= self.longest, self.longest)")),
+    "filled where they are shorter": (PAGED, host("seq_lens.masked_fill(seq_lens < self.longest, self.longest)")),
+    "the larger of them and the longest": (
+        PAGED, host("torch.maximum(seq_lens, torch.full_like(seq_lens, self.longest))")
+    ),
     "the same by Python's max": (PAGED, (*LONGEST, (LENGTH, "    length = max(tl.load(lengths + b), LONGEST)\n"))),
     "pages that are not looked at": (PAGED, ((f"i, {PAGE}", f"i, here + 0 * {PAGE}"),)),
     "at least and at most the longest": (
@@ -127,6 +135,13 @@ USED: dict[str, tuple[str, Edits]] = {
     "the same by a branch": (
         PAGED,
         (*LONGEST, (LENGTH, "    length = tl.load(lengths + b)\n    if length > LONGEST:\n        length = LONGEST\n")),
+    ),
+    "the longest where they are longer, on the host": (
+        PAGED, host("torch.where(seq_lens > self.longest, self.longest, seq_lens)")
+    ),
+    "one where there is none": (PAGED, host("seq_lens.masked_fill(seq_lens < 1, 1)")),
+    "the smaller of them and the longest": (
+        PAGED, host("torch.minimum(seq_lens, torch.full_like(seq_lens, self.longest))")
     ),
     "one more and one less": (PAGED, ((LENGTH, "    length = -(1 - (tl.load(lengths + b) + 1)).to(tl.int64)\n"),)),
     "what division and the rest make of them": (

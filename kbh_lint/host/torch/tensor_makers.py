@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.base.values import DType
-from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies
+from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies, whole_numbers
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
@@ -73,6 +73,9 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
         strides = (None,) * len(shape)
     label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
     tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
+    value = kwargs.get("fill_value", args[-1] if args and name.startswith(("full", "new_full")) else None)
+    if name.startswith(("full", "new_full")) and type(value) is int:
+        tensor.storage.content.notes[whole_numbers.ENDS] = value, value
     out = kwargs.get("out")
     return out if isinstance(out, Tensor) else tensor
 

@@ -22,6 +22,7 @@ from kbh_lint.host.torch import (
     tensor_flags,
     tensor_makers,
     tensor_views,
+    whole_numbers,
     windows,
 )
 from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
@@ -120,6 +121,7 @@ def compute(
     if isinstance(found, tuple):
         made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
         made.attrs["range"] = _range(name, inputs)
+        whole_numbers.note(name, args, kwargs, made)
         return made
     return tuple(
         recording.make(interp, shape, dtype, event=event, strides=_strides(name, shape, inputs))
