@@ -26,7 +26,7 @@ from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Re
 from kbh_lint.frontends import python
 from kbh_lint.frontends.walk import forget_nodes
 from kbh_lint.host.effects.decoding import MADE
-from kbh_lint.host.explore.exploration import MAX_FLIPS, explore, run_path, run_reduced
+from kbh_lint.host.explore.exploration import MAX_FORCED, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.session import Session, Shared
 from kbh_lint.marked import DataError
@@ -68,11 +68,11 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     gpu = partial(_gpu, problems_dir, capability, target)
     shared = Shared()
     sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, shared)]
-    runs = [explore(session, graded, None, MAX_FLIPS) for session in sessions]
+    runs = [explore(session, graded, None, MAX_FORCED) for session in sessions]
     if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
         others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.DECK[1:]]
         more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, shared) for c, gpu in others]
-        runs += [explore(session, graded, None, MAX_FLIPS) for session in more]
+        runs += [explore(session, graded, None, MAX_FORCED) for session in more]
         sessions += more
     paths = [p for run in runs for p in run]
     default = paths[0]
@@ -91,7 +91,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         for session, group in zip(sessions, runs, strict=True):
             found = []
             for p in group:
-                reduced = cache(partial(run_reduced, session, graded, contract, p.flips))
+                reduced = cache(partial(run_reduced, session, graded, contract, p.forced))
                 found.append([shape_facts(graded, contract, p, run, reference, reduced) for run in p.shapes])
                 splits = split_by_shape(contract.id, p) if contract.call is not None else {}
                 for shape in found[-1]:
@@ -346,8 +346,8 @@ def _unfollowed(
 def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
     if problem is not None and not problem.shapes:
         yield f"{problem.id} has no graded shapes yet, so only problem-independent rules spoke"
-    if len(path.sites) > MAX_FLIPS:
-        yield f"{len(path.sites)} branches could not be decided; past the first {MAX_FLIPS} they were turned together"
+    if len(path.sites) > MAX_FORCED:
+        yield f"{len(path.sites)} branches could not be decided; past the first {MAX_FORCED} they were turned together"
 
 
 # --- the problem's reference -------------------------------------------------------------------------------

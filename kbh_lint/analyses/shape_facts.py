@@ -85,7 +85,7 @@ def shape_facts(
     facts.seeds += keys.cut_keys(run.calls[-1].contents if run.calls else [], found)
     facts.seeds += coverage.short_grids(contract, run, found)
     facts.equal = unread.asserted_equal(path)
-    promises.judge(problem, contract, run, found, work, packed, facts, not path.flips)
+    promises.judge(problem, contract, run, found, work, packed, facts, not path.forced)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
 

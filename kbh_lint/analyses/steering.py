@@ -39,10 +39,10 @@ class Arithmetic:
 def steered(contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
     """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to; where both
     sides come to an end, the arithmetic behind their results is compared."""
-    base = next((p for p in paths if not p.flips), paths[0])
+    base = next((p for p in paths if not p.forced), paths[0])
     out = [[*_device(contract, run)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
-        for key in other.flips:
+        for key in other.forced:
             value = base.sites[key] if key in base.sites else base.settled.get(key)
             names = tested(contract, value.contents) if value is not None else ()
             if not names:

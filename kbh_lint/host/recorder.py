@@ -23,14 +23,14 @@ MOST_NOTES = 4000
 
 
 class Recorder:
-    """One run's state, in parts, and the ways to add to it. `flips` holds the decisions that are not the default."""
+    """One run's state, in parts, and the ways to add to it. `forced` holds the decisions that are not the default."""
 
-    def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
+    def __init__(self, session: Session, forced: dict[Any, bool]) -> None:
         self.session = session
         self.granted = session.budgets.host.grant(FUEL)
         self.fuel = self.granted
         self.trace = Trace()
-        self.decisions = Decisions(flips)
+        self.decisions = Decisions(forced)
         self.files = Files(session.sidecars, session.binaries)
         self.scopes = Scopes()
         self.process = Process()

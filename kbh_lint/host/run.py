@@ -72,10 +72,10 @@ from kbh_lint.kernels.core.facts import KernelFacts
 
 
 class Run(Recorder):
-    """One run of a submission along one path. `flips` holds the decisions that differ from the default."""
+    """One run of a submission along one path. `forced` holds the decisions that differ from the default."""
 
-    def __init__(self, session: Session, flips: dict[Any, bool]) -> None:
-        super().__init__(session, flips)
+    def __init__(self, session: Session, forced: dict[Any, bool]) -> None:
+        super().__init__(session, forced)
         session.runs.append(self)
         self.builtins = pybuiltins.table()
         self.cpp_side: Cpp | None = None  # the C++ host functions, once one was met

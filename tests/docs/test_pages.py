@@ -90,6 +90,24 @@ def test_what_contributors_are_sent_to_is_there() -> None:
     assert [name for name in sorted(named) if "nnn" not in name and not (ROOT / name).exists()] == []
 
 
+def _names_something(name: str) -> bool:
+    """Whether a dotted name is a module below kbh_lint, or a name that a module there holds."""
+    parts = name.split(".")
+    for end in range(len(parts), 0, -1):
+        place = PACKAGE.joinpath(*parts[:end])
+        file = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+        if file.is_file():
+            return end == len(parts) or re.search(rf"\b{parts[end]}\b", file.read_text()) is not None
+    return False
+
+
+def test_what_the_architecture_names_with_a_dot_is_there() -> None:
+    page = (ROOT / "docs/architecture.md").read_text()
+    named = set(re.findall(r"`(?!grader)((?:[a-z_]\w*\.)+\w+)`", page.partition("## The deck")[0]))
+    assert len(named) > 80
+    assert [n for n in sorted(named) if not any(map(_names_something, {n, f"kernels.{n}", f"analyses.{n}"}))] == []
+
+
 def test_every_word_of_the_glossary_stands_where_it_says() -> None:
     rows = re.findall(r"\| ((?:`[\w.]+`(?:, )?)+) \|$", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)
     names = [name for row in rows for name in re.findall(r"`([\w.]+)`", row)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbh_lint.base import paths
 from kbh_lint.base.limits import Budget, Budgets
 from kbh_lint.frontends import python
-from kbh_lint.host.explore.exploration import MAX_FLIPS, explore
+from kbh_lint.host.explore.exploration import MAX_FORCED, explore
 from kbh_lint.host.values.session import Session
 from kbh_lint.problems import load_problem
 
@@ -26,7 +26,7 @@ def calls(steps: int) -> int:
     """How many calls of forward come to an end, over all paths and shapes, when a file may take so many steps."""
     session = Session(python.lower(TEXT, "solution.py"), {}, (9, 0), Budgets(host=Budget(steps)))
     problem = load_problem(paths.problems_dir() / "01_fp8_gemm" / "problem.yaml")
-    return sum(len(run.calls) for path in explore(session, problem, None, MAX_FLIPS) for run in path.shapes)
+    return sum(len(run.calls) for path in explore(session, problem, None, MAX_FORCED) for run in path.shapes)
 
 
 def test_all_paths_of_a_file_share_the_steps_that_it_may_take() -> None:

@@ -66,7 +66,7 @@ def took(interp: Run, events: Sequence[Event]) -> Any:
         return Unknown((), "a time")
     key = Fastest(frozenset(map(_work, events)))
     interp.decisions.measured.setdefault(key)
-    asked = (known for known in interp.decisions.flips if isinstance(known, Fastest))
+    asked = (known for known in interp.decisions.forced if isinstance(known, Fastest))
     return Measured(0.5 if key == next(asked, next(iter(interp.decisions.measured))) else 1.0)
 
 

@@ -66,10 +66,10 @@ def explore(session: Session, examine: Callable[[PathRun], Examine]) -> list[Pat
     return paths
 
 
-def _run(session: Session, flips: dict[Any, bool], examine: Callable[[PathRun], Examine]) -> PathRun:
+def _run(session: Session, forced: dict[Any, bool], examine: Callable[[PathRun], Examine]) -> PathRun:
     """All entry points, along one path."""
-    interp = Run(session, flips)
-    path = PathRun(flips, env=interp.scopes.main, stateful=True)
+    interp = Run(session, forced)
+    path = PathRun(forced, env=interp.scopes.main, stateful=True)
     look = examine(path)
     frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
     try:

@@ -26,7 +26,7 @@ from kbh_lint.problems import Contract, Problem, Shape
 
 FUEL = 400_000
 PROCESS = 4242  # the process number of the run
-MAX_FLIPS = 5
+MAX_FORCED = 5
 MAX_PROBES = 4
 MAX_LATER = 3  # questions that another answer leads to, each answered with no
 MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
@@ -34,14 +34,14 @@ MAX_BEYOND = 3
 
 
 def run_path(
-    session: Session, problem: Problem | None, contract: Contract | None, flips: dict[Any, bool], further: bool = False
+    session: Session, problem: Problem | None, contract: Contract | None, forced: dict[Any, bool], further: bool = False
 ) -> PathRun:
-    """One run along the path that `flips` choose; without a contract, the one that fits what the model registers.
+    """One run along the path that `forced` choose; without a contract, the one that fits what the model registers.
 
     `further`: what outlives the calls is looked at with further calls.
     """
-    interp = Run(session, flips)
-    path = PathRun(flips, env=interp.scopes.main)
+    interp = Run(session, forced)
+    path = PathRun(forced, env=interp.scopes.main)
     frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
     try:
         interp.block(session.module.body, frame)
@@ -169,15 +169,15 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
 
 
 def explore(
-    session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FLIPS
+    session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FORCED
 ) -> list[PathRun]:
     """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
     first = run_path(session, problem, contract, {}, True)
     # what a path shows must hold on all, and one that needs an earlier run's file shows nothing of a first run
     further = first.left_over or any(run.probes for run in first.shapes)
 
-    def follow(flips: dict[Any, bool]) -> PathRun:
-        return run_path(session, problem, contract or first.contract, flips, further)
+    def follow(forced: dict[Any, bool]) -> PathRun:
+        return run_path(session, problem, contract or first.contract, forced, further)
 
     paths = [first]
     seen: set[Any] = set()
@@ -186,21 +186,21 @@ def explore(
         paths.append(follow(waiting.pop(0)))
         waiting += other_ways(paths[-1], seen)
     if waiting:
-        paths.append(follow({key: side for flips in waiting for key, side in flips.items()}))
+        paths.append(follow({key: side for forced in waiting for key, side in forced.items()}))
     untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
     paths += [follow({key: True}) for key in first.measured[1 : MAX_FASTEST + 1]]
     untried += len(first.measured[MAX_FASTEST + 1 :])
-    first.beyond = [follow(flips) for flips in _beyond(first)]
+    first.beyond = [follow(forced) for forced in _beyond(first)]
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
     paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
     paths[0].untried = untried
     for group in _questions(first):
-        flips: dict[Any, bool] = dict.fromkeys(group, True)
-        flips |= {key: not _usual(first, key) for keys in group.values() for key in keys}
-        others = [follow(flips)]
+        forced: dict[Any, bool] = dict.fromkeys(group, True)
+        forced |= {key: not _usual(first, key) for keys in group.values() for key in keys}
+        others = [follow(forced)]
         # what is asked only there ("found, and is it not None?") may have to be answered with no to go on
         later = [key for key in others[0].sniffing if key not in first.sniffing]
-        others += [follow(flips | {key: _usual(others[0], key)}) for key in later[:MAX_LATER]]
+        others += [follow(forced | {key: _usual(others[0], key)}) for key in later[:MAX_LATER]]
         paths[0].probes += [Probe(mark, tuple(keys), first, other) for mark, keys in group.items() for other in others]
         if all(map(taint.either_way, group)):
             paths += others
@@ -209,11 +209,11 @@ def explore(
 
 def other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
     """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
-    if path.flips and not path.came_to_an_end():
+    if path.forced and not path.came_to_an_end():
         return []
     plain = [key for key in path.sites if key not in path.sniffing and key not in seen]
     seen.update(plain)
-    return [{**path.flips, key: not _default(path.sites[key])} for key in plain]
+    return [{**path.forced, key: not _default(path.sites[key])} for key in plain]
 
 
 def _beyond(first: PathRun) -> list[dict[Any, bool]]:
@@ -248,10 +248,10 @@ def _questions(first: PathRun) -> list[dict[Asked, list[Any]]]:
     return [*groups, rest] if rest else groups
 
 
-def run_reduced(session: Session, problem: Problem, contract: Contract, flips: dict[Any, bool]) -> list[ShapeRun]:
+def run_reduced(session: Session, problem: Problem, contract: Contract, forced: dict[Any, bool]) -> list[ShapeRun]:
     """The runs at the shapes that stand for the graded ones where nothing is timed, along the same path."""
     small = replace(problem, shapes=problem.reduced)
-    return run_path(session, small, contract, flips).shapes if problem.reduced else []
+    return run_path(session, small, contract, forced).shapes if problem.reduced else []
 
 
 def _on_inputs_alone(contents: Iterable[Content]) -> bool:

@@ -200,7 +200,7 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     if name in ("getpid", "getcwd"):
         return outside.HOME if name == "getcwd" else ProcessNumber(interp.process.id)
     if name in ("fork", "forkpty"):
-        return 0 if FORK in interp.decisions.flips else interp.process.id + 1
+        return 0 if FORK in interp.decisions.forced else interp.process.id + 1
     if name in ("open", "dup", "memfd_create", "pidfd_open", "pipe", "openpty", "eventfd"):
         return tuple(outside.own_descriptor() for _ in range(2)) if name == "pipe" else outside.own_descriptor()
     if name in ("listdir", "scandir", "walk", "readlink") and text and taint.about_process(text[0]):

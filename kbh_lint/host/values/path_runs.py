@@ -42,7 +42,7 @@ class ShapeRun:
 class PathRun:
     """One run along one path: the module level, then every shape."""
 
-    flips: dict[Any, bool]
+    forced: dict[Any, bool]
     shapes: list[ShapeRun] = field(default_factory=list)
     sites: dict[Any, Unknown] = field(default_factory=dict)
     notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)

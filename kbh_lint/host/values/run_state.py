@@ -36,10 +36,10 @@ class Trace:
 
 
 class Decisions:
-    """What decides a branch. `flips` holds the decisions of this run that differ from the default."""
+    """What decides a branch. `forced` holds the decisions of this run that differ from the default."""
 
-    def __init__(self, flips: dict[Any, bool]) -> None:
-        self.flips = flips
+    def __init__(self, forced: dict[Any, bool]) -> None:
+        self.forced = forced
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
         self.places: dict[Any, ir.Loc | None] = {}
@@ -57,9 +57,9 @@ class Decisions:
             self.sites[key] = value
         if self.contrary and key in self.late:
             return not value.likely
-        if key in self.flips:
-            return self.flips[key]
-        if self.flips and taint.question(value) in self.flips or ALL in self.flips and taint.symbol_of(value):
+        if key in self.forced:
+            return self.forced[key]
+        if self.forced and taint.question(value) in self.forced or ALL in self.forced and taint.symbol_of(value):
             return not (value.likely and taint.symbol_of(value))
         return value.likely
 
@@ -67,7 +67,7 @@ class Decisions:
         """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
         self.places.setdefault(key, loc)
         self.settled.setdefault(key, Unknown(contents, likely=answer))
-        return self.flips.get(key, answer)
+        return self.forced.get(key, answer)
 
     def side(self, key: Value, value: Unknown, call: int) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.

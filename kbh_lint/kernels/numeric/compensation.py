@@ -133,10 +133,10 @@ def _sums(work: Search, answer: Answer) -> tuple[ir.Loc, ...]:
     sites: set[int] = set()
     for run in answer.runs:
         for site, total in run.numbers.totals.items():
-            if not total.wide and work.tainted(total.src, logits) and not run.numbers.bit(-site - 1) & near:
+            if not total.wide and work.of_exponentials(total.src, logits) and not run.numbers.bit(-site - 1) & near:
                 sites.add(site)
         for site, total in run.numbers.reductions.items():
-            if not total.wide and work.tainted(total.src, logits):
+            if not total.wide and work.of_exponentials(total.src, logits):
                 sites.add(site)
     return work.locs(sorted(sites))
 

@@ -38,8 +38,9 @@ class Search(Evaluation):
 
     __slots__ = ()
 
-    def tainted(self, src: int, logits: int) -> bool:
-        """Whether source bits speak of exponentials: of one in this kernel, or of data that no exponential takes."""
+    def of_exponentials(self, src: int, logits: int) -> bool:
+        """Whether source bits say that a value is made of exponentials: of one in this kernel or, where that is
+        assumed, of data that none takes, which an earlier kernel made."""
         if src & EXP:
             return True
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
@@ -83,7 +84,7 @@ class Search(Evaluation):
         """
         numbers = run.numbers
         return any(
-            site not in numbers.nonzero and self.tainted(record.src, logits_of([run]))
+            site not in numbers.nonzero and self.of_exponentials(record.src, logits_of([run]))
             for site, record in numbers.zeros.items()
         )
 
@@ -97,7 +98,7 @@ class Search(Evaluation):
         wanted = {
             site: record
             for site, record in run.numbers.zeros.items()
-            if site not in run.numbers.nonzero and any(record.values) and self.tainted(record.src, logits)
+            if site not in run.numbers.nonzero and any(record.values) and self.of_exponentials(record.src, logits)
         }
         if not wanted:
             return wanted
@@ -150,7 +151,7 @@ def _wide(work: Search, runs: list[Run]) -> list[int]:
     for run in runs:
         for table in (run.numbers.totals, run.numbers.reductions):
             for site, total in table.items():
-                if total.wide and work.tainted(total.src, logits):
+                if total.wide and work.of_exponentials(total.src, logits):
                     sites.setdefault(site)
     return list(sites)
 
