@@ -6,10 +6,11 @@ keeps that it was: where one side of a choice is the tensor that was compared, i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Content, Tensor
 
 Ends = tuple[int, int]  # both included
@@ -76,7 +77,7 @@ def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, name: str) -
     return args[at] if len(args) > at else kwargs.get(name)
 
 
-def _both(pick: Any, a: Ends, b: Ends) -> Ends:
+def _both(pick: Callable[[int, int], int], a: Ends, b: Ends) -> Ends:
     return pick(a[0], b[0]), pick(a[1], b[1])
 
 
@@ -90,7 +91,7 @@ def _choice(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[
     return None
 
 
-def _chosen(test: Any, yes: Any, no: Any) -> Ends | None:
+def _chosen(test: Value, yes: Value, no: Value) -> Ends | None:
     told = source(test.storage.content).notes.get(COMPARED) if isinstance(test, Tensor) else None
     sides: list[Ends] = []
     for value, holds in ((yes, True), (no, False)):
