@@ -11,7 +11,7 @@ from kbh_lint.host.effects import foreign
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
-from kbh_lint.host.values.objects import Config, HostDescriptor
+from kbh_lint.host.values.objects import Config, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 _SAME = (
@@ -100,6 +100,14 @@ class Triton(Library):
     def constexpr(self, site: Site, value: Value) -> Value:
         """A compile-time constant is its value."""
         return value
+
+    @models("get_current_target")
+    def target(self, site: Site, *rest: Value, **options: Value) -> Value:
+        """`driver.active.get_current_target()`: an NVIDIA GPU of the target's generation."""
+        site.run.note("capability-read", {}, site.loc)
+        device = site.run.session.device
+        found = {"backend": "cuda", "arch": 10 * device.major + device.minor, "warp_size": 32}
+        return LibObject.by_path("triton.backends.compiler.GPUTarget", found)
 
     @models("from_tensor")
     def from_tensor(self, site: Site, tensor: Any, block_shape: Value = None, *rest: Value, **options: Value) -> Value:

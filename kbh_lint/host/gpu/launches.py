@@ -50,8 +50,28 @@ def launch(
             if not interp.spread:
                 exceptions.fails(interp, "builtins.TypeError", loc, f"{jit.func.node.name} gets no {lacking}")
             exceptions.may_fail(interp, "TypeError", loc)
+    for param in jit.func.node.params:
+        value = bound.get(param.name)
+        if isinstance(value, Unknown) and is_constexpr(param) and param.name in _flags(jit.func.node):
+            bound[param.name] = interp.truth(value, loc)  # the kernel is made for one answer
     emit(interp, jit, bound, configured.grid, loc)
     return Configured(jit, configured.grid, constants(jit, bound))
+
+
+@by_node
+def _flags(node: ir.FuncDef) -> frozenset[str]:
+    """The names that a kernel tests by themselves: `if NARROW:`, `x if not NARROW else y`."""
+    tests = [part.test for part in walk(node.body or ()) if isinstance(part, (ir.If, ir.Cond))]
+    found: set[str] = set()
+    while tests:
+        test = tests.pop()
+        if isinstance(test, ir.Name):
+            found.add(test.id)
+        elif isinstance(test, ir.Bool):
+            tests += test.values
+        elif isinstance(test, ir.Unary) and test.op == "not":
+            tests.append(test.value)
+    return frozenset(found)
 
 
 def _lacking(jit: JitFunction, bound: dict[str, Any]) -> str:
