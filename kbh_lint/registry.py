@@ -105,12 +105,12 @@ def of_path(path: str) -> Language | None:
 
 
 def of_function(language: str) -> Language | None:
-    """That of a function with this `language`."""
+    """The row of the language that a function is marked with; None for one of no kernel language."""
     return _NAMES.get(language.partition(".")[0])
 
 
 def of_kernel(language: str) -> Language:
-    """That of a kernel written in Python with this `language`: Triton's leave no mark."""
+    """The row of the language that a kernel written in Python is marked with. One without a mark is Triton's."""
     return of_function(language) or _UNMARKED
 
 
@@ -121,7 +121,7 @@ def is_opaque(path: str) -> bool:
 
 
 def of_object(path: str) -> Language | None:
-    """That of what its package made for kernels (`values.Made`): paths begin with its name, or with a package."""
+    """The row of the language whose package made an object for kernels (`values.Made`), by the object's path."""
     return of_function(path) or of_path(path)
 
 

@@ -61,7 +61,8 @@ class Copies:
 
 
 def plain(model: object, state: frozenset[str]) -> int | None:
-    """Bytes of a model's tensors where all that it holds means the same in a copy of it; else None."""
+    """How many bytes a model's tensors take, where a deep copy of it is sure to behave as the model does: it holds
+    plain values and dense tensors alone, and no addresses. Else None."""
     size = 0
     for parts, (name, value) in enumerate(_held(model, "", 0)):
         if parts > MOST_PARTS:

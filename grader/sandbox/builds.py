@@ -53,7 +53,8 @@ def build_key(submission: str, parts: Sequence[str], versions: Mapping[str, str]
 
 
 class Builds:
-    """The store. Where its folder cannot be written, builds are kept in `spare` and lost with it."""
+    """The store of what compilers made of submissions. Where its folder cannot be written, builds lie in `spare` and
+    are lost with it."""
 
     def __init__(self, folder: Path, spare: Path) -> None:
         self._folder = folder

@@ -44,7 +44,7 @@ class Group:
             found = {below for below, _ in descendants(pid)}
 
     def kill(self) -> None:
-        """Kills all that is in the group at once, also what is just being made."""
+        """Kills all processes of the group at once, also those that are being forked meanwhile."""
         with contextlib.suppress(OSError):  # kernels before 5.14 cannot
             (self.folder / "cgroup.kill").write_text("1")
 

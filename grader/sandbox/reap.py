@@ -95,7 +95,7 @@ def end_tree(process: subprocess.Popen[bytes], mark: str | None) -> None:
 
 
 def collect(uid: int) -> None:
-    """Takes note of dead children of this process that ran as a user whom none but submissions have."""
+    """Reaps children of this process that have ended and ran as `uid`, a user that nothing but submissions runs as."""
     own = str(os.getpid())
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():

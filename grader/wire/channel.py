@@ -61,7 +61,7 @@ def layout(specs: Iterable[Specified], dtypes: Mapping[str, torch.dtype], offset
 
 
 def size_of(slots: Sequence[Slot]) -> int:
-    """Bytes that the slots take, up to where another could begin."""
+    """Bytes that the slots take in shared memory, with the padding behind the last."""
     return slots[-1].offset + -(-slots[-1].nbytes // ALIGNMENT) * ALIGNMENT if slots else 0
 
 

@@ -53,7 +53,8 @@ TROUBLES = frozenset({Kind.FAULT, Kind.ERROR, Kind.REFUSED})
 
 
 def is_answer(question: Kind, answer: Kind) -> bool:
-    """Whether an answer is one to this question: DONE says that outputs are in their places, READY all else."""
+    """Whether this kind of answer fits the question: DONE to a call, whose outputs are in place then, and READY to any
+    other; trouble fits all."""
     return answer in TROUBLES or answer == (Kind.DONE if question in (Kind.CALL, Kind.GO) else Kind.READY)
 
 

@@ -145,7 +145,8 @@ class RunFolder:
         return name
 
     def get(self, name: str) -> bytes:
-        """The bytes under a SHA-256, at most MAX_OBJECT_BYTES. Raises ArchiveError, also where they are others."""
+        """The bytes that are stored under their SHA-256. Raises ArchiveError where none can be read, where they have
+        another hash, and where they are more than MAX_OBJECT_BYTES."""
         try:
             with gzip.open(self._object(name), "rb") as file:
                 data = file.read(MAX_OBJECT_BYTES + 1)

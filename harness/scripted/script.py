@@ -46,7 +46,7 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class Shell:
-    """A command is to be run by the shell, in the workspace."""
+    """The scripted model answers with a call of the CLI's shell tool that runs this command."""
 
     command: str
 

@@ -27,7 +27,8 @@ def shard_of(page: str, shards: int) -> int:
 
 
 def packed(parts: Iterable[tuple[str, str, str]], shards: int) -> Iterator[tuple[int, bytes]]:
-    """The files with their numbers, from (page, title, HTML) in the order of `by_shard`. One is in memory at a time."""
+    """The numbered files that hold all pages, from (page, title, HTML) in the order of `by_shard`. Made one after
+    another, so that one is in memory at a time."""
     number, gathered = 0, list[tuple[str, tuple[str, str]]]()
     for page, title, html in parts:
         shard = shard_of(page, shards)

@@ -41,7 +41,8 @@ class Step:
 
 @dataclass(slots=True)
 class Root:
-    """A content from outside that a value was computed from, and the conversions on the way."""
+    """An input or a weight that a value was computed from, the conversions on the way, and where packed numbers were
+    taken apart."""
 
     content: Content
     steps: tuple[Step, ...] = ()

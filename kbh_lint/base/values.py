@@ -35,7 +35,7 @@ UNKNOWN = _Unknown()
 
 
 class Brief:
-    """Something that is itself and equal to nothing else; its text names its kind alone.
+    """An object that is compared by identity, and whose repr is the name of its class alone.
 
     Such objects hold one another. What one holds may be reached along so many ways that a text with all of it, which
     dataclasses make and `str` of a list or the message of a KeyError asks for, would never end.

@@ -257,7 +257,8 @@ def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
 
 
 def use_colour(choice: str) -> bool:
-    """Whether to colour standard output: on a terminal that wants it, unless told."""
+    """Whether to colour standard output: as `--color` says; `auto` does on a terminal, unless NO_COLOR or TERM forbid
+    it."""
     if choice != "auto":
         return choice == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

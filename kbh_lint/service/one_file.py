@@ -39,7 +39,8 @@ class Options:
 class Outcome:
     """A file's report; `stable` when running it again would give the same (so that it may be cached).
 
-    `trouble` is a sentence where the linter itself gave out, and the report says nothing of the file.
+    `trouble` is a sentence where the linter itself crashed or ran out of time or memory, so that the report says
+    nothing.
     """
 
     report: FileReport

@@ -1,4 +1,4 @@
-"""Which files the import statements of a Python text may mean, were they of the submission's own."""
+"""The files beside a Python text that its import statements would find, if such files are there."""
 
 from __future__ import annotations
 

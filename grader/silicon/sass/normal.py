@@ -39,7 +39,7 @@ class Digest:
         self._waiting.append(name)
 
     def step(self, address: int, text: str) -> None:
-        """One instruction with its guard and operands, and its place in the function."""
+        """Takes in one instruction, with its guard and operands, and its address in the function."""
         self._labels |= dict.fromkeys(self._waiting, address)
         self._waiting.clear()
         self._lines.append((address, text))

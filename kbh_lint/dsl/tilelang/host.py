@@ -91,7 +91,7 @@ class TileLang(Library):
         return Unknown((), "a dimension")
 
     def other(self, site: Site) -> Value:
-        """Anything else is not read where it is given tensors."""
+        """Any other function of the package. What it does to tensors that it is given is not known, and told so."""
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         return foreign.unread_call(site.run, site.path, inputs, site.loc) if inputs else super().other(site)
 

@@ -46,7 +46,7 @@ def is_memory(value: V) -> bool:
 
 
 def held(call: Call, value: V) -> V:
-    """The tile that a matrix instruction reads: from memory, or from registers."""
+    """The tile of an operand of a matrix instruction, which is a descriptor of shared memory, or in registers."""
     return call.m.memory.load(value, "?", call.loc).with_(shape=value.shape, const=NOTHING) if value.cells else value
 
 
@@ -91,7 +91,7 @@ def _accumulator(a: V, acc: V) -> str:
 
 
 def waited(call: Call) -> V:
-    """warpgroup_mma_wait(pending, deps): what was waited for, one or several."""
+    """`warpgroup_mma_wait(pending, deps)`, which gives `deps` back: the accumulators that are waited for."""
     deps = call.get(1, "deps")
     if deps is None:
         return constant(None)

@@ -316,7 +316,8 @@ def triangular(mask: Mask, value: Powers | None) -> Powers:
 
 
 def added(a: Powers | None, b: Powers | None) -> Powers | None:
-    """A sum of two sums of powers."""
+    """The powers of a triangular matrix in a sum of two tiles that are such sums themselves; None where that is
+    unknown."""
     if a is None or b is None or a is ZERO or b is ZERO:
         return b if a is ZERO else a if b is ZERO else None
     if a.size != b.size or (a.side and b.side and a.side != b.side):

@@ -58,7 +58,7 @@ class Prepared:
     stopped: bool = False  # an #error is reached, whatever headers define
 
     def key(self) -> Hashable:
-        """All that goes on to the parser."""
+        """What two texts share that are parsed to the same: all that the parser is given of one."""
         return self.text, self.map.key(), tuple(self.includes), tuple(self.unread), self.stopped
 
 

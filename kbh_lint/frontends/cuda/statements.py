@@ -35,7 +35,7 @@ class Statements(Exprs):
             self.depth -= 1
 
     def statements(self, nodes: Iterable[Node]) -> tuple[ir.Stmt, ...]:
-        """The statements of several nodes, flat."""
+        """What several nodes of the C++ tree lower to, in one row: a declaration of two variables is two statements."""
         found: list[ir.Stmt] = []
         for node in nodes:
             found += self.statement(node)

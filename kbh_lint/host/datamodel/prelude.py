@@ -51,7 +51,7 @@ def _lowered(module: str) -> ir.Module:
 
 
 def value(interp: Run, path: str) -> Any:
-    """What a path that is there (`has`) names in this run."""
+    """The function or class that one of the texts defines under a path, in this run; the text is run the first time."""
     module, _, name = path.rpartition(".")
     known: dict[str, Env] = interp.scopes.library
     if module not in known:

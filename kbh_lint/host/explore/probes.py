@@ -231,7 +231,7 @@ def forward(
     inputs: dict[str, Tensor],
     names: tuple[str, ...] = (),
 ) -> None:
-    """One call, kept with the contents that it was given."""
+    """Calls `forward` once more and keeps the call: its events, its result, and what its inputs and weights held."""
     interp.trace.call_index += 1
     interp.trace.round += 1
     interp.decisions.asked = {}

@@ -1,8 +1,8 @@
-"""Launches over what something else computed: whether they can have replaced all of it.
+"""Whether a launch that writes to a tensor that something else computed can have overwritten all of it.
 
-A store is taken for one of the whole tensor, as a grid that covers it cannot be proved to. Only where the programs of a
-launch are too few, however their tiles lie, or where all its stores are seen to end before the tensor does, does what
-was there before stay a part of the tensor.
+A store counts as one to the whole tensor, for that a grid covers it can rarely be proved. What was there before stays a
+part of the tensor only where the programs of the launch are too few, however their tiles lie, or where all its stores
+are seen to end before the tensor does.
 """
 
 from __future__ import annotations

@@ -194,7 +194,8 @@ def _parts(
 
 
 def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
-    """A hashable form of a binding in which equal launches on other tensors are equal."""
+    """A hashable form of the arguments of a launch, with storages numbered as they come: the same for the same launch
+    on other tensors."""
     return _normalised(binding).key
 
 

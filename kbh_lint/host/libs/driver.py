@@ -33,7 +33,7 @@ _STATUS_ONLY = (
 
 
 def cell(value: Value = 0) -> LibObject:
-    """A ctypes object that can be written through its address."""
+    """A ctypes object: a value that C functions can replace when they are given its address."""
     return CCell("ctypes.cell", {"value": value})
 
 

@@ -45,7 +45,8 @@ def is_manager(value: Value) -> bool:
 
 
 def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:
-    """Run the function with `body` where it yields; what the body gave."""
+    """Runs a function of `@contextmanager` as a whole, with `body`, that of the with statement, in the place of its
+    `yield`; returns how the body was left."""
     around = interp.around = _Around(body)
     try:
         interp.call(made.attrs["func"], made.attrs["args"], made.attrs["kwargs"], loc)

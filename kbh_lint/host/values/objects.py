@@ -255,7 +255,7 @@ class Keys(list[Any]):
 
 
 class Tally(dict[Any, Any]):
-    """collections.Counter: what is not in it counts nothing."""
+    """collections.Counter: a key that is not in it has the count 0."""
 
 
 class Defaults(dict[Any, Any]):

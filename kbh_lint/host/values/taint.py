@@ -93,7 +93,7 @@ def about_process(path: str) -> bool:
 
 
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
-    """Remember that something was asked for, and give the value that is known to come of it."""
+    """Notes that the program asked who runs it, and gives the tainted value that comes of it."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
     return of_symbol(symbol)
 

@@ -43,7 +43,8 @@ class Sides:
         )
 
     def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
-        """The sides of a branch on loaded data or on a number of the launch; nothing for any other branch."""
+        """The two sides of a branch whose products are kept apart: one on loaded data or on an argument of the launch.
+        Empty for any other branch."""
         origins = testing(test.origins)
         if not origins and not test.deps:
             return ()

@@ -233,7 +233,8 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class ShortSeries:
-    """A series that ends after `terms` of the `needed` ones, where its last product stands."""
+    """A power series, as of the inverse of a triangular tile, that adds `terms` of the `needed` terms; `loc` is its
+    last product."""
 
     terms: int
     needed: int

@@ -48,7 +48,7 @@ class Flags:
                 self.initial[name.removeprefix(PREFIX)] = value.value
 
     def seen(self, cell: Cell, made: V) -> V:
-        """What is read of a cell with a value at the start: that value, as long as it counts."""
+        """What a read of a flag gives: what it held at the start, until the kernel writes it or somebody else may."""
         if cell.kind != "param" or cell.name in self.unsteady:
             return made
         if self.run.frame.loops:
@@ -58,7 +58,7 @@ class Flags:
         return made.with_(const=self.initial[cell.name], deps=frozenset((PREFIX + cell.name,)))
 
     def left(self, cell: Cell, value: V) -> None:
-        """Such a cell was written."""
+        """Notes that a flag was written: what it holds when the launch ends, as far as that is known."""
         name = cell.name
         if cell.kind != "param":
             return

@@ -111,7 +111,8 @@ class Follow:
         return self.atoms.between(None, None)
 
     def placed(self, value: Value, depth: int = 0) -> bool:
-        """Whether a number is made of positions and arguments alone."""
+        """Whether a number is made of block and thread indices, loop counters and arguments alone, and of no loaded
+        data."""
         if not isinstance(value, Linear) or depth > MAX_PARTS:
             return False
         for atom, _ in value.terms:

@@ -12,7 +12,8 @@ MAX_TERMS = 48  # of a sum, and limits at one place
 
 
 class Linear(NamedTuple):
-    """A constant and a sum of atoms times constants. A tuple: walks make and compare many thousands of them."""
+    """`const + sum of coefficient * atom`, where an atom is a number that is not known (a block index, an argument). A
+    tuple: walks make and compare many thousands of them."""
 
     const: int
     terms: Terms = ()

@@ -1,4 +1,4 @@
-"""Inline PTX of an evaluated kernel: the arithmetic on floating-point registers, for one lane."""
+"""Inline PTX where a kernel is run on numbers: the arithmetic on floating-point registers, for one lane."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Structs:
         return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
     def makers(self, kind: CType, count: int) -> list[values.Func]:
-        """The constructors of a struct that take so many arguments."""
+        """The constructors of a struct that can be called with `count` arguments."""
         named_so = [func for func in self.m.types.classes.constructors(kind) if func.node.body is not None]
         return [maker for maker in named_so if overloads.arity(maker.node, count)]
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CudaFields:
-    """Fields of structs."""
+    """Reads and writes of fields of structs, and where the objects in them lie."""
 
     def __init__(self, run: CudaRun) -> None:
         self.run = run

@@ -1,4 +1,4 @@
-"""Names of libraries in kernels, behind aliases of their namespaces and directives."""
+"""Names of libraries in kernels, with `namespace x = y;` and `using namespace` resolved."""
 
 from __future__ import annotations
 

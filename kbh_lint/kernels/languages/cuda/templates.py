@@ -108,7 +108,7 @@ class Types:
         return (ct.decl, dict(ct.args)) if isinstance(ct, CType) and ct.decl is not None else None
 
     def made(self, kind: values.CppType, args: Mapping[str, object]) -> V:
-        """A struct."""
+        """The type that a class template is with these arguments, or a class without any."""
         given = tuple([(name, self.seen(value)) for name, value in args.items()])
         return V(const=CType(name=kind.node.name, decl=kind, args=given))
 
