@@ -11,11 +11,11 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Func, Overloads
-from kbh_lint.cpp import templates
+from kbh_lint.cpp import templates, traits
 from kbh_lint.cpp.domain import Bound, Domain, Scope
 from kbh_lint.cpp.members import Class, ClassEnv, Injected, Member, declares, unnamed
 
-MAX_DEPTH = 24  # classes whose bases and members are looked at for one another
+MAX_DEPTH = 40  # classes whose bases and members are looked at for one another
 MAX_FIELDS = 256
 MOST = 64  # bases
 
@@ -48,6 +48,30 @@ class Classes:
             return found, {}
         bound = templates.bind(self.domain, found.node.template, given, at, found.env, {})
         return templates.specialised(self.domain, found, bound) if found.special else (found, bound)
+
+    def written(self, ref: ir.TypeRef, at: Scope) -> Bound | None:
+        """The type that a reference means in a scope, without its pointers, where the text defines what its name begins
+        with, or chooses between two types; None for others, and for what is not known."""
+        if self.depth > MAX_DEPTH:
+            return None
+        self.depth += 1
+        try:
+            found = self.domain.lookup(ref.name, at)
+            if found is None and traits.is_choice(ref):
+                side = traits.choice(self.domain, ref, at)
+                return None if side is None else self.through(side, traits.of_choice(ref), at)
+            if found is None and "::" in ref.name:
+                found = self.declaration(ref.name, ref.loc, at)
+            return None if found is None else self._bound(found, ref, at)
+        finally:
+            self.depth -= 1
+
+    def _bound(self, found: CppType | Bound, ref: ir.TypeRef, at: Scope) -> Bound | None:
+        """The type that a reference means whose name is bound to a class, an alias or a type."""
+        definition = self.domain.definition(found) if ref.args and not isinstance(found, CppType) else None
+        if definition is not None:  # a parameter that is a class template
+            found = definition[0]
+        return self.meant(found, ref, at) if isinstance(found, CppType) else self.through(found, ref.member, at)
 
     def meant(self, found: CppType, ref: ir.TypeRef, at: Scope) -> Bound | None:
         """The type that a reference means, in a scope, whose name is bound to a class or an alias of the text; None
@@ -320,7 +344,9 @@ class Classes:
         """The member that `A::b::c` names, where `A` is a class, a template parameter or an alias."""
         parts = name.split("::")
         for count in range(1, len(parts)):
-            kind = self.domain.bound("::".join(parts[:count]), at)
+            head = "::".join(parts[:count])
+            found = self.domain.lookup(head, at)
+            kind = None if found is None else self._bound(found, ir.TypeRef(head, (), loc), at)
             if kind is not None and self.domain.definition(kind) is not None:
                 return self.member(kind, parts[count:], at)
         return None

@@ -70,8 +70,9 @@ class Domain(Protocol):
         """The type that a class is whose template parameters are bound."""
         ...
 
-    def bound(self, name: str, scope: Scope) -> Bound | None:
-        """The type that a name alone means in a scope: a template parameter, an alias, a class; None otherwise."""
+    def lookup(self, name: str, scope: Scope) -> CppType | Bound | None:
+        """What a name of a type is bound to in a scope: a class or an alias of the text, or the type that a template
+        parameter stands for; None for other names."""
         ...
 
     def same(self, value: Bound) -> Hashable | None:

@@ -165,12 +165,10 @@ class Types:
             env = Env({node.name: Injected(node, env, kind.special, own=(kind, args))}, env)
         return TypeValue(ir.TypeRef(node.name, (), node.loc), env)
 
-    def bound(self, name: str, scope: Env) -> Any:
+    def lookup(self, name: str, scope: Env) -> Any:
         """A name of a scope."""
         found = _lookup(scope, name)
-        if isinstance(found, CppType):
-            return TypeValue(ir.TypeRef(name, (), found.node.loc), scope)
-        return found if isinstance(found, (TypeValue, DType, Type)) else None
+        return found if isinstance(found, (CppType, TypeValue, DType, Type)) else None
 
     def same(self, value: Value, depth: int = 0) -> Hashable | None:
         """A number with its type, a class by its definition and arguments, another type by its whole name."""

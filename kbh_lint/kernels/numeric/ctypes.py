@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
-from kbh_lint.cpp import traits
 from kbh_lint.cpp.members import Class, Member
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
@@ -42,54 +41,35 @@ class CTypes:
     def __init__(self, m: Machine) -> None:
         self.m = m
 
-    def resolve(self, ref: ir.TypeRef, frame: Frame, depth: int = 0) -> CType:
+    def resolve(self, ref: ir.TypeRef, frame: Frame) -> CType:
         """What a written type means here. Unknown names are `OTHER`."""
-        base = self._named_type(ref, frame, depth)
+        base = self._named_type(ref, frame)
         for _ in range(min(ref.pointers, 3)):
             base = CType("pointer", inner=base)
         return base
 
-    def _named_type(self, ref: ir.TypeRef, frame: Frame, depth: int) -> CType:
-        name = ref.name
-        if name in _BARE or depth > MAX_DEPTH:
+    def _named_type(self, ref: ir.TypeRef, frame: Frame) -> CType:
+        if ref.name in _BARE:
             return OTHER
-        scope = frame.find(name)
-        if scope is not None:
-            return self.of_value(scope[name], depth, ref, frame)
-        plain = _plain(name)
+        plain = _plain(ref.name) if frame.find(ref.name) is None else None
         if plain is not None:
             return plain
-        try:
-            value = frame.env.lookup(name)
-        except KeyError:
-            if traits.is_choice(ref):
-                side = traits.choice(self.m.types, ref, frame)
-                return (
-                    OTHER if side is None else self.m.types.classes.through(side, traits.of_choice(ref), frame) or OTHER
-                )
-            found = self.m.types.classes.declaration(name, ref.loc, frame) if "::" in name else None
-            return OTHER if found is None else self.of_value(found, depth, ref, frame)
-        return self.of_value(value, depth, ref, frame)
+        self.m.spend()
+        return self.m.types.classes.written(ref, frame) or OTHER
 
-    def of_value(
-        self, value: object, depth: int = 0, ref: ir.TypeRef | None = None, frame: Frame | None = None
-    ) -> CType:
+    def of_value(self, value: object) -> CType:
         """The type that a template argument or a type name stands for."""
         self.m.spend()
-        if depth > MAX_DEPTH:
-            return OTHER
-        member = () if ref is None else ref.member
-        if isinstance(value, TypeValue):
-            value = self.resolve(value.ref, Frame([{}], value.env, True, 0), depth + 1)
         if isinstance(value, CType):
-            return self.m.types.classes.through(value, member, frame) or OTHER
+            return value
         if isinstance(value, DType):
-            return OTHER if member else scalar(value.name)
+            return scalar(value.name)
+        if isinstance(value, TypeValue):
+            return self.resolve(value.ref, Frame([{}], value.env, True, 0))
         if not isinstance(value, CppType):
             return OTHER
-        at = Frame([{}], value.env, True, 0) if frame is None else frame
-        meant = ir.TypeRef(value.node.name, (), value.node.loc) if ref is None else ref
-        return self.m.types.classes.meant(value, meant, at) or OTHER
+        ref = ir.TypeRef(value.node.name, (), value.node.loc)
+        return self.m.types.classes.meant(value, ref, Frame([{}], value.env, True, 0)) or OTHER
 
     def template_argument(self, node: object, frame: Frame) -> Any:
         """The value of a template argument: a type or a constant."""

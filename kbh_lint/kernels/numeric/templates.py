@@ -108,12 +108,16 @@ class Types:
         """A struct."""
         return CType("struct", struct=kind, args=args)
 
-    def bound(self, name: str, scope: Frame) -> CType | None:
+    def lookup(self, name: str, scope: Frame) -> CppType | CType | None:
         """A name of a scope, or of the text."""
         held = scope.find(name)
-        value = scope.env.get(name) if held is None else held[name]
-        typed = isinstance(value, CType | CppType | TypeValue | DType)
-        kind = self.m.ctypes.of_value(value, 0, ir.TypeRef(name, (), ()), scope) if typed else OTHER
+        try:
+            value = scope.env.lookup(name) if held is None else held[name]
+        except KeyError:
+            return None
+        if isinstance(value, CppType):
+            return value
+        kind = self.m.ctypes.of_value(value) if isinstance(value, CType | TypeValue | DType) else OTHER
         return None if kind is OTHER else kind
 
     def same(self, value: object) -> Hashable | None:

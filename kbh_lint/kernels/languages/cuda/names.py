@@ -105,7 +105,9 @@ class CudaNames(Names):
         if isinstance(value, ir.Decl):
             return self.global_(value)
         if isinstance(value, values.CppType):
-            return V(const=self.run.types.declared(value, ir.TypeRef(value.node.name, (), value.node.loc)))
+            cpp, ref = self.run.types.cpp, ir.TypeRef(value.node.name, (), value.node.loc)
+            made: V | None = cpp.classes.meant(value, ref, cpp.here())
+            return V(const=CType(name=ref.name)) if made is None else made
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 
     def global_(self, node: ir.Decl) -> V:

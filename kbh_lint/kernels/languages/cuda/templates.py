@@ -112,11 +112,10 @@ class Types:
         given = tuple([(name, self.seen(value)) for name, value in args.items()])
         return V(const=CType(name=kind.node.name, decl=kind, args=given))
 
-    def bound(self, name: str, scope: Scope) -> V | None:
+    def lookup(self, name: str, scope: Scope) -> values.CppType | V | None:
         """A name of a scope, or of the text."""
         with self.m.types.inside(scope):
-            found = self.m.types.bound_type(name)
-        return None if found is None else V(const=found)
+            return self.m.types.declaration(name)
 
     def seen(self, value: object) -> V:
         """A template argument, also of a class that the host made."""

@@ -65,22 +65,18 @@ class CudaTypes:
             return replace(item, dims=item.dims + 1)
         if last in _TRANSPARENT and ref.args:
             return self.type_argument(ref.args[0])
-        if traits.is_choice(ref):
-            side = traits.choice(self.cpp, ref, self.cpp.here())
-            found = self.cpp.classes.through(side, traits.of_choice(ref), self.cpp.here()) if side is not None else None
-            return found.const if found is not None else self.type_argument(ref.args[1])
         if last == "decltype" and ref.args:
             value = self.run.expressions.eval(ref.args[0])
             return value.ct or CType(value.dtype)
-        found = self.declaration(name)
-        if isinstance(found, V) and ref.args:  # a parameter that is a class template
-            found = found.const.decl
-        if isinstance(found, values.CppType):
-            return self.declared(found, ref)
-        if "::" in name and not (dtypes.from_cpp(name) or dtypes.vector_from_cpp(name)):
-            inside = self.cpp.classes.declaration(name, ref.loc, self.cpp.here())
-            if inside is not None:
-                return self.declared(inside, ref)
+        if not ("::" in name and (dtypes.from_cpp(name) or dtypes.vector_from_cpp(name))):
+            found = self.cpp.classes.written(ref, self.cpp.here())
+            if found is not None:
+                kind: CType = found.const
+                return kind
+            if self.declaration(name) is not None:
+                return CType(name="::".join((name, *ref.member)))
+        if traits.is_choice(ref):
+            return self.type_argument(ref.args[1])
         return self._builtin_type(name, last, ref)
 
     def _builtin_type(self, name: str, last: str, ref: ir.TypeRef) -> CType:
@@ -143,7 +139,10 @@ class CudaTypes:
             self.run.facts.decide(found)
             kind: CType = found.const
             return kind
-        return None if found is None else self.declared(found, ir.TypeRef(name, (), found.node.loc))
+        made = (
+            None if found is None else self.cpp.classes.written(ir.TypeRef(name, (), found.node.loc), self.cpp.here())
+        )
+        return CType(name=name) if found is not None and made is None else None if made is None else made.const
 
     def this_type(self) -> CType | None:
         """The struct whose method runs."""
@@ -151,14 +150,6 @@ class CudaTypes:
         if isinstance(this, V) and this.ct is not None and this.ct.decl is not None:
             return this.ct
         return None
-
-    def declared(self, found: values.CppType, ref: ir.TypeRef) -> CType:
-        """The type that a class or an alias of the text is for the arguments of a reference."""
-        made = self.cpp.classes.meant(found, ref.inside(()), self.cpp.here())
-        kind = CType(name=found.node.name) if made is None else made.const
-        for member in ref.member:
-            kind = self.member_type(kind, member) or CType(name=f"{kind.name}::{member}")
-        return kind
 
     def member_type(self, base: CType, member: str) -> CType | None:
         """A type declared inside a class."""
