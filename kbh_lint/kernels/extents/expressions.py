@@ -45,8 +45,15 @@ class Expressions:
         frame = self.run.frame
         found = frame.env.get(node.id)
         if found is None:
-            found = frame.env[node.id] = self.run.argument(frame.kernel.env.get(node.id))
+            given = frame.kernel.env.get(node.id)
+            number = None if self.run.types is None or isinstance(given, int) else self.run.types.number(node)
+            found = frame.env[node.id] = self.run.argument(given if number is None else number)
         return found
+
+    def _type(self, node: ir.TypeRef) -> Value:
+        """`Traits<T>::kTile`."""
+        number = None if self.run.types is None else self.run.types.number(node)
+        return self.run.unknown() if number is None else Linear(number)
 
     def _binary(self, node: ir.Binary) -> Value:
         return self.binary(node.op, self.value(node.left), self.value(node.right))
@@ -68,7 +75,7 @@ class Expressions:
     def _cast(self, node: ir.Cast) -> Value:
         inner = self.value(node.value)
         if isinstance(inner, Linear) and not node.type.pointers:
-            return self.held(inner, dtypes.from_cpp(node.type.name))
+            return self.held(inner, self.run.element(node.type))
         return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
 
     def held(self, number: Linear, dtype: str | None) -> Value:
@@ -146,9 +153,10 @@ class Expressions:
             return self.moved(numbers[0], given[1], Linear(1))
         if name in SAME and numbers:
             return run.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
-        kind = dtypes.from_cpp(_type_name(node.func)) if run.cpp and len(numbers) == 1 else None
-        if kind is not None and kind in dtypes.INTS and dtypes.BITS[kind] >= 32 and isinstance(numbers[0], Linear):
-            return numbers[0]  # size_t(i)
+        name_of_type = _type_name(node.func) if run.cpp and len(numbers) == 1 else ""
+        kind = run.element(ir.TypeRef(name_of_type, (), node.loc)) if name_of_type else None
+        if kind is not None and kind in dtypes.INTS and isinstance(numbers[0], Linear):
+            return self.held(numbers[0], kind)  # size_t(i)
         if name in ("program_id", "num_programs") and not run.cpp:
             axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
             at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
@@ -210,6 +218,7 @@ _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
     ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
     ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
     ir.Unary: Expressions._unary, ir.Cast: Expressions._cast, ir.Index: Expressions._index, ir.Attr: Expressions._attr,
+    ir.TypeRef: Expressions._type,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ not seen as such: through a cast pointer, in a function that is not followed, at
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from kbh_lint.base import dtypes, ir, values
@@ -17,6 +18,7 @@ from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
 from kbh_lint.kernels.extents.statements import Statements
+from kbh_lint.kernels.extents.types import Types
 from kbh_lint.kernels.extents.values import Described, Dims, Env, Frame, Pointer, Test, Value
 
 MAX_STEPS = 20_000
@@ -44,10 +46,11 @@ class Follow:
         self.axes["threadIdx"] = self._positions(block)
         sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
         self.axes |= {name: [self._size(dims, i) for i in range(3)] for name, dims in sizes.items()}
+        self.types = Types(self, args) if self.cpp else None
         env = self.frame.env
         for param in kernel.node.params:
             given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))
-            counts = not self.cpp or _counts_elements(param.type, args)  # else offsets are in other units than stores
+            counts = not self.cpp or self._counts_elements(param.type)  # else offsets are in other units than stores
             env[param.name] = self.argument(given) if counts else self.unknown()
         for name, given in args.items():  # of a template
             if name not in env and isinstance(given, int):
@@ -67,6 +70,9 @@ class Follow:
         return self
 
     def __exit__(self, *raised: object) -> None:
+        if self.types is not None:
+            self.types.classes.close()
+            vars(self.types).clear()
         vars(self).clear()
 
     def run(self) -> None:
@@ -138,6 +144,19 @@ class Follow:
                 limits = limited(limits, Linear(least), b, room)
         return limits
 
+    # --- types of C++ ---
+
+    def element(self, ref: ir.TypeRef) -> str | None:
+        """The element type that a written type is; None for pointers, vectors, classes and what is not known."""
+        known = dtypes.from_cpp(ref.name) if not ref.member and not ref.pointers else None
+        return known if known is not None or self.types is None else self.types.element(ref)
+
+    def _counts_elements(self, ref: object) -> bool:
+        """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
+        if not isinstance(ref, ir.TypeRef):
+            return False
+        return not ref.pointers or ref.pointers == 1 and self.element(replace(ref, pointers=0)) is not None
+
     # --- names ---
 
     def assigned(self, node: object) -> None:
@@ -183,13 +202,3 @@ def _unfollowed(node: object) -> bool:
 
 def _is_reference(node: ir.Decl) -> bool:
     return node.type is not None and node.type.reference
-
-
-def _counts_elements(ref: object, args: Mapping[str, Any]) -> bool:
-    """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
-    name = getattr(ref, "name", "")
-    given = args.get(name)
-    if isinstance(given, values.TypeValue):
-        name = given.ref.name if not given.ref.pointers else ""
-    known = isinstance(given, values.DType) or dtypes.from_cpp(name) is not None
-    return isinstance(ref, ir.TypeRef) and (known and ref.pointers == 1 or not ref.pointers)

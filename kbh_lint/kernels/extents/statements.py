@@ -68,7 +68,7 @@ class Statements(Walker[Value, Frame]):
 
     def _held(self, value: Value, kind: ir.TypeRef | None) -> Value:
         """What a declared variable holds of a value: a narrow type does not hold all."""
-        dtype = dtypes.from_cpp(kind.name) if self.run.cpp and kind is not None and not kind.pointers else None
+        dtype = self.run.element(kind) if self.run.cpp and kind is not None and not kind.pointers else None
         if not isinstance(value, Linear) or dtype is None:
             return value
         if dtype in dtypes.INTS:
@@ -133,6 +133,12 @@ class Statements(Walker[Value, Frame]):
 
     def s_class(self, node: ir.ClassDef) -> None:
         self.run.assigned(node)
+        if self.run.types is not None:
+            self.run.types.declare(node)
+
+    def s_using(self, node: ir.Using) -> None:
+        if self.run.types is not None:
+            self.run.types.declare(node)
 
     def s_func(self, node: ir.FuncDef) -> None:
         self.run.assigned(node)
