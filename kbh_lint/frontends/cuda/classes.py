@@ -32,7 +32,7 @@ class Classes(Statements):
     def class_def(self, node: Node, name: str | None = None) -> list[ir.Stmt]:
         """A class with a body as a ClassDef; an enum as its constants and an alias of its integer type.
 
-        A union is a ClassDef with the keyword `union`.
+        A union is a ClassDef with the keyword `union`, and what asks for an alignment is the keyword `aligned`.
         """
         if node.type == "enum_specifier":
             return self._enum(node, name)
@@ -59,6 +59,9 @@ class Classes(Statements):
         keywords: tuple[tuple[str | None, ir.Expr], ...] = ()
         if node.type == "union_specifier":
             keywords = (("union", ir.Const(True, where)),)
+        start = node.start_byte + self.shift
+        words = self.blanked.inside(start, start if body is None else body.start_byte + self.shift)
+        keywords += tuple([("aligned", ir.Const(word, where)) for word in words if "align" in word])
         return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
 
     def class_declared(self, node: Node) -> list[ir.Stmt]:
