@@ -204,7 +204,7 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
         own = cpp_classes.static_method(run, ref, env)
         if own is not None:
             return _chosen(run, run.choose(own, args, (), env, node.args), args, node, env)
-        meant = cpp_names.outside("::".join((ref.name, *ref.member)), env)
+        meant = cpp_names.outside("::".join((ref.name, *ref.member)), env, run.types.classes)
         if cpp_names.is_known(meant):
             return cpp_libraries.library(run, meant, ref.args, args, node.loc)
         resolved, scope = cpp_types.resolve(run, ref, env)
@@ -220,7 +220,7 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
             return _chosen(run, run.choose(own, args, ref.args, env, node.args), args, node, env)
     if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
         return cpp_construction.construct(run, ref.args[0], args, env, node.loc)
-    meant = cpp_names.outside(ref.name, env)
+    meant = cpp_names.outside(ref.name, env, run.types.classes)
     if meant.startswith(cpp_names.SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
         return cpp_libraries.library(run, meant, ref.args, args, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):

@@ -7,6 +7,7 @@ from typing import Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue
+from kbh_lint.cpp.classes import Classes
 from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
 
@@ -34,11 +35,11 @@ STATUS = frozenset(
 SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
 
 
-def outside(name: str, env: Env) -> str:
+def outside(name: str, env: Env, classes: Classes) -> str:
     """A name as the library spells it that defines it; itself where the text says nothing of it."""
     name = name.removeprefix("::")
     for _ in range(MAX_STEPS):
-        found = _renamed(name, env)
+        found = _renamed(name, env, classes)
         if found is None:
             break
         name, env = found
@@ -105,7 +106,7 @@ def _spelled(ref: ir.TypeRef, rest: list[str]) -> str:
     return "::".join((ref.name.removeprefix("::"), *map(str, ref.member), *rest))
 
 
-def _renamed(name: str, env: Env) -> tuple[str, Env] | None:
+def _renamed(name: str, env: Env, classes: Classes | None = None) -> tuple[str, Env] | None:
     """One step: what the longest part of a name that the text knows stands for."""
     parts = name.split("::")
     for count in range(len(parts), 0, -1):
@@ -118,9 +119,7 @@ def _renamed(name: str, env: Env) -> tuple[str, Env] | None:
         if isinstance(found.node, ir.Using):
             kind = found.node.type
             return None if kind is None else _other(_spelled(kind, rest), found.env, name, env)
-        if isinstance(found.node, ir.ClassDef) and rest:
-            return _inherited(found, found.node, rest)
-        return None
+        return _inherited(found, rest, classes) if rest and classes is not None else None
     return None
 
 
@@ -129,14 +128,16 @@ def _other(made: str, scope: Env, name: str, env: Env) -> tuple[str, Env] | None
     return None if made == name and scope is env else (made, scope)
 
 
-def _inherited(kind: CppType, node: ir.ClassDef, rest: list[str]) -> tuple[str, Env] | None:
+def _inherited(kind: CppType, rest: list[str], classes: Classes) -> tuple[str, Env] | None:
     """A member of a class of the text that is an alias, or that a base outside the text has."""
-    for stmt in node.body:
-        if getattr(stmt, "name", None) == rest[0]:
-            own = stmt.type if isinstance(stmt, ir.Using) else None
-            return None if own is None else (_spelled(own, rest[1:]), kind.env)
-    base = next((base for base in node.bases if isinstance(base, ir.TypeRef)), None)
-    return None if base is None else (_spelled(base, rest), kind.env)
+    made = classes.defined(kind, {})
+    member = None if made is None else made.members.get(rest[0])
+    if member is not None:
+        own = member.node.type if isinstance(member.node, ir.Using) else None
+        return None if own is None else (_spelled(own, rest[1:]), member.owner.env)
+    bases = [base for one in made.lineage for base in one.bases] if made is not None else []
+    beyond = next((base for base in bases if isinstance(base, TypeValue) and classes.of(base) is None), None)
+    return None if beyond is None else (_spelled(beyond.ref, rest), beyond.env)
 
 
 def _directed(name: str, env: Env) -> list[str]:

@@ -157,7 +157,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
             return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
-        if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env)):
+        if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env, run.types.classes)):
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)
         return Sym(hidden) if hidden else value
@@ -186,7 +186,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
             return Overloads(inside.funcs)
         if inside is not None and isinstance(inside.node, (ir.Using, ir.ClassDef)):
             return TypeValue(ir.TypeRef(name, (), ()), env)
-    meant = cpp_names.outside(name, env)
+    meant = cpp_names.outside(name, env, run.types.classes)
     if "::" in name and short in _file_scope(env).vars and not meant.startswith(cpp_names.SPACES):
         return lookup(run, short, _file_scope(env))
     if short == "nullopt":
