@@ -51,6 +51,9 @@ class Name:
     loc: Loc
 
 
+VARIABLE = "<value>"
+
+
 class TemplateName(str):
     """A name with template arguments behind a template-id: `rebind<U>` in `A<T>::rebind<U>`."""
 
@@ -545,7 +548,10 @@ class FuncDef:
 
 @dataclass(slots=True)
 class ClassDef:
-    """A class or struct: members are statements (FuncDef, Assign, Decl, Using, ClassDef)."""
+    """A class or struct: members are statements (FuncDef, Assign, Decl, Using, ClassDef).
+
+    A variable template of C++ is a class template with the one constant `VARIABLE`.
+    """
 
     name: str
     bases: tuple[Expr, ...]

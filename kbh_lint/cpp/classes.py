@@ -280,6 +280,20 @@ class Classes:
         ref = member.node.type if isinstance(member.node, (ir.Decl, ir.Using)) else None
         return None if ref is None else self.domain.named(ref, self.domain.scope(member.owner.env, {}))
 
+    def variable(self, ref: ir.TypeRef, at: Scope) -> Member | None:
+        """The constant that `is_small<T>` is, of a variable template."""
+        if not ref.args or ref.member or ref.pointers or ref.dims:
+            return None
+        found = self.domain.lookup(ref.name, at)
+        if found is None and "::" in ref.name:
+            found = self.declaration(ref.name, ref.loc, at)
+        if not isinstance(found, CppType) or not isinstance(found.node, ir.ClassDef):
+            return None
+        if not found.node.body or getattr(found.node.body[0], "name", "") != ir.VARIABLE:
+            return None
+        made = self.defined(*self.instance(found, ref.args, at))
+        return None if made is None else made.members.get(ir.VARIABLE)
+
     def methods(self, kind: Bound, name: str) -> list[Func]:
         """The functions of a class with this name, else those of the base that has some."""
         found = self.named(kind, name)

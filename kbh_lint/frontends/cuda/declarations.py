@@ -114,6 +114,11 @@ class Declarations(Classes):
             names = ir.Seq("tuple", self.exprs(name.named_children), self.loc(name))
             value = init if init is not None else ir.Opaque("missing value", (), where)
             return [ir.Assign((names,), value, where)]
+        if "constexpr" in storage and init is not None and not self.in_function:
+            named, special = self._named(name)
+            if (template or special) and "::" not in named:
+                constant = ir.Decl(ir.VARIABLE, full, init, storage | {"static"}, where)
+                return [ir.ClassDef(named, (), (constant,), where, (), (), template, special)]
         text = "" if name is None else self.compact(name)
         return [ir.Decl(text, full, init, storage, where, bits=self._width(declarator))]
 

@@ -47,6 +47,9 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
         found = None
     if isinstance(found, Overloads):
         return Template("cpp.template", {"overloads": found, "args": node.args, "env": env})
+    variable = run.types.classes.variable(node, env)
+    if variable is not None:
+        return cpp_types.constant(run, variable)
     if node.member and (found is None or isinstance(found, (CppType, TypeValue))):
         value = cpp_types.static_member(run, node, env)
         if value is not None:

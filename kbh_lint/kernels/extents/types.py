@@ -120,6 +120,9 @@ class Types:
             return traits.value(self, node, env)
         if not node.args and not node.member:
             return self._name(ir.Name(node.name, node.loc), env, depth)
+        variable = self.classes.variable(node, env)
+        if variable is not None:
+            return self._constant(variable, depth)
         owner = self.named(ir.TypeRef(node.name, node.args, node.loc), env)
         member = self.classes.member(owner, node.member, env)
         return None if member is None else self._constant(member, depth)

@@ -340,6 +340,9 @@ class Expressions:
             constant = self.m.ctypes.static_member(self.m.ctypes.resolve(_owner(node), frame), node.member, frame)
             if constant is not None:
                 return constant
+        variable = self.m.types.classes.variable(node, frame) if frame.cpp else None
+        if variable is not None:
+            return self.m.ctypes.constant(variable)
         return values.TypeValue(node, ctypes.scope_env(frame))
 
     def _opaque(self, node: ir.Opaque, frame: Frame) -> Any:

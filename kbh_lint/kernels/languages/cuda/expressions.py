@@ -62,7 +62,8 @@ class CudaExpressions(Expressions):
             known = traits.value(self.run.types.cpp, node, self.run.types.cpp.here())
             return UNKNOWN_V if known is None else constant(known)
         if not node.member:
-            return None
+            variable = self.run.types.cpp.classes.variable(node, self.run.types.cpp.here())
+            return None if variable is None else self.run.names.constant(variable)
         base = self.run.types.resolve_type(ir.TypeRef(node.name, node.args, node.loc))
         member = None
         if base.decl is not None:
