@@ -66,5 +66,5 @@ def analyze(
     if budget is not None:
         budget.take(fuel - max(run.fuel, 0))
     found = run.facts.found()
-    vars(run).clear()  # its parts know it: nothing is left for the garbage collector to find
+    run.close()
     return found

@@ -47,3 +47,7 @@ class Run:
         self.fuel -= amount
         if self.fuel < 0:
             raise OutOfFuel
+
+    def close(self) -> None:
+        """Takes the run apart, whose parts know it: nothing is left for the garbage collector to find."""
+        vars(self).clear()

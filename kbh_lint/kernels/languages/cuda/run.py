@@ -37,3 +37,8 @@ class CudaRun(Run):
         self.expressions = CudaExpressions(self)
         self.statements = CudaStatements(self)
         self.calls = CudaCalls(self)
+
+    def close(self) -> None:
+        """Classes and their scopes know each other, too."""
+        self.types.cpp.classes.close()
+        super().close()
