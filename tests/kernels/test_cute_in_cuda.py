@@ -169,3 +169,15 @@ def test_slices_of_tiles_are_multiplied_by_a_product_made_of_an_atom(
     states = {promise.id: (promise.state, promise.reason) for promise in report.promises}
     assert states["fp8-products"][0] == state and states["authored-compute"][0] == "kept", states
     assert bool(report.findings) == (state == "broken"), report.findings
+
+
+@pytest.mark.parametrize(("sums", "narrow"), [("F16", True), ("F32", False)])
+def test_an_atom_says_in_what_sums_are_kept(tmp_path: Path, sums: str, narrow: bool) -> None:
+    guard = "ct::copy_if(ct::make_tensor<bool>(ct::make_shape(1)), from_a(_, _, _, k), ra);"
+    text = TILED.replace("ct::copy(from_a(_, _, _, k), ra);", guard).replace("GEMM", "ct::gemm(tiled, ra, rb, sums);")
+    text = text.replace("ATOM", f"SM80_16x8x16_{sums}F16F16{sums}_TN").replace("ELEMENT", "cute::half_t")
+    path = tmp_path / "solution.py"
+    path.write_text(text.replace("VIEW", ".to(torch.float16)"), encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    classes = {finding.leak_class for finding in report.findings}
+    assert classes == {"fp8-upcast-bf16-gemm"} | ({"precision-downcast"} if narrow else set()), report.findings

@@ -21,6 +21,7 @@ from kbh_lint.kernels.languages.cuda.libraries import (
     fragment_product,
     fragment_store,
     library,
+    registers,
 )
 from kbh_lint.kernels.languages.cuda.places import CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
@@ -125,6 +126,8 @@ def _tensor(call: CppCall) -> V:
 def _tensor_over(call: CppCall) -> V:
     """make_tensor(pointer, layout): calls of it are elements and slices."""
     there = call.arg(0)
+    if not there.cells and call.explicit:  # make_tensor<T>(layout): in registers
+        return registers(call, call.m.types.type_argument(call.explicit[0]).dtype, "registers")
     return there.with_(ct=CType(there.dtype, name="cute::Tensor")) if there.cells else there
 
 
@@ -378,15 +381,17 @@ _TABLE = spelled(
 _LAYOUTS = (
     "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize ceil_div round_up "
     "composition make_ordered_layout select take shape stride layout congruent is_static make_tiled_copy "
-    "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_cotiled_copy cp_async_fence cp_async_wait"
+    "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_cotiled_copy cp_async_fence cp_async_wait "
+    "elem_less fill"
 )
-_VIEWS = "group_modes coalesce flatten filter filter_zeros domain_offset tensor as_position_independent_swizzle_tensor"
+_VIEWS = "group_modes coalesce flatten filter filter_zeros tensor as_position_independent_swizzle_tensor"
 _CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these names alone
     **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": accumulators,
     "make_fragment_like": accumulators, "copy": _tile_copy, "get": _coordinate, "make_tensor": _tensor_over,
     "axpby": _axpby, "tma_partition": _tma_partition, "make_tensor_like": accumulators,
     "make_tiled_mma": lambda call: V(ct=call.arg(0).ct),
-    **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)),
+    **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)), "domain_offset": lambda call: call.arg(1),
+    "copy_if": _tile_copy, "copy_aligned": _tile_copy,
 }  # fmt: skip
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
 

@@ -67,6 +67,7 @@ def fragment_product(call: CppCall) -> V:
 
 # --- libraries ---
 
+_SUMS = {"F32": "f32", "F16": "f16", "S32": "i32"}
 MAX_ARGUMENTS = 6  # template arguments inside one another
 _WHOLE_JOBS = ("cub::", "thrust::", "cooperative_groups::reduce", "cg::reduce", "cooperative_groups::inclusive_scan")
 _ATOM = re.compile(r"SM\d+_(?:\w+_)?\d+x\d+x\d+_(?P<d>F32|F16|S32)(?P<a>[A-Z]+\d+\w*?)(?P<b>(?:F|BF|TF|E|S|U)\d+\w*?)?")
@@ -202,7 +203,9 @@ def cute_gemm(call: CppCall) -> V:
     held = [m.memory.read_through(v, call.loc) if v.cells and not v.origins else v for v in tensors[:2]]
     a, b = (held + [UNKNOWN_V, UNKNOWN_V])[:2]
     a_type = dtypes.from_cpp(found["a"].lower() + "_t") if found else None
-    made = m.products.product("cutlass", a, b, "f32", call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
+    sums = _SUMS.get(found["d"], "f32") if found else "f32"
+    kind = "mma" if found else "cutlass"
+    made = m.products.product(kind, a, b, sums, call.loc, a_dtype=a_type or "", b_dtype=a_type or "", opcode=atom)
     if len(tensors) > 2 and tensors[2].cells:
         m.memory.store(tensors[2], made, call.loc, raw=True)
     return made
