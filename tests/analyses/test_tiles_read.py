@@ -87,6 +87,9 @@ PART = {
 WHOLE = {
     "as it is": {},
     "backwards": {A: "T.copy(a[by * bm, (T.ceildiv(K, bk) - 1 - k) * bk], sa)"},
+    "in falling rounds": {
+        "for k in T.Pipelined(T.ceildiv(K, bk), num_stages=3)": "for k in T.serial(T.ceildiv(K, bk) - 1, -1, -1)"
+    },
     "by slices": {A: "T.copy(a[by * bm : (by + 1) * bm, k * bk : (k + 1) * bk], sa)"},
     "by elements": {A: "for i, j in T.Parallel(bm, bk):\n                    sa[i, j] = a[by * bm + i, k * bk + j]"},
     "a place that is kept": {A: "start = k * bk\n                T.copy(a[by * bm, start], sa)"},

@@ -25,6 +25,7 @@ _COPIES = frozenset(spellings("copy", languages=("tilelang",)))
 _ALLOCATED = frozenset(spellings("allocate_shared", "allocate_registers", languages=("tilelang",)))
 _LOOPS = frozenset(spellings("range", languages=("tilelang",))) | {"range"}
 _EACH = frozenset(spellings("parallel", languages=("tilelang",)))
+_BLOCKS = frozenset(spellings("kernel_indices", languages=("tilelang",)))
 _CEIL = frozenset(spellings("ceil_div", languages=("tilelang",)))
 
 
@@ -92,7 +93,8 @@ class _Kernel:
     def _bind(self, node: object) -> None:
         if isinstance(node, ir.With):
             for made, target in node.items:
-                self._each(target, [self._below(part) for part in made.args] if isinstance(made, ir.Call) else [])
+                bounds = made.args if isinstance(made, ir.Call) and _called(made) in _BLOCKS else ()
+                self._each(target, [self._below(part) for part in bounds])
         elif isinstance(node, ir.For) and _called(node.iterable) in _EACH:
             bounds = node.iterable.args if isinstance(node.iterable, ir.Call) else ()
             self._each(node.target, [self._below(part) for part in bounds])
@@ -138,7 +140,10 @@ class _Kernel:
         if len(node.args) == 1:
             return self._below(node.args[0])
         first, last = self.ends(node.args[0]), self.ends(node.args[1])
-        return None if first is None or last is None else (first[0], max(last[1] - 1, first[0]))
+        step = self.ends(node.args[2]) if len(node.args) > 2 else (1, 1)
+        if first is None or last is None or step is None or step[0] <= 0:
+            return None
+        return first[0], max(last[1] - 1, first[0])
 
     # --- numbers ---
 
