@@ -181,3 +181,15 @@ def test_an_atom_says_in_what_sums_are_kept(tmp_path: Path, sums: str, narrow: b
     (report,) = lint([path], raise_errors=True).files
     classes = {finding.leak_class for finding in report.findings}
     assert classes == {"fp8-upcast-bf16-gemm"} | ({"precision-downcast"} if narrow else set()), report.findings
+
+
+@pytest.mark.parametrize("word", ["fill(y, total)", "select(y)", "axpby(1.0f, sums, 0.0f, y)"])
+def test_a_word_of_cute_s_is_its_own_only_where_it_is_used(tmp_path: Path, word: str) -> None:
+    text = TILED.replace("GEMM", "ct::gemm(tiled, ra, rb, sums);").replace("ATOM", "SM89_16x8x32_F32E4M3E4M3F32_TN")
+    text = text.replace("ELEMENT", "cutlass::float_e4m3_t").replace("VIEW", "")
+    line = "long i = blockIdx.x * (long)blockDim.x + threadIdx.x;"
+    for namespace, state in (("", "unproven"), ("using namespace cute; ", "kept")):
+        path = tmp_path / "solution.py"
+        path.write_text(text.replace(line, f"{namespace}{line} {word};"), encoding="utf-8")
+        (report,) = lint([path], raise_errors=True).files
+        assert {promise.state for promise in report.promises} == {state}, (namespace, report.promises)

@@ -13,6 +13,7 @@ from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import join, mix, tuple_of
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
+from kbh_lint.kernels.languages.cuda import spaces
 from kbh_lint.kernels.languages.cuda.libraries import (
     accumulators,
     cute_gemm,
@@ -393,7 +394,22 @@ _CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these 
     **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)), "domain_offset": lambda call: call.arg(1),
     "copy_if": _tile_copy, "copy_aligned": _tile_copy,
 }  # fmt: skip
+_ORDINARY = frozenset(
+    "select take shape stride layout fill filter flatten coalesce tensor ceil_div round_up composition copy_if axpby "
+    "copy_aligned congruent domain_offset".split()
+)
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
+
+
+def _of_cute(call: CppCall) -> Builtin | None:
+    """A function of CuTe. A word that others use, too, is one where its namespace is used, or on one of its tensors."""
+    short = call.path.removeprefix("cute::")
+    handler = _CUTE.get(short)
+    if handler is None or short != call.path or short not in _ORDINARY:
+        return handler
+    used = {*call.m.types.directives, *spaces.used(call.m.frame.outer)}
+    given = any(arg.ct is not None and arg.ct.name == "cute::Tensor" for arg in call.args)
+    return handler if "cute" in used or given else None
 
 
 def is_builtin(name: str) -> bool:
@@ -415,7 +431,7 @@ def builtin(call: CppCall) -> V:
         return cute_gemm(call)
     if name in ("max", "min") and path.endswith(("numeric_limits::max", "numeric_limits::min")):
         return V("?", "?")
-    handler = _CUTE.get(path.removeprefix("cute::")) or _TABLE.get(name)
+    handler = _of_cute(call) or _TABLE.get(name)
     if handler is not None:
         return handler(call)
     converted = _conversion(call, name)

@@ -27,8 +27,8 @@ def outside(name: str, env: Env, local: Iterable[str] = ()) -> str:
         name = f"{meant}::{rest}"
     if "::" in name or not name.startswith(_OF_CUB) and name not in _CUB:
         return name
-    used = [_alias(space, env) or space for space in (*local, *_used(env))]
-    return f"cub::{name}" if "cub" in used else name
+    known = [_alias(space, env) or space for space in (*local, *used(env))]
+    return f"cub::{name}" if "cub" in known else name
 
 
 def _alias(space: str, env: Env) -> str:
@@ -42,7 +42,7 @@ def _alias(space: str, env: Env) -> str:
     return target.name.removeprefix("::") if target is not None and plain else ""
 
 
-def _used(env: Env) -> list[str]:
+def used(env: Env) -> list[str]:
     """The namespaces that directives bring in where a scope stands."""
     found: list[str] = []
     inner: Env | None = env
