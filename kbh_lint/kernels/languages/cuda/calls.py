@@ -179,4 +179,4 @@ class CudaCalls(Calls):
             return self.run.objects.pointer_cast(value, ct)
         if ct.dtype not in ("?", "") and not isinstance(value.x, Struct):
             return self.run.objects.cast_to(value, ct, loc)
-        return value
+        return self.run.objects.converted(value, ct, loc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp import integers
 from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.names import Names
@@ -72,7 +73,12 @@ class CudaNames(Names):
             with self.run.types.inside(cpp.scope(member.owner.env, {})):
                 init = node.init
                 one = init.items[0] if isinstance(init, ir.Seq) and len(init.items) == 1 else init
-                known = self.constants[member] = self.run.expressions.eval(one)
+                known = self.run.expressions.eval(one)
+            declared = cpp.classes.declared(member)
+            dt = "" if declared is None or is_pointer(declared.const) else declared.const.dtype
+            if type(known.const) is int and dt in dtypes.INTS and dt not in ("i32", "bool"):
+                known = known.with_(dtype=dt, const=int(integers.held(known.const, dt)))
+            self.constants[member] = known
         return known
 
     def scoped_value(self, name: str, loc: ir.Loc) -> V | None:

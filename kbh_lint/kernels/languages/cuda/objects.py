@@ -39,6 +39,20 @@ class CudaObjects:
             return value
         return self.run.numbers.convert(value, ct.dtype, loc)
 
+    def converted(self, value: V, ct: CType, loc: ir.Loc) -> V:
+        """An object where a number is wanted: what a conversion operator of its class makes of it, else itself."""
+        kind = value.ct
+        if ct.dtype not in dtypes.BITS or ct.lanes > 1 or is_pointer(ct):
+            return value
+        if kind is None or kind.decl is None or is_pointer(kind) or isinstance(value.const, CType):
+            return value
+        found: dict[str, str] = {}
+        for made, func in self.run.types.cpp.classes.conversions(V(const=kind)):
+            if func.node.body is not None and made.const.dtype in dtypes.BITS and not is_pointer(made.const):
+                found.setdefault(made.const.dtype, func.node.name)
+        name = found.get(ct.dtype) or next(iter(found.values()), "")
+        return self.to_type(self.run.calls.call_method(value, name, [], (), None, loc), ct, loc) if name else value
+
     def default_value(self, ct: CType, key: object) -> V:
         """What `T x;` holds before anything is assigned."""
         if ct.dims:
@@ -58,6 +72,8 @@ class CudaObjects:
         """`(T)value`."""
         if is_pointer(ct):
             return self.pointer_cast(value, ct)
+        if isinstance(value.x, Struct):
+            value = self.converted(value, ct, loc)
         if is_pointer(value.ct) or (value.cells and ct.dtype in dtypes.INTS):  # an address as a number
             return value.with_(ct=None, dtype=ct.dtype if ct.dtype != "?" else value.dtype)
         if ct.dtype in ("?", ""):
@@ -129,7 +145,7 @@ class CudaObjects:
         if is_pointer(ct):
             return self.pointer_cast(value, ct)
         if isinstance(value.x, Struct) or value.x is IN_MEMORY and ct.decl is not None:
-            return value
+            return self.converted(value, ct, node.loc)
         return self.cast_to(value, ct, node.loc)
 
     def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: object, name: str, nodes: list[Any]) -> V:

@@ -88,6 +88,8 @@ class CudaStatements(Statements):
                 value = self.run.objects.cast_to(value, ct, node.loc)
                 if mark is not None and value.x is None and value.dtype == ct.dtype and isinstance(mark, Mul):
                     value = value.with_(x=mark)
+            else:
+                value = self.run.objects.converted(value, ct, node.loc)
         self.returned(value)
 
     def s_asm(self, node: ir.Asm) -> None:
