@@ -358,9 +358,11 @@ class Classes:
         """The member that `A::b::c` names, where `A` is a class, a template parameter or an alias."""
         parts = name.split("::")
         for count in range(1, len(parts)):
-            head = "::".join(parts[:count])
+            head = parts[0] if count == 1 else "::".join(parts[:count])
             found = self.domain.lookup(head, at)
-            kind = None if found is None else self._bound(found, ir.TypeRef(head, (), loc), at)
+            if found is None:
+                continue
+            kind = self._bound(found, ir.TypeRef(head, (), loc), at)
             if kind is not None and self.domain.definition(kind) is not None:
                 return self.member(kind, parts[count:], at)
         return None

@@ -50,8 +50,10 @@ def is_choice(ref: ir.TypeRef) -> bool:
 
     CUTLASS and CuTe have their own of the same name and meaning.
     """
+    if len(ref.args) != 3:
+        return False
     short = ref.name.rpartition("::")[2]
-    return len(ref.args) == 3 and (short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",))
+    return short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",)
 
 
 def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:

@@ -167,7 +167,7 @@ class Types:
 
     def lookup(self, name: str, scope: Env) -> Any:
         """A name of a scope."""
-        found = _lookup(scope, name)
+        found = scope.get(name) if "::" not in name else _lookup(scope, name)
         return found if isinstance(found, (CppType, TypeValue, DType, Type)) else None
 
     def same(self, value: Value, depth: int = 0) -> Hashable | None:
