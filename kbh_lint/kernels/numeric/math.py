@@ -34,7 +34,7 @@ def sigmoid(m: Machine, c: Args) -> Any:
 
 
 def transcendental(name: str) -> Builtin:
-    """log, sqrt and the like: what a logarithm or a tangent gives no longer counts as the data that it was made of."""
+    """log, sqrt and the like. A root has the sources of its argument; what the others give counts as an exponential."""
 
     def apply(m: Machine, c: Args) -> Any:
         value = c.number(m, 0)
