@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import BITS, ROWS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Brief
 
@@ -315,7 +315,9 @@ def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Any, ...] | None:
 
 
 _RANK = ["bool", "u4", "i4", "u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"]
-_FLOAT_RANK = ["e2m1", "e5m2", "e4m3", "f16", "bf16", "f32", "f64"]
+# Of the types that torch has: the smaller first, of two as large the one with fewer fraction bits.
+_FORMATS = [(row.bits, row.fmt.fraction, row.name) for row in ROWS if row.torch and row.fmt and row.fmt.fraction]
+_FLOAT_RANK = [name for _, _, name in sorted(_FORMATS)]
 
 
 def promote(a: str, b: str) -> str:
