@@ -238,6 +238,11 @@ def inheritance(*packages: str) -> dict[str, int]:
 
 
 @cache
+def long_modules(package: str) -> int:
+    """Modules of more than 400 lines: a table or a closed set, or two ideas."""
+    return sum(len(path.read_text().splitlines()) > 400 for path in files(package))
+
+
 def figures(package: str) -> dict[str, int]:
     """All figures of one package, by name."""
     every = circles(package)
@@ -249,6 +254,7 @@ def figures(package: str) -> dict[str, int]:
         "largest circle": len(every[0]) if every else 0,
         "modules in the fullest folder": max(modules_a_folder(package).values()),
         "comparisons of .path with texts": path_comparisons(package),
+        "modules of more than 400 lines": long_modules(package),
     }
 
 
