@@ -39,7 +39,7 @@ with fewer_collections():
         begin = time.process_time()
         outcome = lint_file(submissions[int(line)], options, rules)
         took = time.process_time() - begin
-        said = repr(outcome).replace(tree, "TREE").encode("utf-8", "surrogatepass")
+        said = repr(outcome).replace(corpus, "CORPUS").replace(tree, "TREE").encode("utf-8", "surrogatepass")
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         print(took, memory, hashlib.sha256(said).hexdigest(), flush=True)
 """
