@@ -16,7 +16,7 @@ MEMORY_BYTES = 4 * 1024**3
 HOST_STEPS = 1_200_000
 KERNEL_STEPS = 300_000
 NUMBER_STEPS = 400_000
-YOUNG = 500_000  # objects that are made before they are looked through for garbage
+YOUNG = 1_000_000  # objects that are made before they are looked through for garbage
 
 
 @dataclass(slots=True)
