@@ -65,6 +65,7 @@ def analyze(
         run.facts.unread(f"the analysis of the kernel failed ({type(error).__name__})", kernel.node.loc)
     if budget is not None:
         budget.take(fuel - max(run.fuel, 0))
+    run.facts.tests.operators = lambda: _run(kernel, 0, outer).numbers
     found = run.facts.found()
     run.close()
     return found

@@ -27,6 +27,9 @@ BUFFERS: dict[str, Any] = {
 }
 
 
+AT: Any = None  # where nothing is said
+
+
 def triton(source: str, **args: Any) -> KernelFacts:
     module = python.lower(textwrap.dedent(source), "kernel.py")
     env = values.Env({"tl": Sym("triton.language")})
@@ -235,7 +238,10 @@ def test_bindings_that_agree_on_what_decided_give_the_same_facts(
     second = {"BM": bm2, "BK": bk2, "FAST": fast2, "SPLIT": split2, "n": Scalar(n2, "i32")}
     one = triton(GEMM, **first)
     mixed = {name: first[name] if name in one.decided else second[name] for name in first}
-    assert summary(triton(GEMM, **mixed)) == summary(one)
+    if one.tests.hold(AT, mixed, first):
+        assert summary(triton(GEMM, **mixed)) == summary(one)
+    else:
+        assert any(first[name] != mixed[name] for name in one.tests.names)
 
 
 @pytest.mark.parametrize("expression", ["N ** 64", "(N ** 0) + N * N * N * N", "N % 3", "2 ** 64 ** 64"])

@@ -64,11 +64,11 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
     """The facts of the first binding that agrees with this one in what decided them, or of its own."""
     known = session.kernels.setdefault(named, [])
     for other in known:
-        if agree(binding, other.binding, other.facts.decided):
+        if _same(kernel, binding, other):
             return other.facts
     # runs on several GPUs launch kernels of one Python text, which see what these GPUs made of the scope around them
     elsewhere = session.shared.kernels.setdefault(scope(session, kernel), [])
-    found = next((k for k in elsewhere if agree(binding, k.binding, k.facts.decided)), None)
+    found = next((one for one in elsewhere if _same(kernel, binding, one)), None)
     if found is None:
         made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
         found = Known(kernel, binding, made)
@@ -78,6 +78,13 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
     if len(known) < MAX_KNOWN:
         known.append(found)
     return found.facts
+
+
+def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
+    """Whether what is known of a kernel at other arguments holds at these."""
+    if not agree(binding, known.binding, known.facts.decided):
+        return False
+    return bool(known.facts.tests.hold(kernel.node.loc, binding, known.binding))
 
 
 def scope(session: Session, kernel: Func) -> Any:

@@ -186,11 +186,12 @@ class Traffic:
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
-    arguments that chose a branch (two bindings that agree on them give the same facts); `arithmetic` whether anything
-    was added, multiplied or put through a function in floating point; `settings` the numbers that flags in device
-    memory hold after the launch, by their names; `choices` the data that chose where something is stored, whether, and
-    which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no compiler
-    takes the kernel at these arguments; `lost` the data of which a product with zero left nothing."""
+    arguments that chose a branch or a type, and `tests` are those tests on arguments that could be kept as such: two
+    bindings that agree on the former, and for which the latter hold, give the same facts. `arithmetic` says whether
+    anything was added, multiplied or put through a function in floating point; `settings` are the numbers that flags
+    in device memory hold after the launch, by their names; `choices` the data that chose where something is stored,
+    whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
+    compiler takes the kernel at these arguments; `lost` the data of which a product with zero left nothing."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -211,6 +212,7 @@ class KernelFacts:
     waits: list[Wait] = field(default_factory=list)
     refused: str = ""
     lost: list[Bound] = field(default_factory=list)
+    tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

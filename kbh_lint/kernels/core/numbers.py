@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
+from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.folding import as_type, compared, fold, is_edge, is_zero
 from kbh_lint.kernels.core.joins import mix, tuple_of, wider
 from kbh_lint.kernels.core.origins import (
@@ -76,7 +77,7 @@ class Numbers:
 
     def convert(self, value: V, target: str, loc: Loc) -> V:
         """`value` as a number of type `target`: a Cast when it is loaded data whose type changes."""
-        made = self._convert(value, target, loc)
+        made = guards.made(self._convert(value, target, loc), "convert", target, value)
         return self.run.ranges.converted(value, made, target) if self.run.ranges.given else made
 
     def _convert(self, value: V, target: str, loc: Loc) -> V:
@@ -158,7 +159,7 @@ class Numbers:
 
     def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
         """`a op b`."""
-        made = self._binary(op, a, b, loc)
+        made = guards.made(self._binary(op, a, b, loc), "binary", op, a, b)
         return self.run.ranges.combined(op, a, b, made) if self.run.ranges.given else made
 
     def _binary(self, op: str, a: V, b: V, loc: Loc) -> V:
@@ -312,7 +313,7 @@ class Numbers:
 
     def compare(self, op: str, a: V, b: V) -> V:
         """`a op b` for one comparison."""
-        made = self._compare(op, a, b)
+        made = guards.made(self._compare(op, a, b), "compare", op, a, b)
         return self.run.ranges.compared(op, a, b, made) if self.run.ranges.given else made
 
     def _compare(self, op: str, a: V, b: V) -> V:
@@ -338,7 +339,7 @@ class Numbers:
         if op in "-~" and self.run.ranges.given and not value.known:
             made = self._unary(op, value)
             return self.run.ranges.negated(value, made) if op == "-" else V.with_(made)
-        return self._unary(op, value)
+        return guards.made(self._unary(op, value), "unary", op, value)
 
     def _unary(self, op: str, value: V) -> V:
         const = value.const
@@ -361,7 +362,8 @@ class Numbers:
     def truth(self, value: V) -> bool | None:
         """Whether a value is known to be true or false; notes what decided it."""
         if value.const is not NOTHING:
-            self.run.facts.decide(value)
+            if not self.run.facts.tests.note(value):
+                self.run.facts.decide(value)
             try:
                 return bool(value.const)
             except (TypeError, ValueError):

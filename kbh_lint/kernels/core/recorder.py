@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import facts as F
+from kbh_lint.kernels.core.guards import Tests
 from kbh_lint.kernels.core.origins import data_origins, flagged, union
 from kbh_lint.kernels.core.value import (
     V,
@@ -34,6 +35,7 @@ class Recorder:
         self.unreads: dict[Any, tuple[str, Loc]] = {}
         self.hints: dict[Any, F.Hint] = {}
         self.decided: set[str] = set()
+        self.tests = Tests()
         self.arithmetic = False
         self.bounds: dict[Any, F.Bound] = {}
         self.choices: dict[Any, F.Bound] = {}
@@ -49,7 +51,7 @@ class Recorder:
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.run.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
-            self.refused, list(self.lost.values()),
+            self.refused, list(self.lost.values()), self.tests,
         )  # fmt: skip
 
     def lose(self, a: V, b: V, loc: Loc) -> None:

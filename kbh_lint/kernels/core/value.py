@@ -176,7 +176,8 @@ class V:
     tile's shape. `x` is one extra: a tuple of values, a Struct, a Mul, an Unbound, a Ref, TWIDDLED, HANDLE.
     """
 
-    __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct")
+    __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct", "term")
+    term: Any  # how a known number was made of arguments (`guards.Term`), where that is known
 
     def __init__(
         self,
@@ -201,6 +202,7 @@ class V:
         self.shape = shape
         self.x = x
         self.ct = ct
+        self.term = None
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if getattr(self, name) not in (None, "?")]
@@ -212,6 +214,7 @@ class V:
         made.dtype, made.content, made.origins, made.casts = self.dtype, self.content, self.origins, self.casts
         made.const, made.deps, made.cells, made.shape = self.const, self.deps, self.cells, self.shape
         made.x, made.ct = self.x, self.ct
+        made.term = None if "const" in changes or "deps" in changes else self.term
         for name, value in changes.items():
             setattr(made, name, value)
         return made

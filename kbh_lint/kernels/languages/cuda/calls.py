@@ -10,6 +10,7 @@ from kbh_lint.base import ir, values
 from kbh_lint.cpp import overloads
 from kbh_lint.kernels.core.calls import Calls
 from kbh_lint.kernels.core.frames import Env
+from kbh_lint.kernels.core.guards import argument
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.builtins import is_builtin
 from kbh_lint.kernels.languages.cuda.libraries import library_method
@@ -33,14 +34,15 @@ class CudaCalls(Calls):
         self.run.frame.env = env
         for param in node.template:
             if param.name in args:
-                env[param.name] = self.run.types.argument_value(args[param.name], param.name)
+                given = args[param.name]
+                env[param.name] = argument(self.run.types.argument_value(given, param.name), param.name, given)
             elif param.default is not None:
                 env[param.name] = self.run.types.template_value(param.default, param.kind)
         bound = dict(env)
         for parameter in node.params:
             given = args.get(parameter.name, values.UNKNOWN)
             ct = self.run.types.resolve_type(parameter.type) if isinstance(parameter.type, ir.TypeRef) else CType()
-            bound[parameter.name] = self.bind_argument(parameter.name, given, ct)
+            bound[parameter.name] = argument(self.bind_argument(parameter.name, given, ct), parameter.name, given)
         self.run.frame.env = dict(bound)
         self.inline(func, bound, node.loc)
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers
+from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, CType, Struct, V, constant
@@ -44,6 +45,7 @@ class CudaNumbers(Numbers):
         return NOTHING if found is None else int(found)
 
     def compare(self, op: str, a: V, b: V) -> V:
+        given = a, b
         if isinstance(a.const, _NAMES) != isinstance(b.const, _NAMES):  # a name that was not resolved is no value
             a, b = a.with_(const=NOTHING), b.with_(const=NOTHING)
         if a.const is None and type(b.const) is int:  # a null pointer
@@ -58,7 +60,7 @@ class CudaNumbers(Numbers):
             if op in ("==", "!=") and other.const in (None, 0) and one.const is NOTHING and is_pointer(one.ct):
                 deps = one.deps.union(cell.name for cell in one.cells)
                 return constant(op == "!=", deps) if _leads_somewhere(one) else V("bool", "bool", deps=deps)
-        return super().compare(op, a, b)
+        return guards.made(super().compare(op, a, b), "compare", op, *given)
 
     def truth(self, value: V) -> bool | None:
         if not _leads_somewhere(value):
@@ -71,7 +73,8 @@ class CudaNumbers(Numbers):
             return constant(value.const is None, value.deps.union(cell.name for cell in value.cells))
         number = _whole(value)
         if number is not None and op in ("-", "~") and value.dtype != LITERAL:
-            return value.with_(const=int(integers.negated(number, op)), dtype=integers.promotion(_whole_type(value)))
+            negated = value.with_(const=int(integers.negated(number, op)), dtype=integers.promotion(_whole_type(value)))
+            return guards.made(negated, "unary", op, value)
         return super().unary(op, value, loc)
 
 

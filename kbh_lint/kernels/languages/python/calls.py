@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core.calls import Calls
 from kbh_lint.kernels.core.frames import Env
+from kbh_lint.kernels.core.guards import argument
 from kbh_lint.kernels.core.joins import tuple_of
 from kbh_lint.kernels.core.origins import data_origins
 from kbh_lint.kernels.core.parameters import matched
@@ -62,7 +63,8 @@ class PythonCalls(Calls):
         self.run.frame.outer = func.env
         for param in func.node.params:
             if param.name in args:
-                env[param.name] = self.bind_argument(param.name, args[param.name])
+                given = args[param.name]
+                env[param.name] = argument(self.bind_argument(param.name, given), param.name, given)
             elif param.name in func.defaults:
                 env[param.name] = self.run.names.outer_value(func.defaults[param.name])
             elif param.default is not None:

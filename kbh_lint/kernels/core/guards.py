@@ -1,0 +1,134 @@
+"""Tests on a launch's arguments that decided something, as expressions that another launch's arguments can be put into.
+
+A walk that asked `K / BK > 0` holds for all arguments for which the answer is the same, and not only for this `K`.
+A number knows how it was made only where an operator made it of arguments and literals; of any other the names of the
+arguments that it depends on count as having decided, with their values (`Recorder.decide`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.value import NOTHING, V
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.core.numbers import Numbers
+
+MAX_TESTS = 512
+MAX_DEPTH = 32  # operators, one in another
+
+
+class Term(NamedTuple):
+    """How a known number was made: by an operator of operands, or as the argument of a name where there are none."""
+
+    kind: str  # argument, binary, compare, unary, convert
+    what: str  # the operator, the type, or the name
+    parts: tuple[V, ...]
+    depth: int
+
+
+def argument(value: V, name: str, given: object) -> V:
+    """`value`, which stands for what is given for a parameter."""
+    number = _number(given)
+    if number is not None and value.const is number and value.deps == {name}:
+        value.term = Term("argument", name, (), 0)
+    return value
+
+
+def made(value: V, kind: str, what: str, *parts: V) -> V:
+    """`value`, which an operator made of its operands now."""
+    if value.deps and value.term is None and not any(value is part for part in parts):
+        if type(value.const) in (int, bool, float) and all(part.term is not None or _literal(part) for part in parts):
+            depth = 1 + max(0 if part.term is None else part.term.depth for part in parts)
+            if depth <= MAX_DEPTH:
+                value.term = Term(kind, what, parts, depth)
+    return value
+
+
+class Tests:
+    """The tests of one walk, each with what came of it."""
+
+    def __init__(self, most: int = MAX_TESTS) -> None:
+        self.most = most
+        self.answers: dict[int, tuple[V, bool]] = {}
+        self.operators: Callable[[], Numbers] | None = None  # which put other arguments in
+        self._numbers: Numbers | None = None
+
+    def note(self, value: V) -> bool:
+        """Whether a test is kept: a known value was asked for its truth."""
+        if value.term is None or len(self.answers) >= self.most:
+            return False
+        self.answers.setdefault(id(value), (value, bool(value.const)))
+        return True
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The arguments that are asked about."""
+        return frozenset(name for value, _ in self.answers.values() for name in value.deps)
+
+    def hold(self, loc: ir.Loc, args: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+        """Whether all tests come to the same for other arguments than the `known` ones of the walk."""
+        if not self.answers or self.operators is None:
+            return not self.answers
+        if self._numbers is None:
+            self._numbers = self.operators()
+        put = _Put(self._numbers, loc, args, known)
+        try:
+            return all(bool(put.const(value)) == answer for value, answer in self.answers.values())
+        except _Differs:
+            return False
+
+
+class _Differs(Exception):
+    """Something cannot be made of other arguments as it was."""
+
+
+class _Put:
+    """Values with other arguments put in, each once."""
+
+    def __init__(self, numbers: Numbers, loc: ir.Loc, args: Mapping[str, Any], known: Mapping[str, Any]) -> None:
+        self.numbers, self.loc, self.args, self.known = numbers, loc, args, known
+        self.found: dict[int, Any] = {}
+
+    def const(self, value: V) -> Any:
+        """The number that a value is now."""
+        if value.term is None:
+            return value.const
+        key = id(value)
+        if key not in self.found:
+            self.found[key] = self._made(value.term)
+        return self.found[key]
+
+    def _made(self, term: Term) -> Any:
+        if term.kind == "argument":
+            new, old = self.args.get(term.what), self.known.get(term.what)
+            number = _number(new)
+            if number is None or type(new) is not type(old) or type(number) is not type(_number(old)):
+                raise _Differs
+            if isinstance(new, values.Scalar) and isinstance(old, values.Scalar) and new.dtype != old.dtype:
+                raise _Differs
+            return number
+        parts = [part.with_(const=self.const(part)) for part in term.parts]
+        if term.kind == "binary":
+            made = self.numbers.binary(term.what, parts[0], parts[1], self.loc)
+        elif term.kind == "compare":
+            made = self.numbers.compare(term.what, parts[0], parts[1])
+        elif term.kind == "unary":
+            made = self.numbers.unary(term.what, parts[0], self.loc)
+        else:
+            made = self.numbers.convert(parts[0], term.what, self.loc)
+        if made.const is NOTHING:
+            raise _Differs
+        return made.const
+
+
+def _number(given: object) -> int | float | None:
+    """The number that an argument is."""
+    number = given.value if isinstance(given, values.Scalar) else given
+    return number if isinstance(number, (int, float)) else None
+
+
+def _literal(value: V) -> bool:
+    return not value.deps and type(value.const) in (int, bool, float)
