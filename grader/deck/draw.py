@@ -25,7 +25,7 @@ __all__ = ["KINDS", "draw", "rescale"]
 
 CHUNK = 1 << 26
 INT4_MAX = 15
-NOT_FILLED = frozenset(TORCH_DTYPES[name] for name in dtypes.NARROW)  # torch draws no values in them
+NOT_FILLED = frozenset(TORCH_DTYPES[name] for name in dtypes.NARROW & TORCH_DTYPES.keys())  # torch draws none in them
 
 
 @dataclass(frozen=True, slots=True)

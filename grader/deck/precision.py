@@ -32,7 +32,8 @@ WGMMA_FRACTION = 13
 LOWEST = -60
 """The exponent of zero: below those of all products, and two of them still fit in int8."""
 
-_CAST = {name: getattr(torch, dtypes.torch_name(name)) for name in ("f32", "f16", "bf16", *sorted(dtypes.NARROW))}
+_WHOLE = sorted(row.name for row in dtypes.ROWS if row.narrow and row.bits >= 8)  # torch casts to no packed ones
+_CAST = {name: getattr(torch, dtypes.torch_name(name)) for name in ("f32", "f16", "bf16", *_WHOLE)}
 _APPROX = dtypes.Format(21, -126, 0.0)  # fp32 as fast functions compute it
 _FORMAT = {**{row.name: row.fmt for row in dtypes.ROWS if row.fmt is not None}, "f32-approx": _APPROX}
 _FRACTION = {name: _FORMAT[name].fraction for name in ("tf32", "f32-approx")}

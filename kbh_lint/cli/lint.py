@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from kbh_lint.rules import Rule
 
 CLEAN, FINDINGS = 0, 1
-FORMATS = ("full", "concise", "json", "github", "sarif", "annotation")
 
 _EPILOG = """\
 examples:
@@ -173,7 +172,7 @@ def _run(args: argparse.Namespace, prog: str) -> int:
     known = triage.apply(baseline, report, args, prog)
     report = known.report
     for_people = args.output_format in ("full", "concise")
-    sys.stdout.write(_render(report, args))
+    sys.stdout.write(FORMATS[args.output_format](report, args))
     if args.statistics:
         print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
     sys.stdout.flush()
@@ -221,30 +220,45 @@ def _lint(args: argparse.Namespace) -> Report:
         )
 
 
-def _render(report: Report, args: argparse.Namespace) -> str:
-    if args.output_format == "full":
-        from kbh_lint.report import full  # start-up: a report has one format
+def _full(report: Report, args: argparse.Namespace) -> str:
+    from kbh_lint.report import full  # start-up: a report has one format
 
-        return full.render(report, _rules(report, args), colour=use_colour(args.color), quiet=args.quiet)
-    if args.output_format == "concise":
-        from kbh_lint.report import concise  # start-up: a report has one format
+    return full.render(report, _rules(report, args), colour=use_colour(args.color), quiet=args.quiet)
 
-        return concise.render(report, quiet=args.quiet)
-    if args.output_format == "json":
-        from kbh_lint.report import json_v1  # start-up: a report has one format
 
-        return json_v1.render(report, __version__)
-    if args.output_format == "github":
-        from kbh_lint.report import github  # start-up: a report has one format
+def _concise(report: Report, args: argparse.Namespace) -> str:
+    from kbh_lint.report import concise  # start-up: a report has one format
 
-        return github.render(report)
-    if args.output_format == "sarif":
-        from kbh_lint.report import sarif  # start-up: a report has one format
+    return concise.render(report, quiet=args.quiet)
 
-        return sarif.render(report, _rules(report, args), __version__)
+
+def _json(report: Report, _: argparse.Namespace) -> str:
+    from kbh_lint.report import json_v1  # start-up: a report has one format
+
+    return json_v1.render(report, __version__)
+
+
+def _github(report: Report, _: argparse.Namespace) -> str:
+    from kbh_lint.report import github  # start-up: a report has one format
+
+    return github.render(report)
+
+
+def _sarif(report: Report, args: argparse.Namespace) -> str:
+    from kbh_lint.report import sarif  # start-up: a report has one format
+
+    return sarif.render(report, _rules(report, args), __version__)
+
+
+def _annotation(report: Report, args: argparse.Namespace) -> str:
     from kbh_lint.report import annotation  # start-up: a report has one format
 
     return annotation.render(report, _rules(report, args))
+
+
+FORMATS: Mapping[str, Callable[[Report, argparse.Namespace], str]] = {
+    "full": _full, "concise": _concise, "json": _json, "github": _github, "sarif": _sarif, "annotation": _annotation,
+}  # fmt: skip
 
 
 def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:

@@ -235,7 +235,8 @@ def job(folder: Path, text: str, told: Callable[[Progress], None] = lambda _: No
     folder.mkdir()
     record = SimpleNamespace(id="h200", product="H200", scale="full")
     return SimpleNamespace(
-        device="cuda", snapshot=SimpleNamespace(sha256=text, tunes=True), problem=SimpleNamespace(id="01"),
+        device="cuda", snapshot=SimpleNamespace(sha256=text, tunes=True, calls_nvcc=False),
+        problem=SimpleNamespace(id="01"),
         options=SimpleNamespace(build_timeout=10.0), chosen=SimpleNamespace(record=record), versions={},
         scratch=folder, tell=told, workplace=lambda: folder / "run",
     )  # fmt: skip
