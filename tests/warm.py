@@ -15,9 +15,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from fcntl import F_DUPFD, fcntl
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, BinaryIO
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -76,6 +78,7 @@ class Warm:
 
     def __init__(self, real: Any) -> None:
         self.real, self.record = real, real.record
+        self.inner = SimpleNamespace(record=replace(real.record, kind="plain"))  # a fork sees the paths of this process
         self._forks: set[int] = set()
 
     def spawn(

@@ -84,8 +84,8 @@ def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
     """Where processes of every grading find what they are given, because compilers note paths; None where that is
     under the paths that it has outside.
     """
-    kind = getattr(sandbox, "inner", sandbox)  # of a profiler around it; a record alone moves no paths
-    return SEEN if isinstance(kind, Paired) and sandbox.record.traits.own_paths else None
+    kind: Sandbox = getattr(sandbox, "inner", sandbox)  # what starts the process, below a profiler
+    return SEEN if kind.record.traits.own_paths else None
 
 
 def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:

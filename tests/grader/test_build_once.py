@@ -27,7 +27,7 @@ from grader.grading.progress import Progress
 from grader.judge import judging as judge
 from grader.judge import lent, turns
 from grader.judge.trial import Compiled
-from grader.record.cell import Cell
+from grader.record.cell import Cell, SandboxRecord
 from grader.report.view import load_view
 from grader.sandbox import Sandbox
 from grader.sandbox.base import SEEN
@@ -271,7 +271,7 @@ def test_of_two_gradings_of_one_file_at_once_the_second_waits_for_the_build_of_t
         return Compiled()
 
     monkeypatch.setattr(judge, "build", build)
-    box: Any = SimpleNamespace(record=SimpleNamespace(kind="bubblewrap"))
+    box: Any = SimpleNamespace(record=SandboxRecord("plain", 0, False))
     found: list[stages.Built] = []
     first = threading.Thread(target=lambda: found.append(stages.built(job(tmp_path / "a", "x"), box)))
     first.start()

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 MAX_DEPTH = 8
+SAME_STEPS = 8  # of the run, for each type that is compared: it is looked up a few times
+Known = dict[tuple[Hashable, int], tuple[Any, TypeValue]]  # what types come to that were met, by text and scope
+
+
+def _met(value: TypeValue) -> tuple[Hashable, int]:
+    """By what a type is known again: a name alone means the same wherever it is written in a scope."""
+    ref = value.ref
+    plain = not (ref.args or ref.member or ref.dims or ref.name in ("auto", "decltype"))
+    return ((ref.name, ref.pointers) if plain else id(ref)), id(value.env)
 
 
 class Types:
@@ -45,8 +54,9 @@ class Types:
         """The type that is written, with where it is."""
         return TypeValue(ref, scope)
 
-    def key(self, value: Value, depth: int = 0) -> Hashable | None:
-        """What it is compared by."""
+    def key(self, value: Value, depth: int = 0, known: Known | None = None) -> Hashable | None:
+        """What it is compared by. Types that are met again while one is asked are `known`: they may be made of one
+        another in pairs."""
         if isinstance(value, (bool, int, float, str)):
             return int(value) if isinstance(value, bool) else value
         if isinstance(value, Type):
@@ -59,9 +69,16 @@ class Types:
             return value.path.rpartition("::")[2]
         if isinstance(value, (Func, Overloads)):
             return id(value.node if isinstance(value, Func) else value.funcs[0].node)
-        return self._written(value, depth) if isinstance(value, TypeValue) and depth < MAX_DEPTH else None
+        if not isinstance(value, TypeValue) or depth >= MAX_DEPTH:
+            return None
+        known = {} if known is None else known
+        met = _met(value)
+        if met not in known:
+            known[met] = self._written(value, depth, known), value  # which keeps both alive
+        found: Type | None = known[met][0]
+        return found
 
-    def _written(self, value: TypeValue, depth: int) -> Type | None:
+    def _written(self, value: TypeValue, depth: int, known: Known) -> Type | None:
         """The key of a type in its scope."""
         ref = value.ref
         pointers = ref.pointers + len(ref.dims)
@@ -76,7 +93,7 @@ class Types:
         if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) and not target.member:
             kind, bound = self.classes.instance(found, target.args, scope)
             own = [bound[p.name] for p in kind.node.template if p.name in bound]
-            keys = tuple(self.key(arg, depth + 1) for arg in (*own, *outer_arguments(kind)))
+            keys = tuple(self.key(arg, depth + 1, known) for arg in (*own, *outer_arguments(kind)))
             return None if None in keys else Type(id(kind.node), 1, pointers, keys)
         vector = dtypes.vector_from_cpp(target.name)
         if vector is not None:
@@ -170,21 +187,30 @@ class Types:
         found = scope.get(name) if "::" not in name else _lookup(scope, name)
         return found if isinstance(found, (CppType, TypeValue, DType, Type)) else None
 
-    def same(self, value: Value, depth: int = 0) -> Hashable | None:
+    def same(self, value: Value, depth: int = 0, known: tuple[Known, Known] | None = None) -> Hashable | None:
         """A number with its type, a class by its definition and arguments, another type by its whole name."""
+        known = ({}, {}) if known is None else known
         if isinstance(value, tuple):
-            parts = tuple([self.same(part, depth + 1) for part in value])
+            parts = tuple([self.same(part, depth + 1, known) for part in value])
             return None if None in parts else parts
         if isinstance(value, (bool, int, float, str)):
             return type(value), value, getattr(value, "dt", "")
         if not isinstance(value, TypeValue) or depth > MAX_DEPTH:
-            return self.key(value)
+            return self.key(value, known=known[1])
+        met = _met(value)
+        if met not in known[0]:
+            known[0][met] = self._same(value, depth, known), value
+        found: Hashable | None = known[0][met][0]
+        return found
+
+    def _same(self, value: TypeValue, depth: int, known: tuple[Known, Known]) -> Hashable | None:
+        self.spend(SAME_STEPS)
         own = self.definition(value)
         if own is not None:
-            parts = tuple([self.same(part, depth + 1) for part in own[1].values()])
+            parts = tuple([self.same(part, depth + 1, known) for part in own[1].values()])
             return None if None in parts else (id(own[0].node), id(own[0].env), value.ref.pointers, parts)
         target, _ = cpp_types.resolve(self.run, value.ref, value.env)
-        return None if target.args else (target.name, target.member, target.pointers, self.key(value))
+        return None if target.args else (target.name, target.member, target.pointers, self.key(value, known=known[1]))
 
     def spend(self, steps: int) -> None:
         """Of the run's steps."""
