@@ -51,7 +51,8 @@ class ShapeEvidence:
     bytes of DRAM and `compulsory` those that a cold call must read. `seconds` is the sum over the kernels beside the
     counters, where each begins with empty caches; `busy` is how long the device worked under the tracer alone (0: not
     traced), `scored` the longer of the trial's events without the empty call and its sealed batches. `library` is the
-    share of the time in kernels that the submission did not bring.
+    share of the time in kernels that the submission did not bring. `model` is what the raw report calls the model that
+    was counted; 0 in older bundles, where it is the shape's place among `shapes`, from 1 on.
     """
 
     shape: str
@@ -65,6 +66,7 @@ class ShapeEvidence:
     busy: float
     scored: float
     library: float
+    model: int = field(default=0, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from grader.candidate.clock.profile import UNSEEN_CALLS
 from grader.silicon import counters
@@ -25,7 +26,7 @@ def evidence_of(
     library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
     return ShapeEvidence(
         shape.label, kernels, counts.tensor, problem.work(shape)[0], counts.read, counts.written, needed,
-        counts.seconds, busy, scored, library,
+        counts.seconds, busy, scored, library, launches[0].model if launches else 0,
     )  # fmt: skip
 
 
@@ -34,13 +35,16 @@ def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
     launches = parse(text, counters.metrics_of(silicon.capability))
     shapes = {shape.label: shape for shape in problem.shapes}
     found = []
-    for model, recorded in enumerate(silicon.shapes, 1):
-        first = [one for one in launches if (one.model, one.call) == (model, UNSEEN_CALLS + 1)]
+    for place, recorded in enumerate(silicon.shapes, 1):
+        number = (recorded.model or place, UNSEEN_CALLS + 1)
+        first = [one for one in launches if (one.model, one.call) == number]
         own = {row.name for row in recorded.kernels if not row.library}
         known = frozenset(one.kernel for one in first if one.kernel[:SHOWN_NAME] in own)
         shape = shapes.get(recorded.shape)
-        if shape is None or recorded != evidence_of(
-            problem, shape, first, silicon.capability, recorded.busy, recorded.scored, known
-        ):
+        again = None if shape is None else replace(
+            evidence_of(problem, shape, first, silicon.capability, recorded.busy, recorded.scored, known),
+            model=recorded.model,
+        )  # fmt: skip
+        if recorded != again:
             found.append(f"the record of {recorded.shape} is not what its raw report says")
     return found
