@@ -44,6 +44,7 @@ PROOFS = {
 # What is true of every twin, and no accusation here: torch makes the product.
 TORCH_RULES = frozenset({"KBH110", "KBH112", "KBH113", "KBH114", "KBH115", "KBH116", "KBH117"})
 NOISE = 0.75  # on a busy machine the overhead that is taken off may have been measured in a worse moment
+BUSY_MS = 40.0  # that a twin of little work may be charged there: processes wait for each other that long
 MARKER = "KBH_HOSTILE"
 
 
@@ -341,8 +342,8 @@ def twin_faults(case: HostileCase, got: Graded) -> list[str]:
     if cell.outcome not in ("accepted", "flagged"):
         found.append(f"it was {cell.outcome}: {cell.reason}")
     found += accused(cell.verdict.findings)
-    most = 8 * case.least_ms  # machines that run tests are busy
-    if most and cell.outcome in ("accepted", "flagged"):
+    most = max(8 * case.least_ms, BUSY_MS)  # machines that run tests are busy
+    if case.least_ms and cell.outcome in ("accepted", "flagged"):
         found += [
             f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
             for shape in cell.shapes
