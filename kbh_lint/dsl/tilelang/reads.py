@@ -15,10 +15,10 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Buffer, Func
 from kbh_lint.dsl.tilelang.kernel import REGIONS
 from kbh_lint.frontends.walk import children, walk
+from kbh_lint.kernels.core.ranges import Ends, arithmetic
 from kbh_lint.kernels.extents.parts import Part
 from kbh_lint.ops.catalogue import spellings
 
-Ends = tuple[int, int]  # both included
 Box = tuple[Ends, ...]
 
 _COPIES = frozenset(spellings("copy", languages=("tilelang",)))
@@ -175,7 +175,7 @@ class _Kernel:
             return (found, found) if type(found) is int else None
         if isinstance(node, ir.Binary):
             left, right = self.ends(node.left), self.ends(node.right)
-            return None if left is None or right is None else _arithmetic(node.op, left, right)
+            return None if left is None or right is None else arithmetic(node.op, left, right)
         if isinstance(node, ir.Call) and _called(node) in _CEIL and len(node.args) == 2:
             left, right = self.ends(node.args[0]), self.ends(node.args[1])
             if left is None or right is None or left[0] < 0 or right[0] <= 0:
@@ -243,19 +243,3 @@ def _assigned(node: object) -> list[str]:
         targets = [target for _, target in node.items if target is not None]
     plain = [part for target in targets for part in (target.items if isinstance(target, ir.Seq) else (target,))]
     return [part.id for part in plain if isinstance(part, ir.Name)]
-
-
-def _arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
-    if op == "+":
-        return a[0] + b[0], a[1] + b[1]
-    if op == "-":
-        return a[0] - b[1], a[1] - b[0]
-    if op == "*":
-        corners = [x * y for x in a for y in b]
-        return min(corners), max(corners)
-    if a[0] >= 0 and b[0] > 0:
-        if op == "//":
-            return a[0] // b[1], a[1] // b[0]
-        if op == "%":
-            return a if a[1] < b[0] else (0, min(a[1], b[1] - 1))
-    return None

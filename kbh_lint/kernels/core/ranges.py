@@ -69,7 +69,7 @@ class Ranges:
         left, right = ends_of(a), ends_of(b)
         if left is None or right is None or made.cells or made.dtype in dtypes.FLOATS:
             return made
-        return settled(made, _arithmetic(op, left, right))
+        return settled(made, arithmetic(op, left, right))
 
     def compared(self, op: str, a: V, b: V, made: V) -> V:
         """A comparison that comes out one way for all numbers that there can be."""
@@ -146,7 +146,8 @@ def _held(dtype: str, ends: Ends) -> bool:
     return low <= ends[0] and ends[1] <= high
 
 
-def _arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
+def arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
+    """The ends of what an operator makes of numbers between two ends each; None where that is not known."""
     if op == "+":
         return a[0] + b[0], a[1] + b[1]
     if op == "-":
