@@ -32,7 +32,8 @@ from kbh_lint.source.submissions import Submission, discover
 options = Options(tree + "/rules", tree + "/problems")
 rules = load_rules_once(options.rules_dir)
 submissions = [item for item in discover([Path(corpus)]) if isinstance(item, Submission)]
-lint_file(submissions[0], options, rules)
+for item in submissions[:1]:
+    lint_file(item, options, rules)
 with fewer_collections():
     print(len(submissions), flush=True)
     for line in sys.stdin:
@@ -60,7 +61,7 @@ class Tree:
     def lint(self, index: int) -> float:
         """Seconds of CPU that one file takes."""
         print(index, file=self.asking, flush=True)
-        took, memory, said = self.answering.readline().split()
+        took, memory, said = _answer(self.root, self.answering).split()
         self.said[index], self.memory = said, max(self.memory, int(memory))
         return float(took)
 
@@ -74,10 +75,14 @@ class Tree:
 
 
 def compare(corpus: Path, here: Path, there: Path, rounds: int = ROUNDS) -> None:
-    """Lint `corpus` with two trees in turns, and print what each took."""
+    """Lint `corpus` with two trees in turns, and print what each took. Exits with a sentence where that cannot be."""
+    if not (there / "kbh_lint" / "__init__.py").is_file():
+        sys.exit(f"{there} is no checkout of this project: it has no package kbh_lint")
     with ExitStack() as ends:
         trees = [ends.enter_context(_started(root.resolve(), corpus.resolve())) for root in (there, here)]
-        files = range(min(tree.count for tree in trees))
+        if len({tree.count for tree in trees}) > 1 or not trees[0].count:
+            sys.exit(f"the trees find {' and '.join(str(tree.count) for tree in trees)} submissions in {corpus}")
+        files = range(trees[0].count)
         for turn in range(rounds):
             for tree in trees:
                 tree.rounds.append([])
@@ -97,6 +102,12 @@ def compare(corpus: Path, here: Path, there: Path, rounds: int = ROUNDS) -> None
     print(f"{len(files)} files, {differ} with another report")
 
 
+def _answer(root: Path, answering: IO[str]) -> str:
+    """A line from a tree's process, which says on standard error why there is none."""
+    line = answering.readline()
+    return line or sys.exit(f"the linter of {root} ended before it had answered")
+
+
 def _spread(values: Sequence[float], unit: str) -> str:
     return f"{statistics.median(values):.3f} {unit} ({min(values):.3f} to {max(values):.3f})"
 
@@ -108,5 +119,5 @@ def _started(root: Path, corpus: Path) -> Iterator[Tree]:
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root)
     assert process.stdin is not None and process.stdout is not None
     with process:
-        yield Tree(root, process.stdin, process.stdout, int(process.stdout.readline()))
+        yield Tree(root, process.stdin, process.stdout, int(_answer(root, process.stdout)))
         process.stdin.close()
