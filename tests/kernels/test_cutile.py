@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from kbh_lint import lint
+from kbh_lint.base import ir, values
 from kbh_lint.findings import FileReport
+from kbh_lint.frontends import python
+from kbh_lint.kernels.analyze import analyze
+from kbh_lint.kernels.core.facts import KernelFacts
 
 GEMM = (Path(__file__).parents[1] / "variants/01_fp8_gemm/cutile_gemm.py").read_text(encoding="utf-8")
 MMA = "acc = ct.mma(a, ct.transpose(b), acc)"
@@ -69,3 +73,26 @@ def test_what_is_not_read_is_not_called_clean(tmp_path: Path, how: str) -> None:
 def test_the_bindings_of_the_driver_are_no_language(tmp_path: Path) -> None:
     report = linted(tmp_path, "import cuda.tile as ct", "import cuda.tile as ct\nfrom cuda.bindings import driver")
     assert report.verdict == "clean", report.promises
+
+
+PRODUCT = """
+def kernel(x, w, y, n, TM, TN):
+    a = ct.load(x, index=(ct.bid(0), 0), shape=(TM, 64))
+    b = ct.load(w, index=(0, ct.bid(1)), shape=(64, TN))
+    ct.store(y, index=(ct.bid(0), ct.bid(1)), tile=ct.matmul(a, b).astype(y.dtype))
+"""
+
+
+def product(tall: int) -> KernelFacts:
+    (node,) = (s for s in python.lower(PRODUCT, "kernel.py").body if isinstance(s, ir.FuncDef))
+    func = values.Func(node, values.Env({"ct": values.Sym("cuda.tile")}), language="cutile")
+    buffers = {name: values.Buffer("bf16", at, "bf16") for at, name in enumerate(("x", "w", "y"), 1)}
+    return analyze(func, {**buffers, "n": values.Scalar(7), "TM": tall, "TN": 128})
+
+
+def test_the_rows_of_a_product_are_those_of_its_tile_which_has_decided() -> None:
+    """So a launch with tiles of another height is analysed for itself; other numbers give the same facts."""
+    for tall in (32, 64):
+        facts = product(tall)
+        assert [p.rows for p in facts.products] == [tall], facts.unread
+        assert facts.decided & {"TM", "TN", "n"} == {"TM"}

@@ -241,7 +241,7 @@ def multiplied(run: PythonRun, a: V, b: V, acc: V | None, loc: ir.Loc, types: tu
     whole = operand_type(a) in dtypes.INTS and operand_type(b) in dtypes.INTS
     known = acc is not None and acc.dtype in dtypes.BITS
     accumulator = acc.dtype if acc is not None and known else "i32" if whole else "f32"
-    rows = a.shape[-2] if a.shape is not None and len(a.shape) > 1 else None
+    rows = run.tiles.rows(a)
     mode = "ieee" if operand_type(a) == operand_type(b) == "f32" else ""
     plain = (a.with_(x=None), b.with_(x=None))
     made = run.products.product(

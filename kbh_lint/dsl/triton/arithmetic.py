@@ -45,10 +45,9 @@ def dot(call: Call) -> V:
     accumulator = wanted.const.name if wanted is not None and isinstance(wanted.const, values.DType) else "f32"
     if operand_type(a) in dtypes.INTS and operand_type(b) in dtypes.INTS:
         accumulator = "i32"
-    height = rows(call, a)
     shape = (*a.shape[:-1], b.shape[-1]) if a.shape and b.shape and len(a.shape) > 1 else None
     mode = how_precise(call) if operand_type(a) == operand_type(b) == "f32" else ""
-    made = m.products.product("dot", widest(a), widest(b), accumulator, call.loc, rows=height, mode=mode)
+    made = m.products.product("dot", widest(a), widest(b), accumulator, call.loc, rows=m.tiles.rows(a), mode=mode)
     if acc is not None and acc.const is not None:
         made = m.products.accumulate(acc, made, accumulator, call.loc, m.frame.loops > 0)
         made = join(made, acc.with_(const=NOTHING, x=None))
@@ -72,14 +71,6 @@ def widest(value: V) -> V:
     return value.with_(x=None) if value.x is not None else value
 
 
-def rows(call: Call, a: V) -> int | None:
-    rows = a.shape[-2] if a.shape is not None and len(a.shape) > 1 else None
-    if not isinstance(rows, int):
-        return None
-    call.m.facts.decided |= call.m.tiles.sizes.get(rows, frozenset())
-    return rows
-
-
 def dot_scaled(call: Call) -> V:
     m = call.m
     get = call.get
@@ -89,7 +80,7 @@ def dot_scaled(call: Call) -> V:
         value = get(position, name)
         text = value.const if value is not None and isinstance(value.const, str) else "?"
         types.append({"fp16": "f16"}.get(text, text))
-    made = m.products.product("dot", a, b, "f32", call.loc, a_dtype=types[0], b_dtype=types[1], rows=rows(call, a))
+    made = m.products.product("dot", a, b, "f32", call.loc, a_dtype=types[0], b_dtype=types[1], rows=m.tiles.rows(a))
     scales = [v for v in (get(1, "lhs_scale"), get(4, "rhs_scale")) if v is not None]
     origins = made.origins
     for scale in scales:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint.base import values
-from kbh_lint.dsl.triton.arithmetic import rows
 from kbh_lint.kernels.core.joins import join, tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
@@ -68,7 +67,7 @@ def matrix(opcode: str) -> Callable[[Call], V]:
     def run(call: Call) -> V:
         a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
         acc = call.get(2, "acc") or UNKNOWN_V
-        made = call.m.products.product("mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode=opcode)
+        made = call.m.products.product("mma", a, b, _accumulator(a, acc), call.loc, rows=call.m.tiles.rows(a), opcode=opcode)
         made = call.m.products.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
         return join(made, acc.with_(const=NOTHING, x=None)).with_(shape=acc.shape)
 
@@ -80,7 +79,7 @@ def tensor_memory_mma(call: Call) -> V:
     a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
     acc = call.get(2, "acc") or UNKNOWN_V
     made = call.m.products.product(
-        "mma", a, b, _accumulator(a, acc), call.loc, rows=rows(call, a), opcode="tcgen05.mma"
+        "mma", a, b, _accumulator(a, acc), call.loc, rows=call.m.tiles.rows(a), opcode="tcgen05.mma"
     )
     call.m.memory.store(acc, made, call.loc)
     return constant(None)

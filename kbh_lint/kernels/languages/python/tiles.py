@@ -40,6 +40,14 @@ class Tiles:
             self.run.facts.decide(size)
         self.run.facts.refused = "a tile of a size that Triton does not have"
 
+    def rows(self, value: V) -> int | None:
+        """How many rows a tile has, where that is known. The arguments that it came from have then decided: a launch
+        with tiles of another height has other products."""
+        height = value.shape[-2] if value.shape is not None and len(value.shape) > 1 else None
+        if isinstance(height, int):
+            self.run.facts.decided |= self.sizes.get(height, NO_NAMES)
+        return height
+
     def sliced(self, base: V, parts: list[Any]) -> V:
         """`x[:, None]` and the like only change the shape."""
         if base.shape is None:
