@@ -109,6 +109,21 @@ def test_what_is_common_is_not_kept() -> None:
     assert not unpack(fingerprint.make([MINE], [(0, f) for f in found], common)).functions
 
 
+def test_what_a_library_copied_from_another_is_the_others() -> None:
+    first, second = python_functions(PYTHON)[:2]
+    grown = replace(first, name="grown", code=first.code[:200] + second.code)  # most of it is theirs
+    theirs = replace(MINE, name="theirs")
+    store = unpack(
+        fingerprint.make([MINE, theirs], [(0, first), (1, first), (1, grown)], set(), grams(first), {"mine"})
+    )
+    wanted = [("mine", first.name), ("theirs", "grown")]
+    assert [(store.libraries[f.origin].name, f.name) for f in store.functions] == wanted
+    assert {match.origin.name for match in matches([first], store)} <= {"mine"}
+    before = unpack(fingerprint.make([theirs], [(0, first), (0, grown)], set()))
+    added = unpack(fingerprint.make([theirs, MINE], [(1, first)], set(), grams(first), {"mine"}, before))
+    assert sorted((added.libraries[f.origin].name, f.name) for f in added.functions) == wanted
+
+
 @pytest.mark.parametrize("data", [b"", b"kbhfp0\n", b"kbhfp1\nnothing"])
 def test_a_file_of_another_version_is_refused(data: bytes) -> None:
     with pytest.raises(ValueError, match="no fingerprints of this version"):

@@ -67,7 +67,9 @@ def matrix(opcode: str) -> Callable[[Call], V]:
     def run(call: Call) -> V:
         a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
         acc = call.get(2, "acc") or UNKNOWN_V
-        made = call.m.products.product("mma", a, b, _accumulator(a, acc), call.loc, rows=call.m.tiles.rows(a), opcode=opcode)
+        made = call.m.products.product(
+            "mma", a, b, _accumulator(a, acc), call.loc, rows=call.m.tiles.rows(a), opcode=opcode
+        )
         made = call.m.products.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
         return join(made, acc.with_(const=NOTHING, x=None)).with_(shape=acc.shape)
 
