@@ -83,7 +83,7 @@ class Warm:
 
     def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Any,
-        output: BinaryIO,
+        output: BinaryIO, report: int | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         from grader.sandbox.supervise import BOOT
 

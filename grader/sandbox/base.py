@@ -1,4 +1,7 @@
-"""What a sandbox is: a way to start a submission's process with little, and to end it with everything it started."""
+"""What a sandbox is: a way to start a submission's process with little, and to end it with everything it started.
+
+A further kind is a class with the methods of `Sandbox`, in a module of `grader.sandbox.kinds`, which says the rest.
+"""
 
 from __future__ import annotations
 
@@ -79,12 +82,18 @@ class Sandbox(Protocol):
         fds: Sequence[int],
         jail: Jail,
         output: BinaryIO,
+        report: int | None = None,
     ) -> subprocess.Popen[bytes]:
         """Starts `argv` with exactly `env` and the descriptors `fds`, which keep their numbers. Raises SandboxError.
 
         What it prints goes to `output`. The process that is returned is the one to wait for: its exit status is that
         of `argv`, or 128 plus the number of the signal that killed it. With the judge it ends, and all it started.
+        When it ends by itself, how many of those that it started are alive then is written to the descriptor `report`.
+        `launch.start` does all of this but for what is special to a kind.
         """
+
+    def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """The processes, by number, that it started and that live now."""
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Kills the process and everything that it started, and waits until none is left. Raises SandboxError."""

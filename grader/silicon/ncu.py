@@ -144,19 +144,24 @@ class Profiled:
 
     def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Jail,
-        output: BinaryIO,
+        output: BinaryIO, report: int | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
-        """See `grader.sandbox.Sandbox`."""
+        """See `grader.sandbox.base.Sandbox`."""
         command = [*argv, "--profile", self.instrument]
         read = jail.read
         if self.ncu is not None:
             command = [*self._prefix(self.ncu), *command]
             read = (*read, self.ncu.program.parent)
         jail = replace(jail, profiler=True, read=read)
-        return self.inner.spawn(command, env={**env, "LC_ALL": "C"}, cwd=cwd, fds=fds, jail=jail, output=output)
+        env = {**env, "LC_ALL": "C"}
+        return self.inner.spawn(command, env=env, cwd=cwd, fds=fds, jail=jail, output=output, report=report)
+
+    def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """See `grader.sandbox.base.Sandbox`."""
+        return self.inner.alive(process)
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """See `grader.sandbox.Sandbox`."""
+        """See `grader.sandbox.base.Sandbox`."""
         self.inner.end(process)
 
     def _prefix(self, ncu: Ncu) -> list[str]:

@@ -18,9 +18,7 @@ from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Any, BinaryIO
 
-from grader.sandbox.base import Jail, SandboxError
-from grader.sandbox.kinds.bubblewrap import Bubblewrap
-from grader.sandbox.kinds.supervised import Supervised
+from grader.sandbox.base import Jail, Sandbox, SandboxError
 from grader.sandbox.launch import first_command, first_program
 from harness.record.run import RoomRecord
 from harness.room.base import Files, RoomError
@@ -53,7 +51,7 @@ class First:
     many processes were alive when it ended, `told` what it said, `descriptors` what it sent.
     """
 
-    sandbox: Bubblewrap | Supervised
+    sandbox: Sandbox
     process: subprocess.Popen[bytes]
     pid: int
     link: socket.socket
@@ -73,9 +71,7 @@ class First:
         os.close(self.left)
 
 
-def start_first(
-    sandbox: Bubblewrap | Supervised, jail: Jail, folders: Sequence[str], address: tuple[str, int] | None
-) -> First:
+def start_first(sandbox: Sandbox, jail: Jail, folders: Sequence[str], address: tuple[str, int] | None) -> First:
     """Starts a room with its first program, which opens the folders and listens. Raises SandboxError."""
     with ExitStack() as stack:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -51,7 +51,7 @@ class Forks:
 
     def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Jail,
-        output: BinaryIO,
+        output: BinaryIO, report: int | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         self.pid = os.fork()
         if self.pid == 0:

@@ -55,7 +55,7 @@ class Threads:
 
     def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Jail,
-        output: BinaryIO,
+        output: BinaryIO, report: int | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         link = socket.socket(fileno=os.dup(fds[0]))
         self._threads.append(threading.Thread(target=self._run, args=(link,), daemon=True))

@@ -23,7 +23,7 @@ class Recorder:
 
     def spawn(
         self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, fds: Sequence[int], jail: Jail,
-        output: BinaryIO,
+        output: BinaryIO, report: int | None = None,
     ) -> subprocess.Popen[bytes]:  # fmt: skip
         self.argv, self.env, self.jail, self.fds = list(argv), dict(env), jail, list(fds)
         return subprocess.Popen(["true"])

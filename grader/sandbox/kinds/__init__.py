@@ -1,4 +1,11 @@
-"""The kinds of sandbox, a module each: how it starts a process and ends it. Rows: `grader.record.sandboxes`."""
+"""The kinds of sandbox, a module each: how it starts a process and ends it.
+
+A further kind is three things, and nobody else tests for one: its module here with a function that makes it (where the
+process restricts itself, a `supervised.Supervised` with a `launch.Restriction`, as `landlock` does; where a program is
+started in front of it, `launch.start` with a prefix, as `bubblewrap` does), its line in `MAKERS`, and its row in
+`grader.record.sandboxes`, which holds the order and what others ask of a kind. `tests/grader/test_sandbox.py` runs the
+same attacks in each.
+"""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Bubblewrap:
         output: BinaryIO,
         report: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """See `grader.sandbox.Sandbox`, and `launch.start` for `report`."""
+        """See `grader.sandbox.base.Sandbox`."""
         agent = jail.layout is not None
         families = [socket.AF_UNIX, *([socket.AF_INET, socket.AF_INET6] if jail.profiler or agent else [])]
         families += [socket.AF_NETLINK] if agent else []
@@ -86,7 +86,7 @@ class Bubblewrap:
         return process
 
     def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
-        """The processes that live in the namespace now, besides its first one."""
+        """See `grader.sandbox.base.Sandbox`: those in the namespace, besides its first one."""
         first = self.first.get(process.pid)
         return [pid for pid, _ in descendants(number(first))] if first is not None and not readable(first, 0) else []
 

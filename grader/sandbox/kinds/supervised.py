@@ -42,7 +42,7 @@ class Supervised:
         output: BinaryIO,
         report: int | None = None,
     ) -> subprocess.Popen[bytes]:
-        """See `grader.sandbox.Sandbox`, and `launch.start` for `report`."""
+        """See `grader.sandbox.base.Sandbox`."""
         mark = secrets.token_hex(8)
         restriction = replace(
             self.restrict(jail),
@@ -56,7 +56,7 @@ class Supervised:
         return process
 
     def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
-        """The processes that live below the supervisor now."""
+        """See `grader.sandbox.base.Sandbox`: those below the supervisor."""
         return [pid for pid, _ in descendants(process.pid)] if process.poll() is None else []
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
