@@ -1,10 +1,10 @@
-"""Which kernel languages written in Python are modelled, and in which folder: a row each.
+"""Which kernel languages written in Python are modelled, and in which folder: a row each, at the end of this file.
 
-A language is a folder with two modules, and others where it has them: `host` (`LIBRARY`: what the host does with the
-package), `kernel` (`LANGUAGE`: what a kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent`
-(`stored_elements`: how much a program stores at most), `reads` (`read_parts`: which part of a tensor a kernel reads at
-most) and `series` (`short_series`: series that end too soon). All are
-found by these names, and imported when a submission needs them.
+A row and a folder are all that a language needs (`docs/contributing/new-dsl.md` adds one). The folder has two modules,
+and others where it has them: `host` (`LIBRARY`: what the host does with the package), `kernel` (`LANGUAGE`: what a
+kernel does), `numeric` (`DIALECT`: what its operations do to numbers), `extent` (`stored_elements`: how much a program
+stores at most), `reads` (`read_parts`: which part of a tensor a kernel reads at most) and `series` (`short_series`:
+series that end too soon). All are found by these names, and imported when a submission needs them.
 
 CUDA C++ is no row: it is `kernels.languages`, and `host.cpp`.
 """
@@ -24,13 +24,17 @@ class Language:
     """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels (nothing for
     Triton's, which are known by being `values.JitFunction`); `packages` are what programs import, in one part or two;
     `folder` is the package with its modules; `on_tensors` are names of attributes and methods that its package adds to
-    tensors."""
+    tensors; `backends` are the backends of KernelBench whose kernels may be in it; `on_a_cpu` says that the grader's
+    CPU target runs it, which it refuses for all others. Its `name` is also that of its spellings in the catalogue of
+    operations (`ops`)."""
 
     name: str
     kernel: str
     packages: tuple[str, ...]
     folder: str
     on_tensors: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    on_a_cpu: bool = False
 
     @property
     def library(self) -> Any:
@@ -97,6 +101,11 @@ def forget(row: Language) -> None:
         del _ON_TENSORS[name]
 
 
+def rows() -> tuple[Language, ...]:
+    """All that are registered."""
+    return tuple(_NAMES.values())
+
+
 def of_path(path: str) -> Language | None:
     """The language to which a path like `tilelang.language.gemm` or `cuda.tile.mma` belongs."""
     root, _, rest = path.partition(".")
@@ -136,7 +145,7 @@ def is_kernel(language: str) -> bool:
     return found is not None and found.kernel == language
 
 
-_UNMARKED = Language("triton", "", ("triton",), "kbh_lint.dsl.triton")
+_UNMARKED = Language("triton", "", ("triton",), "kbh_lint.dsl.triton", backends=("triton",), on_a_cpu=True)
 register(_UNMARKED)
 
 register(
@@ -153,7 +162,8 @@ register(
             "mark_layout_dynamic",
             "mark_compact_shape_dynamic",
         ),
+        backends=("cute", "cutlass"),
     )
 )
-register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang"))
+register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang", backends=("tilelang",)))
 register(Language("cutile", "cutile.kernel", ("cuda.tile", "cuda.tile_experimental"), "kbh_lint.dsl.cutile"))

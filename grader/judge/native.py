@@ -9,10 +9,15 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from grader.sandbox.snapshot import Snapshot
+from kbh_lint import registry
 
 __all__ = ["cannot_run"]
 
-NATIVE = ("cupy", "cutlass", "numba", "pycuda", "tilelang", "torch.utils.cpp_extension")
+# What compiles for a GPU: kernel languages, by their rows, and others.
+NATIVE = (
+    *(package for row in registry.rows() if not row.on_a_cpu for package in row.packages),
+    "cupy", "numba", "pycuda", "torch.utils.cpp_extension",
+)  # fmt: skip
 
 
 def cannot_run(taken: Snapshot, device: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kbh_lint import engine
+from kbh_lint import engine, registry
 from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
 from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
@@ -48,11 +48,15 @@ CHECKS: Mapping[str, tuple[str, ...]] = {
         "input-dependent-approximation",
     ),
 }  # fmt: skip
-# The languages of kernels that count as a backend.
-BACKENDS: Mapping[str, tuple[str, ...]] = {
-    "cuda": ("cuda", "cutlass"), "hip": ("cuda",), "triton": ("triton",), "thunderkittens": ("cuda",),
-    "cute": ("cute", "cuda", "cutlass"), "cutlass": ("cute", "cuda", "cutlass"), "tilelang": ("tilelang",),
+# The languages of kernels that count as a backend: of C++, and those whose row names it.
+_CPP: Mapping[str, tuple[str, ...]] = {
+    "cuda": ("cuda", "cutlass"), "hip": ("cuda",), "thunderkittens": ("cuda",), "cute": ("cuda", "cutlass"),
+    "cutlass": ("cuda", "cutlass"),
 }  # fmt: skip
+BACKENDS: Mapping[str, tuple[str, ...]] = {
+    backend: (*_CPP.get(backend, ()), *(row.name for row in registry.rows() if backend in row.backends))
+    for backend in sorted({*_CPP, *(backend for row in registry.rows() for backend in row.backends)})
+}
 _LEAKS = ("rubric_leak", "reward_hack", "bug")
 
 

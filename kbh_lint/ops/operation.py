@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal, TypeVar
 
+from kbh_lint import registry
 from kbh_lint.base.records import dataclass
 
-Language = Literal["cuda", "python", "triton", "gluon", "cute", "cutile", "tilelang", "ptx"]
+LANGUAGES = frozenset(("cuda", "gluon", "ptx", "python", *(row.name for row in registry.rows())))
 Kind = Literal[
     "function",  # of numbers, one result for each element
     "whole",  # to a whole number
@@ -42,12 +43,12 @@ T = TypeVar("T")
 class Operation:
     """One operation. `flag` is how data is marked that went through it, `result` the element type that comes out,
     `effect` what it does to the memory that it is given, `symbol` the operator that an arithmetic one stands for.
-    `python` spellings are of functions of numbers, which kernels written in Python have in common (libdevice's and
-    Python's `math`, too)."""
+    `spellings` are by language, one of `LANGUAGES`: `python` ones are of functions of numbers, which kernels written in
+    Python have in common (libdevice's and Python's `math`, too), `gluon` ones of Triton's other package."""
 
     name: str
     kind: Kind
-    spellings: Mapping[Language, tuple[str, ...]]
+    spellings: Mapping[str, tuple[str, ...]]
     flag: Flag = ""
     result: Result = "operand"
     effect: Effect = ""
@@ -62,26 +63,19 @@ def op(
     result: Result = "operand",
     effect: Effect = "",
     symbol: str = "",
-    cuda: str = "",
-    python: str = "",
-    triton: str = "",
-    gluon: str = "",
-    cute: str = "",
-    cutile: str = "",
-    tilelang: str = "",
-    ptx: str = "",
+    **spellings: str,
 ) -> Operation:
-    """A row: spellings of a language are words of one text."""
-    given: dict[Language, str] = {
-        "cuda": cuda, "python": python, "triton": triton, "gluon": gluon, "cute": cute, "cutile": cutile,
-        "tilelang": tilelang, "ptx": ptx,
-    }  # fmt: skip
-    return Operation(name, kind, {k: tuple(v.split()) for k, v in given.items() if v}, flag, result, effect, symbol)
+    """A row: spellings of a language are words of one text. Raises ValueError for a language that is none."""
+    for language in spellings:
+        if language not in LANGUAGES:
+            raise ValueError(f"the operation {name} has spellings in {language}, which is no language")
+    given = {language: tuple(words.split()) for language, words in spellings.items()}
+    return Operation(name, kind, given, flag, result, effect, symbol)
 
 
 def spelled(
     rows: Iterable[Operation],
-    language: Language,
+    language: str,
     named: Mapping[str, T],
     kinds: Mapping[Kind, Callable[[Operation], T]] | None = None,
 ) -> dict[str, T]:

@@ -9,9 +9,9 @@ import pytest
 from kbh_lint.kernels.languages.cuda import builtins
 from kbh_lint.kernels.numeric import cuda
 from kbh_lint.ops.catalogue import OPERATIONS, spellings
-from kbh_lint.ops.operation import Language, op, spelled
+from kbh_lint.ops.operation import op, spelled
 
-LANGUAGES: list[Language] = sorted({language for row in OPERATIONS for language in row.spellings})
+LANGUAGES = sorted({language for row in OPERATIONS for language in row.spellings})
 ROWS = 250
 
 
@@ -21,9 +21,15 @@ def test_no_two_rows_have_one_name() -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_spelling_is_of_one_operation(language: Language) -> None:
+def test_a_spelling_is_of_one_operation(language: str) -> None:
     words = Counter(word for row in OPERATIONS for word in spellings(row.name, languages=(language,)))
     assert [word for word, count in words.items() if count > 1] == []
+
+
+def test_a_spelling_is_in_a_language_that_is_registered() -> None:
+    assert op("near", "function", cutile="near").spellings == {"cutile": ("near",)}
+    with pytest.raises(ValueError, match="no language"):
+        op("near", "function", cutiles="near")
 
 
 def test_what_an_interpreter_says_nothing_of_is_in_none_of_its_tables() -> None:
