@@ -11,7 +11,9 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.python.lanes import Lanes
-from kbh_lint.host.values.frames import CallSite, OutOfFuel
+from kbh_lint.host.values import taint
+from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
@@ -72,6 +74,20 @@ class Recorder:
         """Remember something that could not be followed."""
         if len(self.trace.unread) < MOST_UNREAD:
             self.trace.unread.append((reason, loc))
+
+    def may_fail(self, name: str, loc: ir.Loc | None) -> None:
+        """An operation fails on what is known of its operands, with an exception of Python (`IndexError`). The run goes
+        on, as what a value is may be known badly; where an exception could be caught, another run raises it."""
+        if self.trying and not self.decisions.choice(("fails", self.place(loc)), taint.presumed(True)):
+            raise Raised(LibObject.by_path(f"builtins.{name}", {"args": ()}), loc)
+
+    def fails(self, path: str, loc: ir.Loc | None, why: str = "") -> None:
+        """An operation cannot succeed wherever the submission is graded: where a handler could catch it, the run goes
+        there. `path` is the exception's, `builtins.RuntimeError`. Elsewhere the run goes on, as what it comes to in the
+        end says more than that it ends here; but where no value matters it ends, and `why` is told: `analyses.crashes`
+        makes the fact `crash` of it, and KBH710 the finding."""
+        if (self.trying or why) and not self.aged:
+            raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
 
     def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
         """Remember code that ran and was not read: any name may mean something else from here on."""

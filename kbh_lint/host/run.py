@@ -157,7 +157,7 @@ class Run(Recorder):
             return None
         except Exception as error:
             if not isinstance(error, bounds.TooLarge):
-                exceptions.may_fail(self, type(error).__name__, node.loc)
+                self.may_fail(type(error).__name__, node.loc)
             self.miss(f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
             self.havoc(node, frame)
             return None
@@ -256,7 +256,7 @@ class Run(Recorder):
         if inputs:
             return foreign.unread_call(self, "a value that is not a function", inputs, loc)
         if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
-            exceptions.may_fail(self, "TypeError", loc)
+            self.may_fail("TypeError", loc)
         self.miss(f"a {type(func).__name__} was called", loc)
         return Unknown()
 

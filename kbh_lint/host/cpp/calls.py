@@ -120,7 +120,7 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
     """A check macro: what it runs matters, what it tests is taken to hold."""
     name = node.func.id if isinstance(node.func, ir.Name) else ""
     if name == "C10_CUDA_KERNEL_LAUNCH_CHECK" and run.refused_launch:
-        exceptions.fails(run.interp, "builtins.RuntimeError", node.loc)
+        run.interp.fails("builtins.RuntimeError", node.loc)
     for arg in node.args[:1]:
         if isinstance(arg, ir.Const) and not arg.value:
             exceptions.raise_("RuntimeError", [], node.loc)
@@ -128,7 +128,7 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
         if works or run.failed and isinstance(arg, (ir.Name, ir.Compare)):
             value = run.eval(arg, env)
             if run.failed and (value is cpp_names.FAILURE or value is False):
-                exceptions.fails(run.interp, "builtins.RuntimeError", node.loc)
+                run.interp.fails("builtins.RuntimeError", node.loc)
     return None
 
 

@@ -35,7 +35,7 @@ def list_method(
         _kept(owner, -1)
     elif name == "popleft":
         if not owner:
-            exceptions.may_fail(interp, "IndexError", loc)
+            interp.may_fail("IndexError", loc)
         return owner.pop(0) if owner else Unknown()
     elif name == "rotate":
         count = args[0] if args and isinstance(args[0], int) else 1
@@ -50,7 +50,7 @@ def list_method(
         owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
     elif name == "pop":
         if not owner:
-            exceptions.may_fail(interp, "IndexError", loc)
+            interp.may_fail("IndexError", loc)
         return owner.pop(*[a for a in args if isinstance(a, int)]) if owner else Unknown()
     elif name == "clear":
         owner.clear()
@@ -62,13 +62,13 @@ def list_method(
         if bounds.is_small(args[0]) and args[0] in owner:
             owner.remove(args[0])
         else:
-            exceptions.may_fail(interp, "ValueError", loc)
+            interp.may_fail("ValueError", loc)
     elif name == "sort":
         sort_items(interp, owner, kwargs)
     elif name == "index":
         if bounds.is_small(args[0]) and args[0] in owner:
             return owner.index(args[0])
-        exceptions.may_fail(interp, "ValueError", loc)
+        interp.may_fail("ValueError", loc)
         return Unknown()
     elif name == "count":
         return sum(1 for x in owner if equality.same(interp, x, args[0]) is True)
@@ -128,7 +128,7 @@ def dict_method(
         return subscripts.contains(interp, owner, args[0])
     if name == "__delitem__":
         if owner.pop(keys.held_key(interp, owner, args[0]), keys.MISSING) is keys.MISSING:
-            exceptions.may_fail(interp, "KeyError", loc)
+            interp.may_fail("KeyError", loc)
         return None
     if name == "get":
         found = keys.find_key(interp, owner, args[0])
@@ -158,11 +158,11 @@ def dict_method(
     if name == "pop":
         held = keys.held_key(interp, owner, args[0])
         if held is keys.MISSING and len(args) < 2:
-            exceptions.may_fail(interp, "KeyError", loc)
+            interp.may_fail("KeyError", loc)
         return owner.pop(held, args[1] if len(args) > 1 else Unknown())
     if name == "popitem":
         if not owner:
-            exceptions.may_fail(interp, "KeyError", loc)
+            interp.may_fail("KeyError", loc)
             return Unknown()
         key = next(iter(owner)) if (args[0] if args else kwargs.get("last")) is False else next(reversed(owner))
         return key, owner.pop(key)
@@ -196,7 +196,7 @@ def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir
     if name in ("discard", "remove"):
         held = keys.held_key(interp, owner, args[0])
         if name == "remove" and held is keys.MISSING:
-            exceptions.may_fail(interp, "KeyError", loc)
+            interp.may_fail("KeyError", loc)
         owner.discard(held)
         return None
     if name == "update":
@@ -205,7 +205,7 @@ def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir
         return None
     if name == "pop":
         if not owner:
-            exceptions.may_fail(interp, "KeyError", loc)
+            interp.may_fail("KeyError", loc)
             return Unknown()
         taken = min(owner, key=repr)  # which one, nobody knows; the same each time
         owner.discard(taken)

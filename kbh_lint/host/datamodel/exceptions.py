@@ -1,4 +1,4 @@
-"""Exceptions of the interpreted program: raising, catching, and operations that may fail."""
+"""Exceptions of the interpreted program: raising and catching. What fails says so by `Run.fails` or `may_fail`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -42,21 +41,6 @@ def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
     raise Raised(LibObject.by_path(f"builtins.{name}", {"args": tuple(args)}), loc)
 
 
-def may_fail(interp: Run, name: str, loc: ir.Loc | None) -> None:
-    """An operation fails on what is known of its operands. The run goes on, as what a value is may be known
-    badly; where an exception could be caught, another run raises it."""
-    if interp.trying and not interp.decisions.choice(("fails", interp.place(loc)), taint.presumed(True)):
-        raise_(name, [], loc)
-
-
-def fails(interp: Run, path: str, loc: ir.Loc | None, why: str = "") -> None:
-    """An operation cannot succeed wherever the submission is graded: where a handler could catch it, the run goes
-    there. `path` is the exception's, `builtins.RuntimeError`. Elsewhere the run goes on, as what it comes to in the end
-    says more than that it ends here; but where no value matters it ends, and `why` is told."""
-    if (interp.trying or why) and not interp.aged:
-        raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
-
-
 def plain(value: Value) -> bool:
     """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
     return value is None or type(value) in (int, float, bool)
@@ -70,7 +54,7 @@ def no_attribute(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> No
     libraries, for members of enumerations or for bytes."""
     if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
         if owner is None or name not in _STAND_INS:
-            may_fail(interp, "AttributeError", loc)
+            interp.may_fail("AttributeError", loc)
 
 
 def catches(interp: Run, kind: Value, value: Value) -> bool:

@@ -51,7 +51,7 @@ def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = No
         known = value if taint.symbol_of(value) else Unknown((), "an item of an unknown")
         return [known.like(value.contents, value.made) for _ in range(want or 1)]
     if exceptions.plain(value):
-        exceptions.may_fail(interp, "TypeError", loc)
+        interp.may_fail("TypeError", loc)
     items = interp.items_of(value, loc)
     if items is not None:
         return items if isinstance(items, range) else list(items)
@@ -77,7 +77,7 @@ def ended(interp: Run, once: Value, loc: ir.Loc | None) -> None:
     """An iterator is asked for more than it has: that is known of a generator that came to its end."""
     if interp.trying and isinstance(once, Once) and once.gave is not None:
         exceptions.raise_("StopIteration", [once.gave], loc)
-    exceptions.may_fail(interp, "StopIteration", loc)
+    interp.may_fail("StopIteration", loc)
 
 
 def in_turn(once: Once) -> Iterator[Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Sym, Value
-from kbh_lint.host.datamodel import exceptions, iteration, subscripts
+from kbh_lint.host.datamodel import iteration, subscripts
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.tensors import Unknown
@@ -53,8 +53,8 @@ def _missing(interp: Run, name: str, loc: ir.Loc | None) -> Any:
     if hasattr(builtins, name):
         return Sym(f"builtins.{name}")
     if loc is not None and loc[0] is interp.session.module.unit and nowhere_bound(interp.session, name):
-        exceptions.fails(interp, "builtins.NameError", loc)
-    exceptions.may_fail(interp, "NameError", loc)
+        interp.fails("builtins.NameError", loc)
+    interp.may_fail("NameError", loc)
     interp.miss(f"name {name} is not defined", loc)
     return Unknown((), f"undefined {name}")
 
@@ -85,7 +85,7 @@ def _unpack(interp: Run, targets: tuple[ir.Expr, ...], value: Value, frame: Fram
     if isinstance(value, (list, tuple)) and (
         len(items) < len(targets) - 1 or len(items) != len(targets) and not any(isinstance(t, ir.Star) for t in targets)
     ):
-        exceptions.may_fail(interp, "ValueError", loc)
+        interp.may_fail("ValueError", loc)
     star = next((i for i, t in enumerate(targets) if isinstance(t, ir.Star)), None)
     if star is not None:
         after = len(targets) - star - 1

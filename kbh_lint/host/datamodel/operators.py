@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Sym, Value
-from kbh_lint.host.datamodel import elapsed, exceptions, iteration, subscripts, texts
+from kbh_lint.host.datamodel import elapsed, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import bounds, equality, taint, unknowns
 from kbh_lint.host.values.named_objects import CArray
@@ -219,7 +219,7 @@ def percent(template: str, values: Value) -> Any:
 def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
     """An operation on known values raised what Python raises, unless a bound of ours was met."""
     if not isinstance(error, bounds.TooLarge):
-        exceptions.may_fail(interp, type(error).__name__, loc)
+        interp.may_fail(type(error).__name__, loc)
 
 
 def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Any:

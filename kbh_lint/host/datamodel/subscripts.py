@@ -152,7 +152,7 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
     if isinstance(owner, (bytes, bytearray)) and not isinstance(key, Unknown):
         return bounds.visited(interp, owner)[key]
     if exceptions.plain(owner):
-        exceptions.may_fail(interp, "TypeError", loc)
+        interp.may_fail("TypeError", loc)
     return interp.get_item(owner, key, loc)
 
 
@@ -217,7 +217,7 @@ def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
         _set_bytes(interp, owner, key, value, loc)
     else:
         if exceptions.plain(owner) or isinstance(owner, (tuple, str)):
-            exceptions.may_fail(interp, "TypeError", loc)
+            interp.may_fail("TypeError", loc)
         interp.set_item(owner, key, value, loc)
 
 
@@ -232,4 +232,4 @@ def _set_bytes(interp: Run, owner: bytearray, key: object, value: object, loc: i
         else:
             interp.ran_unread("bytes that are not known, kept in a bytearray", loc)
     except (IndexError, ValueError) as error:
-        exceptions.may_fail(interp, type(error).__name__, loc)
+        interp.may_fail(type(error).__name__, loc)

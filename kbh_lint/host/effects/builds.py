@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import exceptions, shown
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.objects import FilePath, LibObject, OpenFile
@@ -86,7 +86,7 @@ def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
         outside.process_file(interp, name, loc)
         taint.asked(interp, name[:40], taint.PROCESS, loc)
     elif interp.trying and "r" in mode and _read(interp, name) is None:
-        exceptions.may_fail(interp, "FileNotFoundError", loc)
+        interp.may_fail("FileNotFoundError", loc)
     return OpenFile(args[0] if args and isinstance(args[0], str) else name, mode)
 
 

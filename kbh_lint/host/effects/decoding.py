@@ -21,7 +21,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.frontends import python
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host.datamodel import exceptions, shown
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import builds
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import Frame
@@ -117,7 +117,7 @@ def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc:
     try:
         made = decoder(bytes(data))
     except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
-        exceptions.may_fail(interp, "ValueError" if isinstance(error, ValueError) else "OSError", loc)
+        interp.may_fail("ValueError" if isinstance(error, ValueError) else "OSError", loc)
         return _unknown(path)
     interp.burn(len(made) // 512)
     return made
@@ -143,7 +143,7 @@ def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
     try:
         return json.loads(str(text) if isinstance(text, str) else text)
     except (ValueError, RecursionError):
-        exceptions.may_fail(interp, "JSONDecodeError", loc)
+        interp.may_fail("JSONDecodeError", loc)
         return Unknown((), path)
 
 

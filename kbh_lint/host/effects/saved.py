@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.host.datamodel import copies, exceptions, shown
+from kbh_lint.host.datamodel import copies, shown
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import FilePath, Instance, LibObject, OpenFile
@@ -59,7 +59,7 @@ def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
         run.miss("a file that a library may have written", loc)
         return
     if place(file) not in run.files.asked:
-        exceptions.may_fail(run, "FileNotFoundError", loc)
+        run.may_fail("FileNotFoundError", loc)
     run.files.left_over = True
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, walk
-from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail, tuned
 from kbh_lint.host.gpu.kernel_cache import scope
 from kbh_lint.host.torch import recording, tensor_flags
@@ -48,8 +47,8 @@ def launch(
         lacking = _lacking(jit, bound)
         if lacking and not jit.open:
             if not interp.spread:
-                exceptions.fails(interp, "builtins.TypeError", loc, f"{jit.func.node.name} gets no {lacking}")
-            exceptions.may_fail(interp, "TypeError", loc)
+                interp.fails("builtins.TypeError", loc, f"{jit.func.node.name} gets no {lacking}")
+            interp.may_fail("TypeError", loc)
     for param in jit.func.node.params:
         value = bound.get(param.name)
         if isinstance(value, Unknown) and is_constexpr(param) and param.name in _flags(jit.func.node):
@@ -177,7 +176,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
         bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     if interp.trying and launches_that_fail.refused(interp, jit, facts):
-        exceptions.fails(interp, launches_that_fail.COMPILATION, loc)
+        interp.fails(launches_that_fail.COMPILATION, loc)
     size = evaluate_grid(interp, grid, {**bound, **settings[0], **meta}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     taint.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)

@@ -11,7 +11,7 @@ from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import texts as cpp_texts
-from kbh_lint.host.datamodel import exceptions, shown
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
@@ -56,7 +56,7 @@ def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
             every = value if isinstance(value, (list, tuple)) else [value]
             for text in every:
                 if isinstance(text, (list, tuple)):
-                    exceptions.fails(interp, "builtins.TypeError", loc, f"a {type(text).__name__} among the {key}")
+                    interp.fails("builtins.TypeError", loc, f"a {type(text).__name__} among the {key}")
                 if not isinstance(text, str) and text is not None:
                     whole = False
                     why = getattr(text, "why", "")
@@ -113,13 +113,13 @@ def build(
     env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
     known = not any(doubts(text) for text in sources)
     if known and interp.trying and refused(interp, lowered, env):
-        exceptions.fails(interp, "builtins.RuntimeError", loc)
+        interp.fails("builtins.RuntimeError", loc)
     absent = [name for name in wanted if name.isidentifier() and not any(name in str(text) for text in sources)]
     if known and absent and not any('#include "' in str(text) for text in sources):
-        exceptions.fails(interp, "builtins.RuntimeError", loc, f"{name} has no function {absent[0]}")
+        interp.fails("builtins.RuntimeError", loc, f"{name} has no function {absent[0]}")
     header = cuda_refused.unknown_header(lowered) if interp.trying and not elsewhere else ""
     if header and builds.find_file(interp, header) is None:
-        exceptions.may_fail(interp, "RuntimeError", loc)
+        interp.may_fail("RuntimeError", loc)
     extension = Extension(name, env, lowered, tuple(flags))
     extension.attrs["__bindings__"] = bound = cpp_bindings.read(lowered)
     extension.attrs["__loc__"] = loc

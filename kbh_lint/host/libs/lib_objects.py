@@ -263,7 +263,7 @@ def object_method(
     if beside is not NotImplemented:
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
-        exceptions.may_fail(interp, "Empty", loc)
+        interp.may_fail("Empty", loc)
     if owner.path == lifetimes.FINALIZER:
         done = lifetimes.method(interp, owner, name)
         if done is not NotImplemented:

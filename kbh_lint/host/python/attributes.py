@@ -284,7 +284,7 @@ def set_attr(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | N
         interp.call(own, [name, value], {}, loc)
     else:
         if isinstance(owner, Instance) and owner.cls.frozen:
-            exceptions.may_fail(interp, "FrozenInstanceError", loc)
+            interp.may_fail("FrozenInstanceError", loc)
         set_plain(interp, owner, name, value, loc)
 
 
@@ -294,7 +294,7 @@ def set_plain(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | 
         found = owner.cls.get(name)
         if isinstance(found, Property) and not found.cached:
             if found.setter is None:
-                exceptions.may_fail(interp, "AttributeError", loc)
+                interp.may_fail("AttributeError", loc)
             else:
                 interp.call(Bound(owner, found.setter), [value], {}, loc)
                 return
@@ -303,7 +303,7 @@ def set_plain(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | 
             interp.call(setter, [owner, value], {}, loc)
             return
         if interp.trying and _is_slotted(owner.cls, name):
-            exceptions.may_fail(interp, "AttributeError", loc)
+            interp.may_fail("AttributeError", loc)
         if name == "__class__" and isinstance(value, ClassV):
             owner.cls = value
             return

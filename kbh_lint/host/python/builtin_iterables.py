@@ -34,7 +34,7 @@ def _range(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | N
     args = [unknowns.of_process(a) for a in args]
     if not all(isinstance(a, int) for a in args):
         if any(a is None or isinstance(a, (float, str, list, tuple)) for a in args):
-            exceptions.may_fail(interp, "TypeError", loc)
+            interp.may_fail("TypeError", loc)
         return unknowns.merged(interp, *args, why="a range")
     try:
         made = range(*args)
@@ -63,7 +63,7 @@ def _len(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
     if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
         return len(value.attrs["items"])
     if exceptions.plain(value) or isinstance(value, Once):
-        exceptions.may_fail(interp, "TypeError", loc)
+        interp.may_fail("TypeError", loc)
     return len(value) if hasattr(value, "__len__") and not doubts(value) else unknowns.merged(interp, value)
 
 
@@ -73,7 +73,7 @@ def _extreme(name: str) -> Callable[..., Any]:
         items = list(iteration.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
         if not items:
             if "default" not in kwargs:
-                exceptions.may_fail(interp, "ValueError", loc)
+                interp.may_fail("ValueError", loc)
             return kwargs.get("default", Unknown())
         if not all(map(bounds.is_small, items)):
             return unknowns.merged(interp, *items[:2], why=name)
@@ -191,7 +191,7 @@ def _zip(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
         return _lazy(zip(*_columns(interp, args, loc), strict=False))
     columns = [iteration.materialise(interp, a, loc) for a in args]
     if kwargs.get("strict") is True and len({len(column) for column in columns}) > 1:
-        exceptions.may_fail(interp, "ValueError", loc)
+        interp.may_fail("ValueError", loc)
     return Once(zip(*columns, strict=False))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Value
-from kbh_lint.host.datamodel import exceptions, generators, names
+from kbh_lint.host.datamodel import generators, names
 from kbh_lint.host.python import contextmanagers, coroutines
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
@@ -29,7 +29,7 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
         if made is not NotImplemented:
             return made
     if len(interp.frames) > MAX_FRAMES:
-        exceptions.may_fail(interp, "RecursionError", loc)
+        interp.may_fail("RecursionError", loc)
         interp.miss("calls nest too deep", loc)
         return Unknown((), "calls nest too deep")
     interp.burn(4)

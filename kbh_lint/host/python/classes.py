@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
-from kbh_lint.host.datamodel import enums, exceptions
+from kbh_lint.host.datamodel import enums
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import Frame
@@ -42,7 +42,7 @@ def instantiate(
     if "builtins.type" in bases or interp.builtins["type"] in [base for c in cls.mro() for base in c.bases]:
         return class_making.of_call(interp, args, kwargs, loc, cls)
     if interp.trying and "abc.ABC" in bases and _is_abstract(cls):
-        exceptions.may_fail(interp, "TypeError", loc)
+        interp.may_fail("TypeError", loc)
     if enums.is_enum(cls):
         return enums.look_up(interp, cls, args, loc)
     if "typing.TypedDict" in bases:

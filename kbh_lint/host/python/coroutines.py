@@ -52,7 +52,7 @@ def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
         steps = value.attrs.pop(_STEPS, None)
         if steps is not None:
             return steps()
-        exceptions.may_fail(interp, "RuntimeError", loc)
+        interp.may_fail("RuntimeError", loc)
         return Unknown((), "a coroutine that has run")
     if value.path == TASK:
         _turn(interp)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func
-from kbh_lint.host.datamodel import exceptions, iteration, names, operators, shown, subscripts, texts
+from kbh_lint.host.datamodel import iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
@@ -64,7 +64,7 @@ def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
         return frame.globals.vars
     if interp.trying and isinstance(func, (Func, Bound, ClassV)) and calls.misfit(func, args, kwargs):
         if not any(isinstance(arg, ir.Star) for arg in node.args) and all(key for key, _ in node.keywords):
-            exceptions.may_fail(interp, "TypeError", node.loc)
+            interp.may_fail("TypeError", node.loc)
     return interp.call(func, args, kwargs, node.loc)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import containers, exceptions, iteration, tallies
+from kbh_lint.host.datamodel import containers, iteration, tallies
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts
 from kbh_lint.host.values import keys
@@ -39,7 +39,7 @@ def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str
         if args and args[0] in owner:
             return getattr(owner, name)(*args)
         if name == "index":
-            exceptions.may_fail(interp, "ValueError", loc)
+            interp.may_fail("ValueError", loc)
         return 0
     if isinstance(owner, tuple) and name == "numel":
         return product(owner)

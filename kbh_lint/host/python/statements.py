@@ -229,12 +229,12 @@ def s_delete(interp: Run, node: ir.Delete, frame: Frame) -> None:
     for target in node.targets:
         if isinstance(target, ir.Name):
             if frame.outer.get(target.id, frame.env).vars.pop(target.id, MISSING) is MISSING:
-                exceptions.may_fail(interp, "NameError", node.loc)
+                interp.may_fail("NameError", node.loc)
         elif isinstance(target, ir.Index):
             owner, key = interp.eval(target.value, frame), interp.eval(target.index, frame)
             if isinstance(owner, dict):
                 if owner.pop(keys.held_key(interp, owner, key), MISSING) is MISSING:
-                    exceptions.may_fail(interp, "KeyError", node.loc)
+                    interp.may_fail("KeyError", node.loc)
             elif isinstance(owner, list) and isinstance(key, (int, slice)):
                 del owner[key]
             elif isinstance(owner, Instance):
@@ -243,7 +243,7 @@ def s_delete(interp: Run, node: ir.Delete, frame: Frame) -> None:
                     interp.call(found, [key], {}, node.loc)
                 elif owner.items is not None:
                     if owner.items.pop(keys.held_key(interp, owner.items, key), MISSING) is MISSING:
-                        exceptions.may_fail(interp, "KeyError", node.loc)
+                        interp.may_fail("KeyError", node.loc)
         elif isinstance(target, ir.Attr):
             interp.del_attr(interp.eval(target.value, frame), target.name, node.loc)
 
@@ -256,7 +256,7 @@ def s_assert(interp: Run, node: ir.Assert, frame: Frame) -> None:
         if not interp.assume(node.test.loc, True, contents):
             exceptions.raise_("AssertionError", [], node.loc)
     elif not interp.truth(value, node.test.loc):
-        exceptions.may_fail(interp, "AssertionError", node.loc)
+        interp.may_fail("AssertionError", node.loc)
 
 
 def s_block(interp: Run, node: ir.Block, frame: Frame) -> Any:
