@@ -162,6 +162,11 @@ def elementwise() -> Iterator[Sample]:
         "x.relu_()",
         "torch.exp_(x)",
         "torch.add(x, y, out=z)",
+        "torch.add(x, y, out=e)",
+        "torch.mm(x, x.t(), out=e)",
+        "torch.mm(x, x.t(), out=z)",
+        "torch.exp(x.t(), out=e)",
+        "F.linear(x, x, out=e)",
         "x.clamp_(0)",
         "x.masked_fill_(x > 0, 0)",
         "x.sub_(y).div_(y)",
@@ -169,8 +174,16 @@ def elementwise() -> Iterator[Sample]:
         "x.index_fill_(0, i, 2.0)",
         "x.scatter_(0, j, 1.0)",
     ):
-        index = {"i": Spec((1,), "int64"), "j": Spec((1, 3), "int64")}
-        yield text, {"x": MATRIX, "y": ROW, "z": MATRIX, **{k: v for k, v in index.items() if f" {k}," in text}}
+        index = {"i": Spec((1,), "int64"), "j": Spec((1, 3), "int64"), "e": Spec((0,))}
+        yield (
+            text,
+            {
+                "x": MATRIX,
+                "y": ROW,
+                "z": MATRIX,
+                **{k: v for k, v in index.items() if f" {k}," in text or f"={k})" in text},
+            },
+        )
 
 
 def reductions() -> Iterator[Sample]:

@@ -15,6 +15,7 @@ from kbh_lint.host.torch import (
     elementwise,
     limits,
     memory_order,
+    out,
     recording,
     shapes,
     tensor_attributes,
@@ -90,11 +91,9 @@ def compute(
     interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, inplace: bool
 ) -> Any:
     """An operation that makes new values."""
-    out = kwargs.get("out")
-    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(
-        {k: v for k, v in kwargs.items() if k != "out"}
-    )
-    if not inputs and not isinstance(out, Tensor):
+    brought = out.given(kwargs)
+    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(out.without(kwargs))
+    if not inputs and not isinstance(kwargs.get("out"), Tensor):
         return Unknown(tuple(interp.contents_of(args)), name)
     attrs: EventAttrs = {"symbol": path, "operands": tuple(t.dtype for t in inputs)}
     numbers = _numbers(interp, [*args, *kwargs.values()])
@@ -111,13 +110,9 @@ def compute(
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)
         return args[0]
-    if isinstance(out, Tensor):
-        recording.write(interp, out, event)
-        return out
-    if isinstance(out, (list, tuple)):
-        for target in tensor_arguments.tensors_in(out):
-            recording.write(interp, target, event)
-        return out
+    if brought:
+        out.write(interp, brought, event, found, lambda shape: _strides(name, shape, inputs))
+        return kwargs["out"]
     if isinstance(found, tuple):
         made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
         made.attrs["range"] = _range(name, inputs)

@@ -1,0 +1,51 @@
+"""`out=`: the tensors that a caller brings for the results of an operation of torch, and how these are written there.
+
+As torch does it: one of another shape than its result is given that shape, and one whose type cannot hold the result's
+is an error. Who spells it otherwise hands it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.libraries`,
+`numpy.add(a, b, out)` in `host.libs.lib_torch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import dtypes
+from kbh_lint.host.torch import recording
+from kbh_lint.host.torch.signatures import Made, Shape
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.tensors import Event, Tensor, row_major
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+
+def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
+    """The tensors that a call brings for its results."""
+    return tensor_arguments.tensors_in([kwargs["out"]]) if kwargs.get("out") is not None else []
+
+
+def without(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keywords that an operation reads."""
+    return {key: value for key, value in kwargs.items() if key != "out"}
+
+
+def write(
+    interp: Run, brought: list[Tensor], event: Event, found: Made | list[Made], lies: Callable[[Shape], Shape]
+) -> None:
+    """`event` writes its results, of the shapes and types `found`, into what the caller brought for them; `lies` says
+    with which strides a new tensor of a shape would lie in memory."""
+    results = found if isinstance(found, list) else [found]
+    for number, target in enumerate(brought):
+        shape, dtype = results[number] if number < len(results) else (None, dtypes.UNKNOWN)
+        if dtype in dtypes.FLOATS and target.dtype in dtypes.INTS:
+            interp.fails("builtins.RuntimeError", event.loc)
+        if shape is not None and target.shape is not None and _differ(shape, target.shape):
+            target.shape, target.strides = shape, lies(shape) or row_major(shape)
+        recording.write(interp, target, event)
+
+
+def _differ(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+    """Whether two shapes are known to be two: a size that is not known may be any."""
+    pairs = zip(one, other, strict=False)
+    return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)
