@@ -135,3 +135,78 @@ def test_the_same_in_cuda(tmp_path: Path, shift: str, stale: bool) -> None:
     path.write_text(HOST.replace("SHIFT", shift), encoding="utf-8")
     (report,) = lint([path], raise_errors=True).files
     assert ("identity-keyed-input-cache" in {f.leak_class for f in report.findings}) == stale, report.findings
+
+
+# A kernel whose programs go from row to row: all of a program's work stands in its loop.
+def _in_a_loop(text: str, rows: str, loop: str, end: str, indent: str) -> str:
+    """The body of a kernel as the body of a loop over rows."""
+    start = text.index(rows) + len(rows)
+    stop = text.index(end, start)
+    body = "\n".join(f"{indent}{line}" if line.strip() else line for line in text[start:stop].split("\n"))
+    return text[: start - len(rows)] + loop + body + text[stop:]
+
+
+ROUNDS = _in_a_loop(
+    TEXT, "    row = tl.program_id(0)\n", "    for row in range(tl.program_id(0), batch, 132):\n", "\n\nclass", "    "
+)
+ROUNDS = ROUNDS.replace("tickets, n,", "tickets, batch, n,").replace("[(x.shape[0],)]", "[(132,)]")
+ROUNDS = ROUNDS.replace("self.tickets, x.shape[1]", "self.tickets, x.shape[0], x.shape[1]")
+LATER = "tl.load(kept + row, mask=row >= 132, other=-1e30)"
+IN_ROUNDS = {
+    "the peak of the call before": ("before = tl.load(kept + row)", "tl.maximum(before, 0.0)", "pass", LEAK),
+    "the same where there is such a row": (
+        "there = row < batch\n        before = tl.load(kept + row, mask=there)",
+        "tl.maximum(before, 0.0)", "pass", LEAK,
+    ),
+    "a peak that the host takes away": (
+        "before = tl.load(kept + row)", "tl.maximum(before, peak)", "self.kept.fill_(-1e30)", HELD,
+    ),
+    "what an earlier round left": (f"before = {LATER}", "tl.maximum(before * 0.0, peak)", "pass", HELD),
+    "the same in a branch": (
+        "before = 0.0\n        if row >= 132:\n            before = tl.load(kept + row - 132) * 0.0",
+        "peak + before", "pass", HELD,
+    ),
+    "a peak that is put there first": (
+        "pass", "tl.load(kept + row)", "pass", HELD,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", IN_ROUNDS)
+def test_what_a_kernel_reads_in_its_first_round_is_of_the_call_before(tmp_path: Path, variant: str) -> None:
+    before, shift, host, verdict = IN_ROUNDS[variant]
+    first = variant == "a peak that is put there first"
+    text = ROUNDS.replace("BEFORE", before).replace("HOST", host)
+    text = text.replace(
+        "SHIFT", "peak\n        tl.store(kept + row, peak)\n        shift = SHIFT" if first else "SHIFT"
+    )
+    text = text.replace("SHIFT", shift).replace("AFTER", "pass" if first else "tl.store(kept + row, peak)")
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    found = {finding.leak_class for finding in report.findings if finding.verdict != "clean"}
+    assert (report.verdict, "identity-keyed-input-cache" in found) == (verdict, verdict == LEAK), report.findings
+
+
+STRIDED = (
+    _in_a_loop(
+        HOST,
+        "  const int row = blockIdx.x;\n",
+        "  for (int row = blockIdx.x; row < rows; row += gridDim.x) {\n",
+        "\n}\nat",
+        "  ",
+    )
+    .replace("\n}\nat", "  __syncthreads();\n  }\n}\nat")
+    .replace("float* kept, int n)", "float* kept, int rows, int n)")
+)
+STRIDED = STRIDED.replace("<<<x.size(0), 32>>>", "<<<132, 32>>>").replace(", x.size(1));", ", x.size(0), x.size(1));")
+
+
+@pytest.mark.parametrize(
+    ("shift", "stale"), [("kept[row]", True), ("row < 132 ? x[row * n] : kept[row - 132] * 0.f + x[row * n]", False)]
+)
+def test_the_same_in_cuda_from_row_to_row(tmp_path: Path, shift: str, stale: bool) -> None:
+    path = tmp_path / "solution.py"
+    path.write_text(STRIDED.replace("SHIFT", shift), encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    assert ("identity-keyed-input-cache" in {f.leak_class for f in report.findings}) == stale, report.findings

@@ -58,8 +58,8 @@ class Product:
 class Load:
     """A read of a parameter's memory.
 
-    `early`: it comes before the first store, atomic or barrier of the kernel and outside of loops, so that nothing of
-    this launch need have been there.
+    `early`: it comes before the first store, atomic or barrier of the kernel, outside of loops or surely in the first
+    round of one, so that nothing of this launch need have been there.
     """
 
     param: str

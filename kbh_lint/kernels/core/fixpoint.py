@@ -13,6 +13,7 @@ from kbh_lint.kernels.core.facts import Origins, Wait
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import NO_ORIGINS, choosing, flagged, testing, union
+from kbh_lint.kernels.core.rounds import in_first_round
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, V
 from kbh_lint.kernels.core.walker import Control, Exit, together
 
@@ -92,11 +93,13 @@ class FixPoint(Control[V]):
 
     # --- loops ---
 
-    def looped(self, body: Callable[[], Exit], test: V = UNKNOWN_V) -> None:
+    def looped(self, node: ir.For | ir.While | ir.CFor, body: Callable[[], Exit], test: V = UNKNOWN_V) -> None:
         """Executes a loop's body until the joined variables stop changing; `test` says whether it runs at all."""
         frame = self.run.frame
         frame.loops += 1
         self.run.memory.repeats += 1
+        if self.run.memory.repeats == 1:
+            self.run.memory.first = in_first_round(node) if self.run.memory.alone else frozenset()
         late, chose = self.run.memory.late_write, choosing(testing(test.origins))
         for _ in range(MAX_PASSES):
             self.run.memory.late_write = False
@@ -161,7 +164,7 @@ class FixPoint(Control[V]):
             walk.assign(node.target, element)
             return walk.round(node)
 
-        self.looped(body)
+        self.looped(node, body)
         return walk.block(node.orelse)
 
     def unrolled(self, node: ir.For, items: tuple[V, ...]) -> Exit:
@@ -213,7 +216,7 @@ class FixPoint(Control[V]):
             return why
 
         with self.waiting(node.loc):
-            self.looped(body, test)
+            self.looped(node, body, test)
         if sides:
             self.run.sides.rest(sides, (returns(node.body), False))
         return None

@@ -49,6 +49,7 @@ class Memory:
         self.memory_version = 0
         self.alone = True  # nothing that another program of the launch wrote can have been waited for
         self.repeats = 0  # loops around what is executed
+        self.first: frozenset[Loc] = frozenset()  # what the first round of the outermost of them surely computes
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
         self.dirty = False  # shared memory was read before anything wrote it: the kernel must be run again
         self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
@@ -105,7 +106,8 @@ class Memory:
         name = content if seen in dtypes.INTS and content in dtypes.FLOATS else seen
         key = (cell.name, name, loc)
         if key not in self.run.facts.loads:
-            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc, self.alone and not self.repeats)
+            early = self.alone and (not self.repeats or loc in self.first)
+            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc, early)
         own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
         return own if result is None else join(own, result)
 
