@@ -90,6 +90,7 @@ class Base:
         self.depth = 0
         self.unread: list[tuple[str, ir.Loc]] = []
         self.parser = Parser()
+        self.outermost: list[ir.Name] = []  # `::n`
         self.pending: list[ir.Stmt] = []  # classes defined inside a declaration: `struct {...} x;`
 
     def parse(self, start: int, end: int, before: str = "", after: str = "") -> tuple[Node, ...]:

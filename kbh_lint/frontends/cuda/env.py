@@ -27,6 +27,10 @@ def module_env(module: ir.Module) -> values.Env:
     if isinstance(module.unit, CudaUnit) and standard.mentioned(module.unit.text):
         standard.add(env, _standard())
     _add(env, module.body, module.unit, scopes)
+    for name in module.unit.outermost if isinstance(module.unit, CudaUnit) else ():
+        found = env.vars.get(name)
+        if isinstance(found, (bool, int, float, values.Overloads)):
+            env.vars[f"::{name}"] = found  # a variable that may change is not known by a second name
     used = [node for node in module.body if isinstance(node, ir.Using)]
     for node in used:
         if node.type is not None and node.name and not node.template:

@@ -69,7 +69,11 @@ class Exprs(Types):
     def _qualified(self, node: Node) -> ir.Expr:
         text = self.source(node)
         if "<" not in text:
-            return ir.Name("".join(text.split()).removeprefix("::"), self.loc(node))
+            words = "".join(text.split())
+            name = ir.Name(words.removeprefix("::"), self.loc(node))
+            if words.startswith("::") and "::" not in name.id:
+                self.outermost.append(name)
+            return name
         parts = self.parts(node)
         with_args = [index for index, part in enumerate(parts) if part[1] is not None]
         if len(with_args) > 1 and with_args[-1] == len(parts) - 1:

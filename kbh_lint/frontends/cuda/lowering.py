@@ -10,6 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.frontends.cuda.base import type_names
 from kbh_lint.frontends.cuda.blank import blank
 from kbh_lint.frontends.cuda.declarations import Declarations
+from kbh_lint.frontends.cuda.outermost import settle
 from kbh_lint.frontends.cuda.preprocess import Prepared, preprocess
 from kbh_lint.frontends.cuda.recover import pieces, repaired, too_nested
 from kbh_lint.frontends.cuda.unit import CudaUnit, Origin
@@ -63,6 +64,7 @@ def _lowered(unit: CudaUnit, prepared: Prepared) -> ir.Module:
     except RecursionError:  # the caller may stand deep already
         unread.append(("nested too deeply to be lowered", (unit, 0, len(unit.text))))
         body = []
+    settle(unit, run.outermost, body)
     body = sorted([*_includes(unit, prepared.includes), *body], key=lambda statement: int(statement.loc[1]))
     return ir.Module(unit, tuple(body), None, unread + run.unread)
 

@@ -41,6 +41,9 @@ class CudaUnit:
     known_types: set[str] = field(default_factory=set)
     language: str = "cuda"
     stopped: bool = False  # an #error is reached in any case
+    outermost: set[str] = field(
+        default_factory=set
+    )  # names of the file that are asked for as `::n` where one hides them
 
     def span(self, loc: ir.Loc) -> Span:
         """Where `loc` was written; inside a macro that is the line of the macro's body, or of its argument."""
