@@ -1,4 +1,8 @@
-"""What the launches behind a result do about rounding errors of their sum of exponentials."""
+"""What the launches behind a result do about rounding errors of their sum of exponentials.
+
+Each is evaluated on what those before it left in memory. What counts as a compensation in a kernel is
+`kernels.numeric.residuals`; what becomes of the promise, `promises.compensated_sum`.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from kbh_lint.analyses import (
     l2,
     packing,
     precision,
-    promises,
     replay,
     shares,
     unread,
@@ -26,6 +25,7 @@ from kbh_lint.analyses.crashes import shape_crashes
 from kbh_lint.analyses.flow import Slice, facts_of, fills_unseen, is_unknown, last_call, reach
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
+from kbh_lint.analyses.promises.judge import judge
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
@@ -85,7 +85,7 @@ def shape_facts(
     facts.seeds += keys.cut_keys(run.calls[-1].contents if run.calls else [], found)
     facts.seeds += coverage.short_grids(contract, run, found)
     facts.equal = unread.asserted_equal(path)
-    promises.judge(problem, contract, run, found, work, packed, facts, not path.forced)
+    judge(problem, contract, run, found, work, packed, facts, not path.forced)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
 

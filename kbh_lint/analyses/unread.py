@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reads_of, roots
-from kbh_lint.analyses.promises import unread_reason
+from kbh_lint.analyses.promises.holes import unread_reason
 from kbh_lint.analyses.reference import Traits, weights_read
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work

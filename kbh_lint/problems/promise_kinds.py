@@ -1,6 +1,7 @@
 """The kinds of promises: what a problem may tell each about itself, and the facts that show one broken.
 
-`kbh_lint.analyses.promises` has the analysis of each kind and cannot be imported without one for all of them.
+The analysis of each kind is a module of `kbh_lint.analyses.promises`, named after it; its `judge` cannot be imported
+without one for all of them. What machine code says of a kind is in `grader.silicon.promises`, counters in `counters`.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 The kernel is run for one lane in two number systems at once, exactly and as the machine rounds. What is always zero
 exactly, but not when rounded, is the rounding error of something: a residual. It compensates when it is the error
-of a sum (not of a product or quotient), is made of exponentials, and moves what the kernel stores.
+of a sum (not of a product or quotient), is made of exponentials, and moves what the kernel stores. `residuals` finds
+them and says what counts; here is in which order it is asked, and what that comes to.
 """
 
 from __future__ import annotations

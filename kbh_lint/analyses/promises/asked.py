@@ -1,0 +1,47 @@
+"""What a promise is judged by on one shape, and what a judgement is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kbh_lint.analyses.flow import Slice
+from kbh_lint.analyses.packing import Packing
+from kbh_lint.analyses.seeds import ShapeFacts
+from kbh_lint.analyses.work import Work
+from kbh_lint.base import ir
+from kbh_lint.host.values.checksums import outside
+from kbh_lint.host.values.path_runs import ShapeRun
+from kbh_lint.host.values.tensors import Event
+from kbh_lint.problems import Promise
+
+Places = list[tuple[ir.Loc | None, str]]
+Judgement = tuple[str, Places, str]  # state, evidence, reason when unproven
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A promise on one shape of one path: the run, what is on the way to its result, and who does the work there.
+
+    Facts that judging finds are added to `facts.seeds`.
+    """
+
+    promise: Promise
+    run: ShapeRun
+    found: Slice
+    work: Work
+    packed: Packing
+    facts: ShapeFacts
+
+
+def behind(event: Event) -> set[str]:
+    """The inputs and state that all that an event reads was made of."""
+    return {label.partition(":")[2] for label in outside([content for content, _ in event.reads])}
+
+
+def not_worked_on(asked: Asked, keys: Iterable[str]) -> list[str]:
+    """The inputs that a promise names and that nothing which authored kernels read was made of."""
+    names = [name for key in keys for name in asked.promise.params.get(key, ())]
+    read = outside([content for event in asked.work.authored for content, _ in event.reads]) if names else {}
+    known = {label.partition(":")[2] for label in read}
+    return [name for name in dict.fromkeys(names) if name not in known]

@@ -1,0 +1,49 @@
+"""`authored-compute`, `paged-online-softmax`: the work is done in kernels of the submission."""
+
+from __future__ import annotations
+
+from kbh_lint.analyses.promises.asked import Asked, Judgement, not_worked_on
+from kbh_lint.analyses.promises.holes import unread_reason
+from kbh_lint.analyses.promises.ragged_offsets import reads
+from kbh_lint.analyses.work import category, computes, does_arithmetic
+
+
+def authored(asked: Asked) -> Judgement:
+    """The work is done in authored kernels, and the result depends on what they must read."""
+    promise = asked.promise
+    state, places, reason = _authored(asked)
+    if state != "kept" or not promise.params.get("must_read"):
+        return state, places, reason
+    more, other, why = reads(asked)
+    return (state, places, reason) if more == "kept" else (more, other, why)
+
+
+def _authored(asked: Asked) -> Judgement:
+    promise, run, found, work = asked.promise, asked.run, asked.found, asked.work
+    if work.blobs:
+        return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
+    heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
+    if promise.params.get("work") == "some" and any(computes(e) for e in work.authored) and not work.trifling:
+        heavy = []
+    if heavy:
+        return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
+    hole = unread_reason(run, found, work)
+    if not work.authored:
+        if hole:
+            return "unproven", [], hole
+        return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
+    doing = [e for e in work.authored if (computes if promise.params.get("work") == "some" else does_arithmetic)(e)]
+    if promise.params.get("work") == "product":
+        inputs = set(promise.params.get("inputs", ()))
+        uses = [u for u in work.products if u.where != "library" and (not inputs or inputs & set(u.inputs))]
+        if uses:
+            return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
+        return "unproven", [], hole or "no product of the inputs was found in the authored kernels"
+    missing = not_worked_on(asked, ("inputs", "select_from"))
+    if missing and not hole:
+        return "unproven", [], f"no authored kernel was seen to work on {', '.join(missing)}"
+    if doing or not work.torch:
+        return "kept", [(e.loc, f"{e.name} is launched here") for e in (doing or work.authored)[:4]], ""
+    if hole:
+        return "unproven", [], hole
+    return "unproven", [], "the authored kernels were not seen to compute"
