@@ -85,6 +85,38 @@ def test_an_atom_says_what_a_tiled_product_runs_on(
     assert (report.verdict, states["fp8-products"]) == (verdict, state), report.promises
 
 
+PIECES = (  # the same product step by step, each step's number a type
+    "gemm(mma, ra, rb, acc);",
+    "for_each(make_int_sequence<size<2>(ra)>{}, [&](auto i) { gemm(mma, ra(_, _, i), rb(_, _, i), acc); });",
+)
+
+
+@pytest.mark.parametrize(
+    ("atom", "held", "verdict"),
+    [
+        ("SM89_16x8x32_F32E4M3E4M3F32_TN", "cutlass::float_e4m3_t", "clean"),
+        ("SM80_16x8x16_F32BF16BF16F32_TN", "cutlass::bfloat16_t", "rubric_leak"),
+    ],
+)
+def test_a_product_in_a_function_that_is_called_for_each_step(
+    tmp_path: Path, atom: str, held: str, verdict: str
+) -> None:
+    path = tmp_path / "solution.py"
+    text = TEXT.replace("ATOM", atom).replace("HELD", held)
+    assert PIECES[0] in text
+    path.write_text(text.replace(*PIECES), encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    assert report.verdict == verdict and {p.state for p in report.promises} <= {"kept", "broken"}, report.promises
+
+
+def test_a_function_that_is_not_known_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "solution.py"
+    text = TEXT.replace("ATOM", "SM89_16x8x32_F32E4M3E4M3F32_TN").replace("HELD", "cutlass::float_e4m3_t")
+    path.write_text(text.replace(PIECES[0], "for_each(make_int_sequence<2>{}, Step<Mma>{});"), encoding="utf-8")
+    (report,) = lint([path], raise_errors=True).files
+    assert report.verdict == "unproven", report.promises
+
+
 TILED = r'''# kbh: problem=01_fp8_gemm
 import torch
 import torch.nn as nn

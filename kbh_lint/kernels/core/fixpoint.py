@@ -93,13 +93,16 @@ class FixPoint(Control[V]):
 
     # --- loops ---
 
-    def looped(self, node: ir.For | ir.While | ir.CFor, body: Callable[[], Exit], test: V = UNKNOWN_V) -> None:
+    def looped(
+        self, body: Callable[[], Exit], test: V = UNKNOWN_V, node: ir.For | ir.While | ir.CFor | None = None
+    ) -> None:
         """Executes a loop's body until the joined variables stop changing; `test` says whether it runs at all."""
         frame = self.run.frame
         frame.loops += 1
         self.run.memory.repeats += 1
         if self.run.memory.repeats == 1:
-            self.run.memory.first = in_first_round(node) if self.run.memory.alone else frozenset()
+            known = node is not None and self.run.memory.alone
+            self.run.memory.first = in_first_round(node) if known else frozenset()
         late, chose = self.run.memory.late_write, choosing(testing(test.origins))
         for _ in range(MAX_PASSES):
             self.run.memory.late_write = False
@@ -164,7 +167,7 @@ class FixPoint(Control[V]):
             walk.assign(node.target, element)
             return walk.round(node)
 
-        self.looped(node, body)
+        self.looped(body, node=node)
         return walk.block(node.orelse)
 
     def unrolled(self, node: ir.For, items: tuple[V, ...]) -> Exit:
@@ -216,7 +219,7 @@ class FixPoint(Control[V]):
             return why
 
         with self.waiting(node.loc):
-            self.looped(node, body, test)
+            self.looped(body, test, node)
         if sides:
             self.run.sides.rest(sides, (returns(node.body), False))
         return None

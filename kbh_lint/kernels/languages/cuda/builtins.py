@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes, ir
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import layout
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
@@ -137,6 +137,21 @@ def _tile_copy(call: CppCall) -> V:
     source, target = ([UNKNOWN_V, UNKNOWN_V] + call.args)[-2:]
     if source.cells and target.cells and source.cells != target.cells:
         copy_bytes(call.m, target, source, call.loc)
+    return UNKNOWN_V
+
+
+def _for_each(call: CppCall) -> V:
+    """cute::for_each(sequence, f): `f` of each number of a sequence, or part of a tuple, in turn."""
+    m, func, given = call.m, call.arg(1).const, call.arg(0)
+    if not isinstance(func, values.Func):
+        m.facts.unread("a call of for_each with a function that is not known", call.loc)
+        return m.memory.havoc(call.args, "?", call.loc)
+    item = mix(list(given.x)) if isinstance(given.x, tuple) and given.x else given.with_(const=NOTHING)
+
+    def turn() -> None:
+        m.calls.call_overloads([func], [item], (), [None], call.loc)
+
+    m.statements.control.looped(turn)
     return UNKNOWN_V
 
 
@@ -392,11 +407,11 @@ _CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these 
     "axpby": _axpby, "tma_partition": _tma_partition, "make_tensor_like": accumulators,
     "make_tiled_mma": lambda call: V(ct=call.arg(0).ct),
     **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)), "domain_offset": lambda call: call.arg(1),
-    "copy_if": _tile_copy, "copy_aligned": _tile_copy,
+    "copy_if": _tile_copy, "copy_aligned": _tile_copy, "for_each": _for_each,
 }  # fmt: skip
 _ORDINARY = frozenset(
     "select take shape stride layout fill filter flatten coalesce tensor ceil_div round_up composition copy_if axpby "
-    "copy_aligned congruent domain_offset".split()
+    "copy_aligned congruent domain_offset for_each".split()
 )
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
 
