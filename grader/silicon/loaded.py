@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -25,6 +26,7 @@ __all__ = ["blocks", "disassembly", "loaded_code", "one_each"]
 MOST_CODE = 64 << 20  # bytes of text
 MOST_INSTRUCTIONS = 1 << 20
 INSTRUCTION = 16  # bytes
+READERS, LEAST_PART = 6, 3  # that print launches of a report at a time, and how many a part has at least
 Block = tuple[str, list[tuple[int, str]]]
 
 
@@ -37,13 +39,22 @@ def loaded_code(
             Path(folder).chmod(0o755)  # the tool runs as another user
             copy = Path(folder) / "report.ncu-rep"
             private_copy(report, copy)
-            text = run_tool(
-                [
-                    str(ncu.program), "--import", str(copy), "--csv", "--page", "source", "--print-source", "sass",
-                    "--print-kernel-base", "mangled",
-                ],
-                sandbox, read=(copy,), most=MOST_CODE,
-            )  # fmt: skip
+
+            def listed(part: range) -> str:
+                """The listing of some of the launches."""
+                return run_tool(
+                    [
+                        str(ncu.program), "--import", str(copy), "--csv", "--page", "source", "--print-source", "sass",
+                        "--print-kernel-base", "mangled", "--launch-skip", str(part.start), "--launch-count",
+                        str(len(part)),
+                    ],
+                    sandbox, read=(copy,), most=MOST_CODE,
+                )  # fmt: skip
+
+            with ThreadPoolExecutor(READERS) as readers:
+                text = "\n".join(readers.map(listed, _parts(len(launches))))
+        if len(text) > MOST_CODE:
+            raise ToolError(f"Nsight Compute printed more than {MOST_CODE} characters")
         found = one_each(list(blocks(text)), [launch.kernel for launch in launches])
         known: dict[str, Census] = {}
         code = {}
@@ -55,6 +66,12 @@ def loaded_code(
         return code
     except (OSError, SandboxError, SassError, ToolError) as error:
         return ToolError(f"the code that was loaded cannot be read: {error}")
+
+
+def _parts(count: int) -> list[range]:
+    """The launches in parts, in order: printing one takes 0.2 s after the second that the program needs to begin."""
+    size = max(LEAST_PART, -(-count // READERS))
+    return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def blocks(text: str) -> Iterator[Block]:
