@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from grader.candidate.clock import Clock
 from grader.candidate.clock.outside import Steps, outside
+from grader.candidate.collecting import Collector
 from grader.candidate.copies import Copies
 from grader.wire.channel import Slot, slots_from_json
 from grader.wire.driver import bound
@@ -67,8 +68,9 @@ class _Place:
 class Runner:
     """The submission's module, its models at one shape, and the slots that they are called on."""
 
-    def __init__(self, device: torch.device, clock: Clock) -> None:
-        self.device, self.clock = device, clock
+    def __init__(self, device: torch.device, clock: Clock, collector: Collector | None = None) -> None:
+        """With a `collector` kernels of Triton's are compiled and not launched."""
+        self.device, self.clock, self.collector = device, clock, collector
         self._advance = torch.autograd.graph.increment_version
         if device.type == "cuda":  # found now: a file cuda.py of the submission would hide the package later
             bound("cuInit")
@@ -176,6 +178,10 @@ class Runner:
         with torch.no_grad():
             yield from self.clock.run()
         return Kind.DONE, (float(self.clock.captured == ""),)
+
+    def compiled(self) -> Answer:
+        """Waits until all that was collected is compiled; the number is how many kernels that were."""
+        return Kind.READY, (float(self.collector.wait() if self.collector is not None else 0),)
 
     def finish(self) -> Answer:
         """Whether the weights are still those of the judge; the end of a shape."""

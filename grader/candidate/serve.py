@@ -21,6 +21,7 @@ import torch
 from grader.candidate import clock
 from grader.candidate.clock import make_clock, outside
 from grader.candidate.clock.outside import Steps, run
+from grader.candidate.collecting import Collector
 from grader.candidate.interpreter import install
 from grader.candidate.runner import Answer, Faults, Runner
 from grader.wire.driver import bound
@@ -52,6 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--timing", action="store_true", help="time calls, with cold caches")
     parser.add_argument("--published", action="store_true", help="time calls as the protocol of 2026-04 does")
     parser.add_argument("--ahead", action="store_true", help="leave the device alone until the judge says BEGIN")
+    parser.add_argument("--collect", action="store_true", help="compile what Triton would launch, and launch nothing")
     parser.add_argument("--profile", choices=["counters", "trace"], help="mark calls for a profiler")
     parser.add_argument("file", type=Path)
     return parser.parse_args()
@@ -72,7 +74,8 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
             begun = receive_with(link)[0].seq
         except EOFError:
             return
-    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published))
+    collector = Collector() if arguments.collect else None
+    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published), collector)
     send(link, Frame(Kind.READY, begun))
     while True:
         try:
@@ -102,6 +105,8 @@ def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descr
         return runner.rehearse(descriptors[0])
     if question.kind == Kind.GO:
         return (yield from runner.go(descriptors[0] if descriptors else None))
+    if question.kind == Kind.COMPILED:
+        return runner.compiled()
     assert question.kind == Kind.FINISH
     return runner.finish()
 

@@ -3,8 +3,8 @@
 That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
 evidence pass while the trial runs. Each waits: no code of the submission runs in it before its turn comes, nor does it
 use the device, but for two things that take seconds and that no submission sees: while one is built, the tracer starts
-in its process, and where nvcc leaves the device alone meanwhile, empty calls are timed in the trial's. All but that of
-the build have a user, a sandbox and a folder of their own.
+in its process, and where compilers leave the device alone meanwhile, empty calls are timed in the trial's. All but that
+of the build have a user, a sandbox and a folder of their own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import torch
 
-from grader.candidate.clock.profile import Instrument
+from grader.grading.first import AHEAD, PLACES
 from grader.grading.job import Job
 from grader.grading.stages import compiles, held, shared_calls
 from grader.judge import judging as judge
@@ -38,15 +38,10 @@ from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
 from grader.silicon.opening import opened, rehearsal
 from grader.silicon.passes import Begun, begin
+from grader.wire.marks import Instrument
 
 __all__ = ["Ahead"]
 
-PLACES = {
-    "replay": 3,
-    "counters": 4,
-    "trace": 5,
-    "trial": 6,
-}  # of their users; 1 and 2 are a later process's and the second build's
 INSTRUMENTS: tuple[Instrument, ...] = ("counters", "trace")
 THREADS = 4  # the plans of a trial, its empty calls, and a process beside each instrument
 FAULTS = (CheckError, OSError, ProfilerError, SandboxError)  # what cannot be started ahead is started in its turn
@@ -55,11 +50,14 @@ T = TypeVar("T")
 
 class Ahead:
     """A context manager: what was started and not taken is ended with it, and their folders go. `first` gives the
-    process of the build where it was started before the job was known.
+    process of the build where it was started before the job was known, and `tracer` that of the tracer.
     """
 
-    def __init__(self, job: Job, first: Callable[[], Child | None] = lambda: None) -> None:
-        self._job, self._place, self._first = job, job.scratch / "ahead", first
+    def __init__(
+        self, job: Job, first: Callable[[], Child | None] = lambda: None,
+        tracer: Callable[[], Child | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self._job, self._place, self._first, self._early = job, job.scratch / AHEAD, first, tracer
         self._build: Session | None = None
         self._trial: Early | None = None
         self._replay: Session | None = None
@@ -86,7 +84,7 @@ class Ahead:
         """
         if compiles(self._job) and enough():
             job = self._job
-            with contextlib.suppress(*FAULTS), building(job.snapshot.calls_nvcc):
+            with contextlib.suppress(*FAULTS), building(job.snapshot.apart):
                 child = self._first()
                 place = job.workplace() if child is None else job.run_folder
                 self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, place, child)
@@ -103,7 +101,7 @@ class Ahead:
                 shapes = planning.graded_shapes(job.problem, job.chosen.record.scale)
                 plans = self._threads.submit(judge.planned, job.problem, shapes, master, job.options)
                 calibrated = None
-                if job.snapshot.calls_nvcc and not shared() and job.options.timing:
+                if job.snapshot.apart and not shared() and job.options.timing:
                     turn = held(job, "build")
                     calibrated = self._threads.submit(judge.calibrate, session, job.problem, shapes, turn)
                 return Early(session, own, scratch, plans, calibrated)
@@ -118,7 +116,7 @@ class Ahead:
             with kept_away(), contextlib.suppress(*FAULTS):
                 own = second(sandbox, PLACES["trace"])
                 if own is not None:
-                    begun = self._beside("trace", own, self._place / "trace", None, ())
+                    begun = self._beside("trace", own, self._place / "trace", None, (), self._early())
                     self._profiled["trace"] = begun
                     self._tracer = own, self._threads.submit(self._begin, begun.session)
         return self.build()
@@ -131,12 +129,13 @@ class Ahead:
                 session.start()
 
     def _beside(
-        self, instrument: Instrument, sandbox: Sandbox, scratch: Path, caches: Path | None, metrics: Sequence[str]
+        self, instrument: Instrument, sandbox: Sandbox, scratch: Path, caches: Path | None, metrics: Sequence[str],
+        child: Child | None = None,
     ) -> Begun:  # fmt: skip
         job = self._job
         return begin(
             instrument, job.snapshot, device=job.device, options=job.options, sandbox=sandbox, scratch=scratch,
-            caches=caches, metrics=metrics, own=True,
+            caches=caches, metrics=metrics, own=True, child=child,
         )  # fmt: skip
 
     def start(self, sandbox: Sandbox, caches: Path | None) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import torch
 
 from grader.deck.code import DeckError
-from grader.grading.first import AGAIN, PLACE, at_once
+from grader.grading.first import AGAIN, PLACES, at_once
 from grader.grading.job import Job
 from grader.grading.stages import compiles, shared_calls, yielding
 from grader.judge import judging as judge
@@ -80,7 +80,7 @@ class Beside:
         if not (compiles(self._job) and enough()):
             return
         with contextlib.suppress(SandboxError):
-            other = second(self._sandbox, PLACE)
+            other = second(self._sandbox, PLACES[AGAIN])
             if other is not None:
                 child = self._first()
                 for folder in (self._caches, *([self._place] if child is None else [])):

@@ -49,7 +49,7 @@ def graded(request: Request, scratch: Path, progress: Tell, first: First) -> tup
 
 
 def _graded(job: Job, bundle: Bundle, first: First) -> Cell:
-    with Ahead(job, first.child) as ahead:
+    with Ahead(job, first.child, first.tracer) as ahead:
         return _graded_with(job, bundle, ahead, first.again)
 
 

@@ -14,14 +14,13 @@ from grader.grading.job import Job
 from grader.grading.progress import Progress, Stage
 from grader.grading.scratch import comes_again
 from grader.judge import judging as judge
+from grader.judge.compiling import Compiled, Yielding
 from grader.judge.cores import building
 from grader.judge.judging import Early
-from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.resources import give_back
 from grader.judge.session import Session
 from grader.judge.ticking import Ticking
-from grader.judge.trial import Compiled
 from grader.judge.turns import alone, together, wanted
 from grader.record.bundle import redact
 from grader.record.cell import TrialResult
@@ -107,7 +106,7 @@ def built(
         made = builds.begin(key)
         try:
             with (
-                building(job.snapshot.calls_nvcc),
+                building(job.snapshot.apart),
                 Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say,
             ):
                 said = _compiled(job, sandbox, made, say, stage, of, begun)
@@ -135,7 +134,8 @@ def _compiled(
         return judge.build(
             job.problem, job.snapshot, device=job.device, scale=job.chosen.record.scale, options=job.options,
             sandbox=sandbox, scratch=job.workplace() if session is None else job.run_folder, caches=caches,
-            progress=say, held=hold, yielding=yielding(job, stage, of), begun=session,
+            progress=say, held=hold, sharing=shared_calls(job, stage, of), yielding=yielding(job, stage, of),
+            begun=session,
         )  # fmt: skip
 
     try:

@@ -23,17 +23,17 @@ from grader.deck.code import load_code
 from grader.deck.keys import derive, new_master
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect
+from grader.judge.compiling import Compiled, Yielding, collected, compiled
 from grader.judge.cores import enough
 from grader.judge.empty_calls import BEFORE, empty_calls
-from grader.judge.lent import Yielding
 from grader.judge.native import cannot_run
 from grader.judge.plan import ShapePlan, TrialOptions, default_options
 from grader.judge.session import Session
-from grader.judge.trial import Compiled, NotReplayed, Trial
+from grader.judge.trial import NotReplayed, Trial
 from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.base import CheckError
-from grader.sandbox.builds import hand_in, hand_out, without_batons
+from grader.sandbox.builds import hand_in, hand_out, untuned, without_batons
 from grader.sandbox.folders import CachesError, remove, restore_caches
 from grader.sandbox.snapshot import Snapshot
 from grader.sandbox.supervise import Child, ChildGone
@@ -46,6 +46,7 @@ __all__ = [
 
 FOLDERS = ("work", "caches")  # what a process may write to
 FIRST = "first-"
+COLLECTING = 60.0  # seconds of calls that launch nothing: what computes with garbage may go round for ever
 LEAST_CPUS = 4  # so that importing torch takes none from what is measured meanwhile
 Say = Callable[[str], None]
 Held = Callable[[], AbstractContextManager[None]]
@@ -167,29 +168,54 @@ def _early(device: str) -> bool:
 def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
-    yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
-    begun: Session | None = None,
+    sharing: Held | None = None, yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
+    begun: Session | None = None, whole: bool = False,
 ) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
     It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. That is
-    left while compilers work for long and, with `yielding`, between the parts of a long build (`grader.judge.lent`).
+    left while compilers work for long and, with `yielding`, between the parts of a long build (`compiling.lent`).
     What goes wrong, a trial finds again and tells. The values come from a key that is thrown away. `opened` is given
     the process, for who may want to end it. `begun` is one that was started in `scratch` before (`begin_build`).
+
+    Kernels that can be compiled before any of them runs are collected first, by a process that calls inside `sharing()`
+    and launches nothing. It is all of the build unless it failed, or the submission chooses by times: then another
+    process finds what was compiled. With `whole` nothing is collected.
     """
     code, master = load_code(problem), new_master()
     options = _untimed(options)
-    with begun or _session(snapshot, device, options, sandbox, scratch) as session:
+    shapes = planning.graded_shapes(problem, scale)
+
+    def trial(session: Session) -> Trial:
         opened(session)
-        trial = Trial(problem, code, master, options, device, session, progress)
-        said = trial.compile(planning.graded_shapes(problem, scale), calls, held, yielding)
+        return Trial(problem, code, master, options, device, session, progress)
+
+    if _collects(snapshot, device) and not whole:
+        with begun or _session(snapshot, device, options, sandbox, scratch, collect=True) as session:
+            said = collected(trial(session), shapes, sharing or held, options.build_timeout)
+        _kept(scratch, caches, said)
+        if said.refused or said.late or not (said.ended or snapshot.tunes):
+            return said
+        untuned(caches)
+        begun = begin(snapshot, device, options, sandbox, scratch, caches, ahead=False)
+    with begun or _session(snapshot, device, options, sandbox, scratch) as session:
+        said = compiled(trial(session), shapes, calls, held, yielding)
+    _kept(scratch, caches, said)
+    return said
+
+
+def _collects(snapshot: Snapshot, device: str) -> bool:
+    return device != "cpu" and snapshot.collects
+
+
+def _kept(scratch: Path, caches: Path, said: Compiled) -> None:
+    """Keeps what compilers wrote; where that is too much, later processes compile for themselves."""
     try:
         restore_caches(scratch / "caches", caches)
         if said.ended:
             without_batons(caches)
-    except CachesError:  # later processes compile for themselves
+    except CachesError:
         remove(caches)
-    return said
 
 
 def replay(
@@ -232,8 +258,9 @@ def begin_build(
     one that was started there for that.
     """
     if child is None:
-        return begin(snapshot, device, _untimed(options), sandbox, scratch, None)
-    return _session(snapshot, device, _untimed(options), sandbox, scratch, ahead=True, child=child)
+        _swept(scratch, None)
+    collect = _collects(snapshot, device)
+    return _session(snapshot, device, _untimed(options), sandbox, scratch, ahead=True, collect=collect, child=child)
 
 
 def _untimed(options: TrialOptions) -> TrialOptions:
@@ -251,12 +278,13 @@ def _swept(scratch: Path, caches: Path | None) -> None:
 
 def _session(
     snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path, *, ahead: bool = False,
-    child: Child | None = None,
+    collect: bool = False, child: Child | None = None,
 ) -> Session:  # fmt: skip
     return Session(
         snapshot, device=device, sandbox=sandbox, scratch=scratch, timeout=options.timeout,
-        call_timeout=options.call_timeout, build_timeout=options.build_timeout, timing=options.timing,
-        published=options.published, ahead=ahead, child=child,
+        call_timeout=options.call_timeout,
+        build_timeout=min(options.build_timeout, COLLECTING) if collect else options.build_timeout,
+        timing=options.timing, published=options.published, ahead=ahead, collect=collect, child=child,
     )  # fmt: skip
 
 

@@ -66,7 +66,8 @@ class Session:
 
     def __init__(
         self, snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timeout: float, call_timeout: float,
-        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False, child: Child | None = None,
+        build_timeout: float, timing: bool, published: bool = False, ahead: bool = False, collect: bool = False,
+        child: Child | None = None,
     ) -> None:  # fmt: skip
         """Starts the process, or takes a `child` that was started with the same arguments."""
         self.snapshot = snapshot
@@ -83,8 +84,9 @@ class Session:
         self._slots: dict[str, tuple[Slot, ...]] = {}
         self._buffer: Tensor | None = None
         self._child = child or candidate(
-            snapshot, device=device, sandbox=sandbox, scratch=scratch, timing=timing, published=published, ahead=ahead
-        )
+            snapshot, device=device, sandbox=sandbox, scratch=scratch, timing=timing, published=published, ahead=ahead,
+            collect=collect,
+        )  # fmt: skip
 
     def __enter__(self) -> Session:
         return self
@@ -352,6 +354,10 @@ class Session:
     def late_outputs(self, index: int) -> tuple[Tensor, ...]:
         """What lies in a slot's place for outputs of a batch after its time was taken."""
         return self._split(self._copied(index))
+
+    def compiled(self, limit: float) -> Frame:
+        """Waits until all that a process that collects has collected is compiled; the number is how many kernels."""
+        return self._child.ask(Kind.COMPILED, "compile its kernels", purse=Purse.of(limit, "building"))
 
     def finish(self) -> Frame:
         """Asks whether the weights were left alone; the end of a shape."""

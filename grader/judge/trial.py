@@ -6,8 +6,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from typing import Literal
 
 import torch
@@ -21,7 +19,6 @@ from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
 from grader.judge.batches import State, lone_calls, sealed_batches
 from grader.judge.empty_calls import empty_calls
-from grader.judge.lent import Yielding, lent
 from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
@@ -35,7 +32,7 @@ from grader.sandbox.supervise import ChildGone
 from grader.wire.frames import Frame, Kind
 from kbh_lint.problems import Binding, Problem, Shape
 
-__all__ = ["Compiled", "NotReplayed", "Trial"]
+__all__ = ["NotReplayed", "Trial"]
 
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
 UNGATED_CALLS = 5
@@ -47,17 +44,6 @@ Step = Callable[[ShapePlan, Seen], None]
 
 class NotReplayed(Exception):
     """The evidence pass shows nothing: its process failed, or gave other bits that are right; one sentence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """How a build went: why this machine cannot run the submission, or what ended it before its last call, and whether
-    that was the limit of time.
-    """
-
-    refused: str = ""
-    ended: str = ""
-    late: bool = False
 
 
 class Trial:
@@ -129,7 +115,7 @@ class Trial:
     ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
-            self._started(calibrate)
+            self.started(calibrate)
             imported()
             for each in steps:
                 for plan in plans:
@@ -148,30 +134,12 @@ class Trial:
                 raise
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
 
-    def compile(
-        self, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]],
-        yielding: Yielding | None = None,
-    ) -> Compiled:  # fmt: skip
-        """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it. `yielding` lets
-        others go before the next part of a long build.
-        """
-        try:
-            self._started([])
-            with lent(self.session.process, held, yielding):
-                for shape in shapes:
-                    self._compiled(shape, calls)
-        except Ended as end:
-            return Compiled(refused=str(end)) if end.status == "refused" else Compiled(ended=str(end))
-        except ChildGone as gone:
-            return Compiled(ended=str(gone), late=gone.late)
-        return Compiled()
-
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
         """What differs from the trial."""
         seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
         found = []
         try:
-            self._started([])
+            self.started([])
             for shape in shapes:
                 if not seen.get(shape.label):
                     self.unsure = f"at {shape.label} there is no call that could be asked again: take more samples"
@@ -212,16 +180,7 @@ class Trial:
 
     # --- steps ---
 
-    def _compiled(self, shape: Shape, calls: int) -> None:
-        self.say(f"{BUILDING} for {shape.label}")
-        case = self.case(shape, CaseSpec("build", "nominal"))
-        rounds = min(calls, planning.LEAST_ROUNDS)
-        expect(self.session.load(case.binding, [case.state], rounds=rounds), f"at {shape.label}")
-        for number in range(calls):
-            called = self.session.call(number % rounds, case.inputs, f"run at {shape.label}")
-            expect(called.answer, f"at {shape.label}")
-
-    def _started(self, calibrate: Sequence[Shape]) -> None:
+    def started(self, calibrate: Sequence[Shape]) -> None:
         """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
         self.say("starting the submission's process")
         try:

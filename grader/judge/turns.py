@@ -12,7 +12,7 @@ name says when it is due, held with flock too. The device is taken by the one wh
 are held; a ticket that nobody holds is of a process that was killed, and is taken away.
 
 A grading is due when it began, in each of its turns: what began first ends first, and others use the device while it
-builds. One that builds for long lets others go before it (`grader.judge.lent`), and is then due when it asks again.
+builds. One that builds for long lets others go before it (`judge.compiling`), and is then due when it asks again.
 
 Nsight Compute gives no counters to two at once, from when the first begins to use the device. Who counts holds a second
 lock of the device for as long (`counters`), which is taken before the device is.

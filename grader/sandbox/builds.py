@@ -24,12 +24,16 @@ from grader.record.bundle.read import canonical
 from grader.sandbox.folders import CachesError, remove, restore_caches
 from grader.sandbox.users import give
 
-__all__ = ["Builds", "build_key", "builds_folder", "cache_folder", "files_of", "hand_in", "hand_out", "without_batons"]
+__all__ = [
+    "Builds", "build_key", "builds_folder", "cache_folder", "files_of", "hand_in", "hand_out", "untuned",
+    "without_batons",
+]  # fmt: skip
 
 MOST_BUILDS = 64
 MOST_BYTES = 8 << 30
 STALE_SECONDS = 86_400.0
 BATON = "lock"  # of torch's extension builder: left behind by a build that was killed, it is waited for for ever
+TRITON, TUNED = "triton", ".autotune.json"  # the folder of its cache, and what it keeps of its choices
 POLL_SECONDS = 0.2
 _PART = ".part-"
 _KNOWN, _LOCK = ".sha256", ".lock"
@@ -179,6 +183,18 @@ def files_of(folder: Path) -> dict[str, str]:
         with file.open("rb") as opened:
             found[str(file.relative_to(folder))] = hashlib.file_digest(opened, "sha256").hexdigest()
     return found
+
+
+def untuned(made: Path) -> None:
+    """Leaves of a build what Triton compiled, and nothing that was chosen by times."""
+    for entry in made.iterdir() if made.is_dir() else ():
+        if not entry.is_dir():
+            entry.unlink()
+        elif entry.name != TRITON:
+            remove(entry)
+    for file in _files(made):
+        if file.name.endswith(TUNED):
+            file.unlink(missing_ok=True)
 
 
 def without_batons(made: Path) -> None:

@@ -15,18 +15,20 @@ SETUP_LIMIT = 300.0  # seconds for what is mostly our own work, such as a start
 
 def candidate(
     snapshot: Snapshot, *, device: str, sandbox: Sandbox, scratch: Path, timing: bool, published: bool = False,
-    ahead: bool = False,
+    ahead: bool = False, collect: bool = False,
 ) -> Child:  # fmt: skip
     """Starts `grader.candidate.serve` for a snapshot, in a folder of its own; no code of the submission runs yet.
 
     With `timing` it has a clock, with `published` that of the protocol of 2026-04. `ahead` of its turn it imports torch
-    and leaves the device alone. Raises what a sandbox raises.
+    and leaves the device alone. With `collect` it compiles what Triton would launch and launches nothing. Raises what a
+    sandbox raises.
     """
     on_gpu = device.partition(":")[0] == "cuda"
     arguments = [str(snapshot.file), "--device", device]
     arguments += ["--timing"] if timing else []
     arguments += ["--published"] if published else []
     arguments += ["--ahead"] if ahead else []
+    arguments += ["--collect"] if collect else []
     arguments += ["--interpret"] if device.partition(":")[0] == "cpu" and snapshot.triton else []
     folder = snapshot.file.parent
     return Child(

@@ -8,6 +8,8 @@ import os
 import shutil
 import stat
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from grader.sandbox.base import CheckError
@@ -49,6 +51,18 @@ class Snapshot:
         return self.speaks_of("nvcc", "cpp_extension")
 
     @property
+    def collects(self) -> bool:
+        """Whether what it compiles can be compiled before any of it runs: kernels of this machine's Triton, and nothing
+        by nvcc.
+        """
+        return self.triton and not self.calls_nvcc and _triton_collects()
+
+    @property
+    def apart(self) -> bool:
+        """Whether its compilers leave the device alone while they work."""
+        return self.calls_nvcc or self.collects
+
+    @property
     def tunes(self) -> bool:
         """Whether any of its files may measure times on the device, and choose by them."""
         return self.speaks_of(*TUNING)
@@ -57,6 +71,14 @@ class Snapshot:
         """Whether one of these words is in any of its files."""
         texts = ((self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
         return any(word in text for text in texts for word in words)
+
+
+@cache
+def _triton_collects() -> bool:
+    """Whether the installed Triton, which is not imported, hands kernels to other compilers than its own process."""
+    found = find_spec("triton")
+    folders = list(found.submodule_search_locations or ()) if found is not None else []
+    return any((Path(folder) / "runtime" / "_async_compile.py").is_file() for folder in folders)
 
 
 def snapshot(solution: Path, folder: Path, *, reference: Path | None = None) -> Snapshot:

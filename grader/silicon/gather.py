@@ -18,7 +18,6 @@ from typing import Literal, TypeVar
 
 import torch
 
-from grader.candidate.clock.profile import Instrument
 from grader.judge.judging import Held
 from grader.judge.plan import TrialOptions
 from grader.record.cell import FindingRecord, TrialResult
@@ -32,11 +31,12 @@ from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, same
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable
 from grader.silicon.passes import Begun, Bench, Counted, Counting, Traces, arch_of, count, trace
-from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside
+from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside, lacks
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass.census import Census
 from grader.silicon.shape_evidence import evidence_of
 from grader.silicon.tools import ToolError
+from grader.wire.marks import Instrument
 from kbh_lint.findings import PromiseState, State, Verdict
 from kbh_lint.problems import Problem, Promise, Shape
 from kbh_lint.verdict import combine
@@ -95,6 +95,8 @@ def gather(
             code = _timed(spent, "second build", other.result)
             if code is None:
                 code = _timed(spent, "second build", lambda: compiled_again(bench, arch, scratch))
+            if snapshot.collects and isinstance(code, MachineCode) and lacks(code, counted.code, counted.launched):
+                code = _timed(spent, "whole build", lambda: compiled_again(bench, arch, scratch, whole=True))
     assert code is not None and not isinstance(counted, Counting)
     found = tried(Judge(bench, capability, cache, promises, counted, traced, code).silicon)
     if isinstance(found, ProfilerError):

@@ -18,9 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import BinaryIO
 
-from grader.candidate.clock.profile import MARK, Instrument
 from grader.record.cell import SandboxRecord
 from grader.sandbox import Jail, Sandbox
+from grader.wire.marks import MARK, Instrument
 
 __all__ = [
     "Launch",

@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from grader.candidate.clock.profile import UNSEEN_CALLS
 from grader.deck.cases import CaseSpec, materialise
 from grader.deck.code import DeckError, load_code
 from grader.deck.keys import new_master
@@ -21,6 +20,7 @@ from grader.sandbox.base import CheckError
 from grader.sandbox.supervise import ChildGone
 from grader.silicon.ncu import ProfilerError
 from grader.wire.frames import Frame, Kind, clean_text
+from grader.wire.marks import UNSEEN_CALLS
 from kbh_lint.problems import Problem
 
 __all__ = ["expect", "opened", "rehearsal"]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 
-from grader.candidate.clock.profile import MARK, UNSEEN_CALLS, Instrument
 from grader.deck.against import digest_of, hold
 from grader.deck.cases import Case, CaseSpec, materialise, model_group
 from grader.deck.code import Code, load_code
@@ -25,7 +24,7 @@ from grader.record.cell import CaseOutcome, TrialResult
 from grader.sandbox import Sandbox, SandboxError
 from grader.sandbox.builds import hand_out
 from grader.sandbox.snapshot import Snapshot
-from grader.sandbox.supervise import ChildGone
+from grader.sandbox.supervise import Child, ChildGone
 from grader.silicon.kernels import Tracing, parse_trace
 from grader.silicon.loaded import loaded_code
 from grader.silicon.machine_code import MachineCode, collect
@@ -43,6 +42,7 @@ from grader.silicon.ncu import (
 from grader.silicon.opening import expect, opened
 from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
+from grader.wire.marks import MARK, UNSEEN_CALLS, Instrument
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
@@ -136,6 +136,11 @@ class Counted:
     loaded: Mapping[int, Census] | ToolError
     report: str = ""
 
+    @property
+    def launched(self) -> set[str]:
+        """The names of all kernels that were counted."""
+        return {launch.kernel for calls in self.calls.values() for launches in calls for launch in launches}
+
 
 @dataclass(frozen=True, slots=True)
 class Traces:
@@ -148,10 +153,10 @@ class Traces:
 
 def begin(
     instrument: Instrument, snapshot: Snapshot, *, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
-    caches: Path | None, metrics: Sequence[str], own: bool = False,
+    caches: Path | None, metrics: Sequence[str], own: bool = False, child: Child | None = None,
 ) -> Begun:  # fmt: skip
-    """Starts a process beside an instrument in a fresh folder. Raises Unavailable where nobody may have it, and what a
-    sandbox raises.
+    """Starts a process beside an instrument in a fresh folder; `child` is one that was started there for that. Raises
+    Unavailable where nobody may have it, and what a sandbox raises.
     """
     profiled = Profiled(sandbox, instrument)
     if instrument == "counters":
@@ -162,7 +167,7 @@ def begin(
         hand_out(caches, scratch / "caches")
     session = Session(
         snapshot, device=device, sandbox=profiled, scratch=scratch, timeout=options.timeout,
-        call_timeout=options.timeout, build_timeout=options.build_timeout, timing=False, ahead=True,
+        call_timeout=options.timeout, build_timeout=options.build_timeout, timing=False, ahead=True, child=child,
     )  # fmt: skip
     return Begun(session, scratch, profiled if instrument == "counters" else None, own)
 

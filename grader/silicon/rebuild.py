@@ -9,15 +9,14 @@ out again proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from grader.candidate.clock.profile import UNSEEN_CALLS
 from grader.judge import judging as judge
+from grader.judge.compiling import Yielding
 from grader.judge.judging import Held
-from grader.judge.lent import Yielding
 from grader.judge.plan import TrialOptions
 from grader.judge.session import Session
 from grader.sandbox import Sandbox, SandboxError
@@ -32,20 +31,23 @@ from grader.silicon.record import CodeRow
 from grader.silicon.sass.census import Census
 from grader.silicon.sass.normal import plain_name
 from grader.silicon.tools import ToolError
+from grader.wire.marks import UNSEEN_CALLS
 from kbh_lint.problems import Problem
 
-__all__ = ["Comparison", "compiled_again", "compiled_beside", "second_build"]
+__all__ = ["Comparison", "compiled_again", "compiled_beside", "lacks", "second_build"]
 
 KEPT = "second-build"
 CALLS = UNSEEN_CALLS + MARKED_CALLS  # as beside a profiler
 
 
 def compiled_again(
-    bench: Bench, arch: str, scratch: Callable[[], Path], again: Callable[[], Path | None] = lambda: None
+    bench: Bench, arch: str, scratch: Callable[[], Path], again: Callable[[], Path | None] = lambda: None, *,
+    whole: bool = False,
 ) -> MachineCode:  # fmt: skip
     """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about.
 
-    `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one.
+    `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one. With
+    `whole` the submission is called as a build that collects nothing calls it.
     """
     beside = compiled_beside(arch, bench.sandbox, again)
     if beside is not None:
@@ -56,7 +58,7 @@ def compiled_again(
     try:
         second_build(
             bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
-            sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held,
+            sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held, whole=whole,
         )  # fmt: skip
         return collect(kept, arch, bench.sandbox)
     except (CheckError, SandboxError, ToolError) as error:
@@ -85,20 +87,26 @@ def second_build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Callable[[str], None], held: Held = nullcontext,
     yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
-    begun: Session | None = None,
+    begun: Session | None = None, whole: bool = False,
 ) -> None:  # fmt: skip
     """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
-    `begun` is its process where that was started before.
+    `begun` is its process where that was started before; `whole` as for a build.
 
     Raises ProfilerError where it did not come to its end: code that is missing then would say nothing.
     """
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
         caches=caches, progress=progress, calls=CALLS, held=held, yielding=yielding, opened=opened,
-        begun=begun,
+        begun=begun, whole=whole,
     )  # fmt: skip
     if said.refused or said.ended:
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")
+
+
+def lacks(again: MachineCode, ran: MachineCode, launched: Collection[str]) -> bool:
+    """Whether a build did not come to kernels that were launched elsewhere, as one that launches nothing may not."""
+    kernels = [one for one in ran.kernels if one.name in launched]
+    return any((plain_name(one.name), one.census.digest) not in again.digests for one in kernels)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from grader.candidate.clock.profile import UNSEEN_CALLS
 from grader.silicon import counters
 from grader.silicon.kernels import SHOWN_NAME, rows
 from grader.silicon.ncu import Launch, parse
 from grader.silicon.record import ShapeEvidence, Silicon
+from grader.wire.marks import UNSEEN_CALLS
 from kbh_lint.problems import Problem, Shape
 
 __all__ = ["evidence_of", "recounted"]

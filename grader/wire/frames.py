@@ -46,6 +46,7 @@ class Kind(IntEnum):
     FINISH = 22  # this shape is over
     REHEARSE = 23  # take the memory of a batch's inputs as GO does; brings what it has already
     BEGIN = 24  # start using the device, which a process that was started ahead leaves alone until then
+    COMPILED = 25  # wait for the compilers of a process that collects; brings nothing
 
 
 # What the submission's process may say to a question besides that all went well.

@@ -62,7 +62,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
 
 
 def job(folder: Path, device: str = "cuda") -> Any:
-    snapshot = SimpleNamespace(calls_nvcc=False, tunes=False)
+    snapshot = SimpleNamespace(calls_nvcc=False, apart=False, tunes=False)
     chosen = SimpleNamespace(record=SimpleNamespace(scale="full"))
     options = SimpleNamespace(timing=True)
     return SimpleNamespace(
@@ -75,7 +75,7 @@ def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(start
     with Ahead(job(tmp_path)) as ahead:
         ahead.start(sandbox, None)
         assert {name: place for name, ((_, place), _, _) in started.items()} == {
-            name: place for name, place in PLACES.items() if name != "trial"
+            name: place for name, place in PLACES.items() if name not in ("second", "trial")
         }
         assert len({folder for _, folder, _ in started.values()}) == 3
         taken: Any = ahead.profiled("counters")
@@ -262,7 +262,7 @@ class Failing:
 
 
 @pytest.mark.parametrize(("nvcc", "calls"), [(True, 1), (False, 0)])
-def test_empty_calls_are_timed_while_nvcc_builds(
+def test_empty_calls_are_timed_while_compilers_work(
     nvcc: bool, calls: int, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "compiles", lambda job: True)
@@ -271,7 +271,7 @@ def test_empty_calls_are_timed_while_nvcc_builds(
     timed: list[object] = []
     monkeypatch.setattr(judging, "calibrate", lambda session, *_: timed.append(session))
     here, sandbox = job(tmp_path), cast(Any, object())
-    here.snapshot.calls_nvcc = nvcc
+    here.snapshot.apart = nvcc
     with Ahead(here) as ahead:
         ahead.start_trial(sandbox, bytes(32))
         trial = ahead.trial()

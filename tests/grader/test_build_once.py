@@ -26,7 +26,7 @@ from grader.grading.grade import grade
 from grader.grading.progress import Progress
 from grader.judge import judging as judge
 from grader.judge import lent, turns
-from grader.judge.trial import Compiled
+from grader.judge.compiling import Compiled
 from grader.record.cell import Cell, SandboxRecord
 from grader.report.view import load_view
 from grader.sandbox import Sandbox
@@ -235,7 +235,7 @@ def job(folder: Path, text: str, told: Callable[[Progress], None] = lambda _: No
     folder.mkdir()
     record = SimpleNamespace(id="h200", product="H200", scale="full")
     return SimpleNamespace(
-        device="cuda", snapshot=SimpleNamespace(sha256=text, tunes=True, calls_nvcc=False),
+        device="cuda", snapshot=SimpleNamespace(sha256=text, tunes=True, calls_nvcc=False, apart=False),
         problem=SimpleNamespace(id="01"),
         options=SimpleNamespace(build_timeout=10.0), chosen=SimpleNamespace(record=record), versions={},
         scratch=folder, tell=told, workplace=lambda: folder / "run",

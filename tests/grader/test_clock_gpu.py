@@ -17,9 +17,10 @@ from grader.candidate.clock import Clock
 from grader.candidate.clock.gpu import GpuClock
 from grader.candidate.clock.opener import Opener
 from grader.candidate.clock.outside import outside, run
-from grader.candidate.clock.profile import MARK, UNSEEN_CALLS, ProfileClock
+from grader.candidate.clock.profile import ProfileClock
 from grader.silicon.kernels import parse_trace
 from grader.wire.driver import GpuError
+from grader.wire.marks import MARK, UNSEEN_CALLS
 
 gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 

@@ -68,7 +68,7 @@ def test_a_process_that_nobody_takes_is_ended(here: Path) -> None:
         child.close()
     with First(request(here), here / "scratch") as begun:
         begun.snapshot()
-        left = begun._child, begun._again
+        left = begun._child, begun._again, begun._tracer
     assert all(child is not None and child._closed for child in left)
 
 
@@ -76,6 +76,16 @@ def test_there_is_no_second_process_where_it_would_wait_for_the_first_or_nobody_
     for text, evidence in ((HONEST + "\n# triton.autotune\n", True), (HONEST, False)):
         with First(replace(request(here, text), evidence=evidence), here / "scratch") as begun:
             assert begun.snapshot() is not None and begun.again() is None
+            tracer = begun.tracer()
+            assert (tracer is not None) is evidence and begun.tracer() is None
+            if tracer is not None:
+                tracer.close()
+
+
+def test_no_tracer_starts_where_others_are_timed_meanwhile(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first, "shared", lambda: True)
+    with First(request(here), here / "scratch") as begun:
+        assert begun.child() is not None and begun.tracer() is None
 
 
 @pytest.mark.parametrize("fault", ["cpu", "no GPU", "missing package", "no file", "no problem"])

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from grader.judge import lent as lending
+from grader.judge import compiling as lending
 from grader.judge import turns
 from grader.judge.turns import alone
 from grader.sandbox.supervise import Child

@@ -18,7 +18,7 @@ from grader.grading import beside as besides
 from grader.grading import stages
 from grader.judge import cores
 from grader.judge import judging as judge
-from grader.judge.trial import Compiled
+from grader.judge.compiling import Compiled
 from grader.record.cell import SandboxRecord
 from grader.sandbox.base import CheckError
 from grader.sandbox.kinds import bubblewrap

@@ -12,23 +12,25 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from grading import toy_request, trial
 
 from grader.grading.grade import grade
 from grader.grading.linting import lint_snapshot
+from grader.judge import compiling, turns
 from grader.judge import judging as judge
-from grader.judge import turns
 from grader.judge.judging import Held
-from grader.judge.trial import Compiled, Trial
+from grader.judge.trial import Trial
 from grader.judge.turns import alone, device_key, together, turn
 from grader.record.cell import TrialResult
 from grader.score import peaks
+from grader.wire.frames import Frame, Kind
 
 HOLDER = """
 import subprocess, sys
-from grader.judge import turns
+from grader.judge import compiling, turns
 with turns.turn("cpu"):
     null = subprocess.DEVNULL
     child = subprocess.Popen(["sleep", "60"], stdin=null, stdout=null)
@@ -258,9 +260,29 @@ def test_the_calls_of_a_build_have_their_turn_and_its_import_does_not(
     def look(name: str) -> Callable[..., None]:
         return lambda *_: seen.append(f"{name} {'held' if turns._HELD else 'free'}")
 
-    monkeypatch.setattr(Trial, "_started", look("import"))
-    monkeypatch.setattr(Trial, "_compiled", look("call"))
-    trial = Trial.__new__(Trial)
-    trial.session = SimpleNamespace(process=SimpleNamespace(processes=list))  # type: ignore[assignment]
-    assert trial.compile(["a shape", "another"], 1, lambda: turn("cpu")) == Compiled()  # type: ignore[list-item]
+    monkeypatch.setattr(Trial, "started", look("import"))
+    monkeypatch.setattr(compiling, "_called", look("call"))
+    trial: Any = Trial.__new__(Trial)
+    trial.session = SimpleNamespace(process=SimpleNamespace(processes=list))
+    shapes: Any = ["a shape", "another"]
+    assert compiling.compiled(trial, shapes, 1, lambda: turn("cpu")) == compiling.Compiled()
     assert seen == ["import free", "call held", "call held"] and is_free(own_folder)
+
+
+def test_what_is_collected_is_compiled_without_a_turn(own_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def look(name: str) -> Callable[..., Frame]:
+        def looked(*_: object) -> Frame:
+            seen.append(f"{name} {'held' if turns._HELD else 'free'}")
+            return Frame(Kind.READY, 0)
+
+        return looked
+
+    monkeypatch.setattr(Trial, "started", look("import"))
+    monkeypatch.setattr(compiling, "_called", look("call"))
+    trial: Any = Trial.__new__(Trial)
+    trial.session, trial.say = SimpleNamespace(compiled=look("compilers")), lambda text: None
+    shapes: Any = ["a shape", "another"]
+    assert compiling.collected(trial, shapes, lambda: turn("cpu"), 9.0) == compiling.Compiled()
+    assert seen == ["import free", "call held", "call held", "compilers free"] and is_free(own_folder)

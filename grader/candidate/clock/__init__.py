@@ -8,15 +8,12 @@ submission's stack.
 
 from __future__ import annotations
 
-from typing import Literal
-
 import torch
 
 from grader.candidate.clock.cpu import Clock, CpuClock, Untimed
+from grader.wire.marks import Instrument
 
-__all__ = ["Clock", "CpuClock", "Instrument", "Untimed", "make_clock"]
-
-Instrument = Literal["counters", "trace"]
+__all__ = ["Clock", "CpuClock", "Untimed", "make_clock"]
 
 
 def make_clock(device: torch.device, timing: bool, profile: Instrument | None = None, published: bool = False) -> Clock:

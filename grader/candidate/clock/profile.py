@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -18,13 +18,11 @@ from grader.candidate.clock.gate import Gate
 from grader.candidate.clock.gpu import FLUSH_L2, LEAST_FLUSH
 from grader.candidate.clock.outside import Steps
 from grader.wire.driver import bound, ordinal
+from grader.wire.marks import MARK, UNSEEN_CALLS, Instrument
 
-__all__ = ["MARK", "UNSEEN_CALLS", "Instrument", "ProfileClock"]
+__all__ = ["ProfileClock"]
 
 T = TypeVar("T")
-Instrument = Literal["counters", "trace"]
-UNSEEN_CALLS = 2  # of each model, in which it may compile and tune
-MARK = "kbh"  # the name of a marked range is MARK/model/call
 
 
 class ProfileClock(Untimed):

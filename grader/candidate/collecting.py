@@ -1,0 +1,95 @@
+"""Collects what Triton would compile, and compiles all of it at once, without launching any of it.
+
+A submission that is only called compiles one kernel after the other, each as it comes to it. Here each launch is a
+warm-up: the kernel is handed to a compiler in a process of its own, and the call goes on at once. So a call at each
+shape takes no longer than its host code, and the device is not needed while the compilers work. What comes out lies in
+Triton's cache.
+
+What the submission computes with results that no kernel wrote is garbage, and so is what it measures. A process that
+collected is good for nothing else, and what it did not collect is compiled where it is called.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Collector"]
+
+LEAST_SECONDS = 1.0  # of a benchmark, as its caller is told: the same for all, so the first choice is the best
+
+
+@dataclass
+class _Later:
+    """What a compiler will have put into the cache: whoever asks for it waits for that, and then reads it."""
+
+    done: Future[None]
+    read: Callable[[], Any]
+    _key: str = field(default="")
+
+    def result(self) -> Any:
+        """The compiled kernel. Raises what compiling it raises."""
+        self.done.result()
+        return self.read()
+
+
+class Collector:
+    """Stands in for launches of Triton's kernels from now on; as many compilers run at once as there are processors."""
+
+    def __init__(self) -> None:
+        """Raises ImportError where this Triton cannot compile apart from launching."""
+        os.environ["TRITON_CACHE_AUTOTUNING"] = "0"  # what was chosen by these times is not to be kept
+        import triton.testing
+        from triton.runtime._async_compile import AsyncCompileMode
+        from triton.runtime.jit import JITFunction
+
+        self._found: list[Future[None]] = []
+        self._compilers = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        self._mode = AsyncCompileMode(self, ignore_errors=True)
+        self._mode.__enter__()  # for good
+        launch = JITFunction.run
+
+        def run(kernel: object, *arguments: object, grid: object, warmup: bool = False, **named: object) -> object:
+            return launch(kernel, *arguments, grid=grid, warmup=True, **named)
+
+        JITFunction.run = run
+        triton.testing.do_bench = triton.testing.do_bench_cudagraph = _once
+
+    def submit(self, compile: Callable[[], Any]) -> _Later:
+        """Has one kernel compiled; what an executor does for Triton."""
+        self._found.append(self._compilers.submit(_apart, compile))
+        return _Later(self._found[-1], compile)
+
+    def wait(self) -> int:
+        """Waits for all compilers; how many kernels there were."""
+        wait(self._found)
+        return len(self._found)
+
+
+def _apart(compile: Callable[[], object]) -> None:
+    """Compiles in a process that is a copy of this one. Its result is what lies in the cache; whether it failed is
+    found when the kernel is wanted.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        return
+    try:
+        compile()
+    finally:
+        os._exit(0)
+
+
+def _once(
+    function: Callable[[], object], *_: object, quantiles: Sequence[float] | None = None, return_mode: str = "mean",
+    **__: object,
+) -> float | list[float]:  # fmt: skip
+    """Calls what is to be measured, once, and says that it took as long as anything else."""
+    function()
+    if quantiles is not None:
+        times = [LEAST_SECONDS] * len(quantiles)
+        return times if len(times) != 1 else times[0]
+    return [LEAST_SECONDS] if return_mode == "all" else LEAST_SECONDS
