@@ -2,7 +2,9 @@
 filled.
 
 An upper bound of what is read is held against the whole: the elements that all loads together reach, and how many there
-are. Nothing is said where anything but kernels reads it, or where one load is not bounded.
+are. Nothing is said where anything but kernels reads it, or where one load is not bounded. Of lengths that are all the
+same in what is drawn, the bound is asked for just these too: a kernel that reads the last 1024 of any length reads all
+of a shorter one.
 """
 
 from __future__ import annotations
@@ -43,11 +45,19 @@ def _reader(content: Content, found: Slice) -> Event | None:
     readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
     if not isinstance(size, int) or not readers or any(content in e.attrs.get("steer", ()) for e in found.events):
         return None
+    drawn = any("drawn" in read.notes for event in readers for read, _ in event.reads)
+    return (
+        readers[0] if any(_short(content, size, readers, at) for at in ((False, True) if drawn else (False,))) else None
+    )
+
+
+def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bool:
+    """Whether launches read less than there is of a content: for all legal lengths, or for those that are drawn."""
     parts: list[tuple[Part, int]] = []
     for event in readers:
-        here = _parts(content, event)
+        here = _parts(content, event, drawn)
         if here is None:
-            return None
+            return False
         parts += here
     bits = min((width for _, width in parts), default=8)
     missing = SPARE * bits if content.dtype in INTS and content.dtype not in ("u8", "i8") else bits
@@ -55,10 +65,10 @@ def _reader(content: Content, found: Slice) -> Event | None:
     counts = [None if p.count is None else p.count * w for p, w in parts]
     most = sum(c for c in counts if c is not None)
     short = end - max(first, 0) + missing <= size * 8
-    return readers[0] if short or None not in counts and most + missing <= size * 8 else None
+    return short or None not in counts and most + missing <= size * 8
 
 
-def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
+def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]] | None:
     """The part of each load of a content by a launch, with the width of an element; None where one is not known."""
     attrs, ident = event.attrs, content.storage.ident
     if event.kind == "launch" and event.weight == 1 and attrs["kernel"].language and attrs["bindings"]:
@@ -74,7 +84,7 @@ def _parts(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     if bits is None or len(widths) > 1 or any(starts.get(name) != 0 for name, _ in given):
         return None
     dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
-    found = _at(event, ident, dims)
+    found = _at(event, ident, dims, drawn=drawn)
     return None if found is None else [(part, bits) for part in found]
 
 
@@ -132,12 +142,12 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
 
 
 def _at(
-    event: Event, ident: int, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads"
+    event: Event, ident: int, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads", drawn: bool = False
 ) -> list[Part] | None:
     """The parts of a storage at all loads or stores of a launch, found once for equal launches."""
     attrs = event.attrs
     kernel, launch = attrs["kernel"], normalised(attrs["cache"], attrs["bindings"][0])
-    told = ((read.storage.ident, read.notes.get("whole")) for read, _ in event.reads) if what == "reads" else ()
+    told = ((read.storage.ident, _ends(read, drawn)) for read, _ in event.reads) if what == "reads" else ()
     ranges = {launch.storages[at]: ends for at, ends in told if ends is not None and at in launch.storages}
     answers, key = attrs["answers"], (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
     if (what, *key) not in answers:
@@ -147,6 +157,12 @@ def _at(
             answers["reads", *key], answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
     found: dict[int, list[Part]] = answers[what, *key]
     return found.get(launch.storages.get(ident, -1))
+
+
+def _ends(content: Content, drawn: bool) -> tuple[int, int] | None:
+    """What the whole numbers of a content are between, where that is known."""
+    given: tuple[int, int] | None = content.notes.get("whole")
+    return (content.notes["drawn"],) * 2 if drawn and "drawn" in content.notes else given
 
 
 def _dims(given: object) -> tuple[Any, ...]:

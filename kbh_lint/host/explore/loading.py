@@ -107,6 +107,8 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         tensor.attrs["range"] = value_range(domain)
         if spec.dtype in INTS:
             tensor.storage.content.notes["whole"] = whole_range(domain, binding)
+            if domain.get("kind") == "constant" and isinstance(spec.value, int):
+                tensor.storage.content.notes["drawn"] = spec.value
         run.inputs[spec.name] = tensor
 
 

@@ -347,7 +347,7 @@ def change(interp: Run, tensors: Iterable[tuple[str, Tensor]], group: str) -> No
     for name, tensor in tensors:
         storage = tensor.storage
         if storage.content.label.startswith(("input:", "state:")):
-            legal = {key: note for key, note in storage.content.notes.items() if key == "whole"}
+            legal = {key: note for key, note in storage.content.notes.items() if key in ("whole", "drawn")}
             label = f"{group}:{name}"
             storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, label, notes=legal)
             storage.version += 1

@@ -13,7 +13,7 @@ from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
-from kbh_lint.kernels.extents.intervals import Limits
+from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
 from kbh_lint.kernels.extents.parts import Part, addressed
 from kbh_lint.kernels.extents.statements import unpacked
@@ -165,7 +165,9 @@ class Remembered(Expressions):
             there = self._loaded(node)
             if isinstance(there, Pointer) and there.storage in self.ranges:
                 low, high = self.ranges[there.storage]
-                return self.run.atoms.between(min(low, 0), max(high, 0))  # lanes that are masked hold 0
+                if isinstance(node, ir.Call) and not self.run.cpp and (len(node.args) > 1 or node.keywords):
+                    return self.run.atoms.between(min(low, 0), max(high, 0))  # lanes that are masked hold 0
+                return Linear(low) if low == high else self.run.atoms.between(low, high)
         return super().value(node)
 
     def _loaded(self, node: ir.Index | ir.Unary | ir.Call) -> object:
