@@ -29,7 +29,11 @@ DEVICE = "cuda"
 FOLDER = "run"  # of a grading's scratch folder, where builds are made
 AGAIN, AHEAD = "second", "ahead"  # that of the second build, and that with one of each process after it
 PLACES = {
-    "second": 2, "replay": 3, "counters": 4, "trace": 5, "trial": 6,
+    "second": 2,
+    "replay": 3,
+    "counters": 4,
+    "trace": 5,
+    "trial": 6,
 }  # of their users; 1 is that of a trial's second process
 FAULTS = (CheckError, DataError, GradeError, OSError, SandboxError)
 
