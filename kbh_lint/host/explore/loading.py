@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.dtypes import FLOATS, INTS
 from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.host.libs import trace_nn
-from kbh_lint.host.torch import recording
+from kbh_lint.host.torch import recording, whole_numbers
 from kbh_lint.host.values.objects import Instance, LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -105,6 +105,7 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         domain = domains.get(spec.name, {})
         tensor.attrs["known"] = known_elements(domain, binding)
         tensor.attrs["range"] = value_range(domain)
+        tensor.storage.content.notes[whole_numbers.FIXED] = tensor.attrs["known"]
         if spec.dtype in INTS:
             tensor.storage.content.notes["whole"] = whole_range(domain, binding)
             if domain.get("kind") == "constant" and isinstance(spec.value, int):

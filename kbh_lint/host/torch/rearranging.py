@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base.dtypes import UNKNOWN
+from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, each
 from kbh_lint.host.values.tensors import Tensor, broadcast, product
 
@@ -94,8 +95,13 @@ def _repeat_each(called: Called) -> Made:
     shape, times = called.shape(), called.number("repeats")
     if shape is None:
         return None, called.dtype
+    repeats = called.given.get("repeats")
+    if repeats is None and len(shape) == 1:  # the places of these counts
+        return (whole_numbers.total(called.given.get("input")),), "i64"
     if called.given.get("dim") is None:
         count, told = product(shape), called.number("output_size")
+        if told is None and isinstance(repeats, Tensor) and repeats.shape == (count,):
+            told = whole_numbers.total(repeats)
         if told is not None:
             return (told,), called.dtype
         return (count * times if count is not None and times is not None else None,), called.dtype
@@ -103,6 +109,8 @@ def _repeat_each(called: Called) -> Made:
     if axis is None or not shape:
         return None, called.dtype
     size = shape[axis] * times if isinstance(shape[axis], int) and times is not None else None
+    if isinstance(repeats, Tensor) and repeats.shape == (shape[axis],):
+        size = whole_numbers.total(repeats)
     if called.number("output_size") is not None:
         size = called.number("output_size")
     return (*shape[:axis], size, *shape[axis + 1 :]), called.dtype
@@ -241,7 +249,7 @@ TABLE: Table = {
     **each("hstack vstack dstack column_stack row_stack", "tensors", _stacked),
     **each("pad constant_pad_nd", "input pad mode='constant' value=None", _pad),
     **each("repeat tile", "input *sizes", _repeat),
-    **each("repeat_interleave", "input repeats dim=None output_size=None", _repeat_each),
+    **each("repeat_interleave", "input repeats=None dim=None output_size=None", _repeat_each),
     **each("gather", "input dim index sparse_grad=None", _gather),
     **each("take", "input index", _gather),
     **each("take_along_dim", "input index dim=None", _take_along),

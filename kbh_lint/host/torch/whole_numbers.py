@@ -2,6 +2,9 @@
 
 A content whose ends are one number holds that number, whatever it was computed from. What is compared with a number
 keeps that it was: where one side of a choice is the tensor that was compared, it lies on that side of the number.
+
+The first and the last offset are known of each legal input. The differences of neighbours add up to the last less the
+first, so a tensor with each number repeated by such counts has a known length.
 """
 
 from __future__ import annotations
@@ -9,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.dtypes import BITS, INTS
 from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Content, Tensor
 
 Ends = tuple[int, int]  # both included
 ENDS, COMPARED = "whole", "compared"  # notes of a content
+FIXED, TOTAL = "fixed", "total"  # elements that are known, and what all come to
+_DIFFERENCES = ("sub", "subtract")
 _COMPARISONS = {"lt": "<", "less": "<", "le": "<=", "less_equal": "<=", "gt": ">", "greater": ">", "ge": ">=",
                 "greater_equal": ">="}  # fmt: skip
 _OTHERWISE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
@@ -45,6 +50,9 @@ def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor
     content = made.storage.content
     if content.previous is not None:
         return
+    counts = _total(name, args, made) if made.dtype in INTS else None
+    if counts is not None:
+        content.notes[TOTAL] = counts
     if name in _COMPARISONS and len(args) > 1 and isinstance(args[0], Tensor) and type(args[1]) is int:
         content.notes[COMPARED] = _COMPARISONS[name], source(args[0].storage.content), args[1]
     ends = _ends(name, args, kwargs) if made.dtype in INTS else None
@@ -111,3 +119,50 @@ def _beside(ends: Ends, op: str, number: int) -> Ends:
     if op in ("<", "<="):
         return low, min(high, number - (op == "<"))
     return max(low, number + (op == ">")), high
+
+
+def _total(name: str, args: Sequence[Any], made: Tensor) -> int | None:
+    if name in _DIFFERENCES and len(args) == 2:
+        return _between_ends(args[0], args[1], made)
+    return _between_ends(args[0], args[0], made) if name == "diff" and len(args) == 1 else None
+
+
+def total(value: object) -> int | None:
+    """What the numbers of a tensor come to, where that is known."""
+    if not isinstance(value, Tensor) or value.numel() is None or value.numel() != _held(value.storage.content):
+        return None
+    known: int | None = _whole(value.storage.content).notes.get(TOTAL)
+    return known
+
+
+def _held(content: Content) -> int | None:
+    """How many elements of a content there are."""
+    size = content.storage.size
+    return None if size is None else size * 8 // BITS.get(content.dtype, 8)
+
+
+def _whole(content: Content) -> Content:
+    """What a content is a copy of as a whole, in the same order; itself where it is none."""
+    while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
+        if "from" not in content.event.attrs:  # in another order, or with more beside it
+            break
+        before = content.event.reads[0][0]
+        if content.previous is not None or _held(before) != _held(content):
+            break
+        content = before
+    return content
+
+
+def _between_ends(later: object, earlier: object, made: Tensor) -> int | None:
+    """The last of some offsets less the first, where one tensor holds all but the first and the other all but the last;
+    or both are all of them."""
+    if not isinstance(later, Tensor) or not isinstance(earlier, Tensor):
+        return None
+    count, shape, held = _held(later.storage.content), made.shape, _whole(later.storage.content)
+    known: dict[int, int] = held.notes.get(FIXED, {})
+    if count is None or shape != (count - 1,) or later.dtype not in INTS or not {0, -1} <= known.keys():
+        return None
+    apart = later is earlier or (later.offset, earlier.offset, later.shape, earlier.shape) == (1, 0, shape, shape)
+    plain = all(view.strides in (None, (1,)) for view in (later, earlier))
+    same = held is _whole(earlier.storage.content) and _held(earlier.storage.content) == count
+    return known[-1] - known[0] if apart and plain and same else None
