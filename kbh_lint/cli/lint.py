@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kbh_lint.base.version import __version__
 from kbh_lint.cli.options import TROUBLE, Once, Parser, processes, seconds
 from kbh_lint.cli.subcommands import SUBCOMMANDS
+from kbh_lint.report.formats import FORMATS, Given
 
 if TYPE_CHECKING:
     from kbh_lint.findings import FileReport, Report
@@ -172,7 +173,8 @@ def _run(args: argparse.Namespace, prog: str) -> int:
     known = triage.apply(baseline, report, args, prog)
     report = known.report
     for_people = args.output_format in ("full", "concise")
-    sys.stdout.write(FORMATS[args.output_format](report, args))
+    given = Given(lambda: _rules(report, args), use_colour(args.color), args.quiet, __version__)
+    sys.stdout.write(FORMATS[args.output_format](report, given))
     if args.statistics:
         print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
     sys.stdout.flush()
@@ -218,47 +220,6 @@ def _lint(args: argparse.Namespace) -> Report:
             profile=args.profile,
             precision=args.precision,
         )
-
-
-def _full(report: Report, args: argparse.Namespace) -> str:
-    from kbh_lint.report import full  # start-up: a report has one format
-
-    return full.render(report, _rules(report, args), colour=use_colour(args.color), quiet=args.quiet)
-
-
-def _concise(report: Report, args: argparse.Namespace) -> str:
-    from kbh_lint.report import concise  # start-up: a report has one format
-
-    return concise.render(report, quiet=args.quiet)
-
-
-def _json(report: Report, _: argparse.Namespace) -> str:
-    from kbh_lint.report import json_v1  # start-up: a report has one format
-
-    return json_v1.render(report, __version__)
-
-
-def _github(report: Report, _: argparse.Namespace) -> str:
-    from kbh_lint.report import github  # start-up: a report has one format
-
-    return github.render(report)
-
-
-def _sarif(report: Report, args: argparse.Namespace) -> str:
-    from kbh_lint.report import sarif  # start-up: a report has one format
-
-    return sarif.render(report, _rules(report, args), __version__)
-
-
-def _annotation(report: Report, args: argparse.Namespace) -> str:
-    from kbh_lint.report import annotation  # start-up: a report has one format
-
-    return annotation.render(report, _rules(report, args))
-
-
-FORMATS: Mapping[str, Callable[[Report, argparse.Namespace], str]] = {
-    "full": _full, "concise": _concise, "json": _json, "github": _github, "sarif": _sarif, "annotation": _annotation,
-}  # fmt: skip
 
 
 def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
