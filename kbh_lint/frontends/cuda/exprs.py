@@ -8,10 +8,9 @@ from collections.abc import Callable
 from tree_sitter import Node
 
 from kbh_lint.base import ir
-from kbh_lint.frontends.cuda import jumps, literals
+from kbh_lint.frontends.cuda import jumps, lambdas, literals
 from kbh_lint.frontends.cuda.base import MAX_DEPTH
 from kbh_lint.frontends.cuda.types import Types
-from kbh_lint.frontends.walk import free_names
 
 _CASTS = {
     "static_cast": "static",
@@ -393,55 +392,6 @@ class Exprs(Types):
             self.field(func, "function"), items[0], items[1], items[2], items[3], self.exprs(args.named_children), where
         )
 
-    def _lambda(self, node: Node) -> ir.Expr:
-        captures = node.child_by_field_name("captures")
-        declarator = node.child_by_field_name("declarator")
-        params: tuple[ir.Param, ...] = ()
-        returns: ir.Expr | None = None
-        if declarator is not None:
-            params = self.parameters(declarator.child_by_field_name("parameters"))
-            for child in declarator.named_children:
-                if child.type == "trailing_return_type" and child.named_children:
-                    returns = self.type_of(child.named_children[0])
-        self.in_function += 1
-        body = self.structured(self.block(node.child_by_field_name("body")))
-        self.in_function -= 1
-        func = ir.FuncDef(
-            "",
-            params,
-            body,
-            self.loc(node),
-            kind="lambda",
-            returns=returns,
-            template=self.template_params(node.child_by_field_name("template_parameters")),
-        )
-        func.captures = self._captures(captures, func)
-        return ir.Lambda(func, self.loc(node))
-
-    def _captures(self, node: Node | None, func: ir.FuncDef) -> tuple[ir.Capture, ...]:
-        """What is captured by name, then by default, each name once."""
-        found: dict[str, ir.Capture] = {}
-        default, reference = "", False
-        for child in () if node is None else node.children:
-            where = self.loc(child)
-            if child.type == "lambda_default_capture":
-                default = self.source(child)
-            elif child.type == "lambda_capture_initializer":
-                name, value = child.child_by_field_name("left"), child.child_by_field_name("right")
-                named = [part for part in child.named_children if part.type != "comment"]
-                name, value = name or named[0], value or named[-1]
-                by_place = any(part.type == "&" for part in child.children)
-                found[self.compact(name)] = ir.Capture(self.compact(name), by_place, self.expr(value), where)
-            elif child.type in ("identifier", "this"):
-                name_text = self.compact(child)
-                found[name_text] = ir.Capture(name_text, reference, None, where)
-            reference = child.type == "&" or reference and child.type == "comment"
-        if default:
-            for name_text, where in free_names(func).items():
-                by_place = default == "&" or name_text == "this"
-                found.setdefault(name_text, ir.Capture(name_text, by_place, None, where))
-        return tuple(found.values())
-
 
 _EXPRESSIONS: dict[str, Callable[[Exprs, Node], ir.Expr]] = {
     "identifier": Exprs._name,
@@ -489,5 +439,5 @@ _EXPRESSIONS: dict[str, Callable[[Exprs, Node], ir.Expr]] = {
     "parameter_pack_expansion": Exprs._pack,
     "fold_expression": Exprs._fold,
     "call_expression": Exprs._call,
-    "lambda_expression": Exprs._lambda,
+    "lambda_expression": lambdas.lowered,
 }

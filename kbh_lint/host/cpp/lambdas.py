@@ -1,5 +1,7 @@
-"""Lambdas of C++ host code: what they capture, by value, by reference and with a value of their own. As arguments of
-launches they are objects: `host.gpu.launch_arguments`."""
+"""Lambdas of C++ host code: what they capture, by value, by reference and with a value of their own.
+
+What a launch that is given one finds in it is `host.gpu.lambdas`.
+"""
 
 from __future__ import annotations
 

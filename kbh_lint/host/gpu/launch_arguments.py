@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import (
     UNKNOWN,
     Buffer,
-    CppType,
     Descriptor,
     DType,
-    Env,
     Func,
     JitFunction,
     Made,
@@ -22,9 +18,9 @@ from kbh_lint.base.values import (
     Scalar,
     StructArg,
     Sym,
-    TypeValue,
     Value,
 )
+from kbh_lint.host.gpu import lambdas
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -35,7 +31,6 @@ if TYPE_CHECKING:
 MAX_DEPTH = 5
 MAX_ITEMS = 64
 _CONSTANTS = (DType, Func, JitFunction, Sym, Overloads, Made)
-_MISSING = object()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,59 +88,7 @@ def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[t
 
 def opened(interp: Run, value: Any) -> Any:
     """What a launch is given, a lambda as the object that it is."""
-    return functor(interp, value) if _is_lambda(value) else value
-
-
-def functor(interp: Run, func: Func) -> LibObject:
-    """A lambda as the object that it is: what it captures are its fields, its body is `operator()`."""
-    held: dict[str, Any] = {}
-    for capture in func.node.captures:
-        value = _around(func.env, capture.name)
-        if value is not _MISSING and capture.name != "this":
-            value = value.get() if isinstance(value, Slot) else value
-            held[capture.name] = functor(interp, value) if _is_lambda(value) else value
-    types = {name: value.kwargs.get("type") for name, value in held.items() if isinstance(value, LibObject)}
-    known: dict[Any, TypeValue] = interp.session.functors
-    key = id(func.node), *((name, types.get(name)) for name in held)
-    if key not in known:
-        known[key] = _functor_type(func, held, types)
-    name = known[key].ref.name
-    made = LibObject(f"struct:{name}", held)
-    made.kwargs = {"kind": known[key].env.vars[name], "type": known[key]}
-    return made
-
-
-def _is_lambda(value: Value) -> bool:
-    return isinstance(value, Func) and value.node.kind == "lambda"
-
-
-def _around(env: Env, name: str) -> Any:
-    """What a name holds around a lambda, below the scope of the file."""
-    inner: Env | None = env
-    while inner is not None and not inner.outermost:
-        if name in inner.vars:
-            return inner.vars[name]
-        inner = inner.parent
-    return _MISSING
-
-
-def _functor_type(func: Func, fields: Iterable[str], types: Mapping[str, Any]) -> TypeValue:
-    """The class of a lambda. A field is of the type of the object that it holds, or `auto`."""
-    node, env = func.node, func.env
-    while not env.outermost and env.parent is not None:
-        env = env.parent
-    own = Env({}, env)
-    body: list[ir.Stmt] = []
-    for field in fields:
-        kind = types.get(field)
-        if isinstance(kind, TypeValue):
-            own.vars[f"__type_{field}"] = CppType(ir.Using(f"__type_{field}", kind.ref, node.loc), kind.env)
-        ref = ir.TypeRef(f"__type_{field}" if isinstance(kind, TypeValue) else "auto", (), node.loc)
-        body.append(ir.Decl(field, ref, None, frozenset(), node.loc))
-    body.append(replace(node, name="operator()", kind="method"))
-    name = f"__lambda_{node.loc[1]}"
-    own.vars[name] = CppType(ir.ClassDef(name, (), tuple(body), node.loc), own)
-    return TypeValue(ir.TypeRef(name, (), node.loc), own)
+    return lambdas.as_object(interp, value) if lambdas.is_lambda(value) else value
 
 
 # --- what is asked of the tree --------------------------------------------------------------------------------
