@@ -90,6 +90,14 @@ def test_what_contributors_are_sent_to_is_there() -> None:
     assert [name for name in sorted(named) if "nnn" not in name and not (ROOT / name).exists()] == []
 
 
+def test_the_names_that_contributors_are_to_look_for_are_in_the_files() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = re.findall(r"`((?:kbh_lint|grader|harness|rules|problems)/[^`]*\.(?:py|yaml))` \(((?:`\w+`(?:, )?)+)", text)
+    assert len(named) >= 20
+    found = [(file, name) for file, names in named for name in re.findall(r"\w+", names)]
+    assert [(file, name) for file, name in found if not re.search(rf"\b{name}\b", (ROOT / file).read_text())] == []
+
+
 def _names_something(name: str) -> bool:
     """Whether a dotted name is a module below kbh_lint, or a name that a module there holds."""
     parts = name.split(".")
