@@ -79,11 +79,14 @@ class Expressions:
         return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
 
     def held(self, number: Linear, dtype: str | None) -> Value:
-        """What an integer type holds of a number: a narrow one does not hold all of it."""
-        if dtype not in dtypes.INTS or dtypes.BITS[dtype] >= 32:
+        """What an integer type holds of a number: a known one modulo two to its width; of others a narrow one does not
+        hold all."""
+        if dtype not in dtypes.INTS:
             return number
         if not number.terms:
             return Linear(int(integers.held(number.const, dtype)))
+        if dtypes.BITS[dtype] >= 32:
+            return number
         atoms, limits = self.run.atoms, self.run.limits
         low, high = lowest(atoms, number, limits), highest(atoms, number, limits)
         if low is None or high is None or any(integers.held(end, dtype) != end for end in (low, high)):

@@ -39,7 +39,7 @@ class Statements(Walker[Value, Frame]):
 
     def assign(self, target: object, value: Value) -> None:
         if isinstance(target, ir.Name):
-            self.run.env[target.id] = value
+            self.run.env[target.id] = self._held(value, self.run.frame.declared.get(target.id))
         else:
             self.run.assigned(target)
             if isinstance(target, ir.Seq):
@@ -64,11 +64,15 @@ class Statements(Walker[Value, Frame]):
     def s_decl(self, node: ir.Decl) -> None:
         scalar = node.init is not None and not isinstance(node.init, ir.Seq) and not (node.type and node.type.dims)
         self.run.assigned(node.init)
-        self.run.env[node.name] = self._held(self.evaluate(node.init), node.type) if scalar else self.run.unknown()
+        dtype = self.run.element(node.type) if self.run.cpp and node.type and not node.type.pointers else None
+        self.run.env[node.name] = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
+        if dtype is not None:
+            self.run.frame.declared[node.name] = dtype
+        else:
+            self.run.frame.declared.pop(node.name, None)
 
-    def _held(self, value: Value, kind: ir.TypeRef | None) -> Value:
-        """What a declared variable holds of a value: a narrow type does not hold all."""
-        dtype = self.run.element(kind) if self.run.cpp and kind is not None and not kind.pointers else None
+    def _held(self, value: Value, dtype: str | None) -> Value:
+        """What a variable that was declared of an element type holds of a value: a narrow type does not hold all."""
         if not isinstance(value, Linear) or dtype is None:
             return value
         if dtype in dtypes.INTS:
@@ -113,9 +117,11 @@ class Statements(Walker[Value, Frame]):
         inner = {n.name for n in node.body if isinstance(n, ir.Decl)}
         if len(inner) == len(node.body):  # one declaration of several names
             return self.block(node.body)
-        before = dict(self.run.env) if inner else {}
+        before, declared = (dict(self.run.env), dict(self.run.frame.declared)) if inner else ({}, {})
         why = self.block(node.body)
         self.run.forget(inner)
+        if inner:
+            self.run.frame.declared = declared
         self.run.passed({name: before[name] for name in inner & before.keys()})
         return why
 

@@ -47,9 +47,10 @@ Env = dict[str, Value]
 
 
 class Frame:
-    """A function that runs: what its names stand for."""
+    """A function that runs: what its names stand for, and of which element types they were declared in C++."""
 
-    __slots__ = ("kernel", "env")
+    __slots__ = ("kernel", "env", "declared")
 
     def __init__(self, kernel: values.Func, env: Env) -> None:
         self.kernel, self.env = kernel, env
+        self.declared: dict[str, str] = {}
