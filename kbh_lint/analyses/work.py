@@ -9,6 +9,7 @@ from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Slice, facts_of, is_p
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.host.torch.aten_names import family
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.tensors import Content, Event, product
 
 HEAVY_SHARE = {"product": PRODUCT_SHARE, "solver": 0.01}  # of the problem's operations; KDA's triangular solve is 3 %
@@ -187,5 +188,22 @@ def does_arithmetic(event: Event) -> bool:
             if len({o.storage for o in store.origins if "index" not in o.flags}) > 1:
                 return True
             if any(o.flags & {"exp", "max", "reduce", "product"} for o in store.origins):
+                return True
+    return False
+
+
+def exchanges(event: Event, names: frozenset[str]) -> bool:
+    """Whether a launch moves elements of inputs about by what they are: a branch or an address is chosen by elements
+    that it stores, or an element is stored that was chosen by others beside it."""
+    if event.kind != "launch" or not names:
+        return False
+    behind = {at: {label.partition(":")[2] for label in outside([c])} for at, c in event.attrs["contents"].items()}
+    own = {at for at, found in behind.items() if found & names}
+    for facts in facts_of(event):
+        asked = {o.storage for choice in facts.choices for o in choice.origins} & own
+        for store in facts.stores:
+            held = {o.storage for o in store.origins if "index" not in o.flags} & own
+            chose = {o.storage for o in store.origins if "index" in o.flags} & own
+            if held & chose or asked and (held or chose):
                 return True
     return False

@@ -46,6 +46,9 @@ def written(node: ir.Expr, kind: str) -> ir.Expr:
     """A template argument as an expression or as a type, whichever its parameter takes: a name alone may be either."""
     if kind == "value" and isinstance(node, ir.TypeRef) and _bare(node):
         return ir.Name(node.name, node.loc)
+    if kind == "value" and isinstance(node, ir.TypeRef) and node.name == "function" and node.args and not node.pointers:
+        called, *args = (written(arg, kind) for arg in node.args)  # `f(n)` is written like a function's type
+        return ir.Call(called, tuple(args), (), node.loc)
     if kind != "value" and isinstance(node, ir.Name):
         return ir.TypeRef(node.id, (), node.loc)
     return node

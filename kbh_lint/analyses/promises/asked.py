@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbh_lint.analyses.flow import Slice
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import ShapeFacts
 from kbh_lint.analyses.work import Work
@@ -42,6 +42,8 @@ def behind(event: Event) -> set[str]:
 def not_worked_on(asked: Asked, keys: Iterable[str]) -> list[str]:
     """The inputs that a promise names and that nothing which authored kernels read was made of."""
     names = [name for key in keys for name in asked.promise.params.get(key, ())]
-    read = outside([content for event in asked.work.authored for content, _ in event.reads]) if names else {}
+    if not names:
+        return []
+    read = outside([content for event in asked.work.authored for content, _ in event.reads], MAX_CONTENTS)
     known = {label.partition(":")[2] for label in read}
     return [name for name in dict.fromkeys(names) if name not in known]

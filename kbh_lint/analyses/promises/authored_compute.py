@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbh_lint.analyses.promises.asked import Asked, Judgement, not_worked_on
 from kbh_lint.analyses.promises.holes import unread_reason
 from kbh_lint.analyses.promises.ragged_offsets import reads
-from kbh_lint.analyses.work import category, computes, does_arithmetic
+from kbh_lint.analyses.work import category, computes, does_arithmetic, exchanges
 
 
 def authored(asked: Asked) -> Judgement:
@@ -33,6 +33,7 @@ def _authored(asked: Asked) -> Judgement:
             return "unproven", [], hole
         return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
     doing = [e for e in work.authored if (computes if promise.params.get("work") == "some" else does_arithmetic)(e)]
+    doing = doing or [e for e in work.authored if exchanges(e, frozenset(promise.params.get("select_from", ())))]
     if promise.params.get("work") == "product":
         inputs = set(promise.params.get("inputs", ()))
         uses = [u for u in work.products if u.where != "library" and (not inputs or inputs & set(u.inputs))]

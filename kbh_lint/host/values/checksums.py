@@ -14,12 +14,13 @@ MAX_WALK = 200
 _THROUGH = frozenset("all any item logical_not bool to _local_scalar_dense".split())
 
 
-def outside(contents: Sequence[Content]) -> dict[str, frozenset[int]]:
-    """The inputs and weights that contents were computed from: by label, the idents of what they held then."""
+def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, frozenset[int]]:
+    """The inputs and weights that contents were computed from: by label, the idents of what they held then. No more
+    than `most` contents are looked at."""
     found: dict[str, set[int]] = {}
     seen: set[int] = set()
     stack = list(contents)
-    while stack and len(seen) < MAX_WALK:
+    while stack and len(seen) < most:
         content = stack.pop()
         if content.ident in seen:
             continue
