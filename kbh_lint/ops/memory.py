@@ -19,8 +19,8 @@ MEMORY: tuple[Operation, ...] = (
     op("load_ragged", "memory", effect="reads", triton="load_ragged"),
     op("store_ragged", "memory", effect="writes", triton="store_ragged"),
     op("copy", "memory", effect="updates", cuda="memcpy __builtin_memcpy __pipeline_memcpy_async memmove",
-       tilelang="copy async_copy tma_copy", gluon="async_copy_global_to_shared async_copy_shared_to_global",
-       cute="basic_copy autovec_copy", ptx="cp"),
+       tilelang="copy async_copy tma_copy im2col c2d_im2col", cute="basic_copy autovec_copy", ptx="cp",
+       gluon="async_copy_global_to_shared async_copy_shared_to_global"),
     op("copy_by_atom", "memory", effect="updates", cute="copy copy_atom_call"),
     op("copy_masked", "memory", effect="updates", cute="basic_copy_if"),
     op("copy_async", "memory", effect="updates",
@@ -77,6 +77,7 @@ MEMORY: tuple[Operation, ...] = (
     op("descriptor", "allocation", triton="make_tensor_descriptor _experimental_make_tensor_descriptor"),
     op("block_pointer", "allocation", triton="make_block_ptr"),
     op("match_buffer", "allocation", tilelang="match_buffer"),
+    op("buffer_over", "view", tilelang="Tensor Buffer"),
     # --- other views of it
     op("advance", "view", triton="advance"),
     op("view", "view",

@@ -87,3 +87,37 @@ def test_shapes_may_have_names_of_their_own(tmp_path: Path) -> None:
 )
 def test_another_form_is_not_read(tmp_path: Path, old: str, new: str) -> None:
     assert lint(tmp_path, program(CALL, kernel=GEMM.replace(old, new))).verdict == "unproven"
+
+
+OVER = (  # another shape over the memory of an input
+    ("        T.clear(total)\n", "        flat = T.Tensor((M * K,), dtype, A.data)\n        T.clear(total)\n"),
+    (
+        "            T.copy(A[by * tile_m, k * deep], a)\n",
+        "            for i, j in T.Parallel(tile_m, deep):\n"
+        "                a[i, j] = flat[(by * tile_m + i) * K + k * deep + j]\n",
+    ),
+)
+
+
+def over(kernel: str) -> str:
+    for old, new in OVER:
+        assert old in kernel, old
+        kernel = kernel.replace(old, new)
+    return kernel
+
+
+def test_another_shape_over_an_input_is_that_input(tmp_path: Path) -> None:
+    assert lint(tmp_path, program(CALL, kernel=over(GEMM))).verdict == "clean"
+    assert "fp8-upcast-bf16-gemm" in classes(lint(tmp_path, program(WIDE, kernel=over(GEMM))))
+
+
+def test_a_shape_over_nothing_is_not_read(tmp_path: Path) -> None:
+    kernel = over(GEMM).replace("dtype, A.data)", "dtype)")
+    assert lint(tmp_path, program(CALL, kernel=kernel)).verdict == "unproven"
+
+
+def test_columns_of_windows_are_copies(tmp_path: Path) -> None:
+    copy, columns = "T.copy(A[by * tile_m, k * deep], a)", "T.im2col(A, a, by, k, 1, 1, 1, 0)"
+    assert copy in GEMM
+    assert lint(tmp_path, program(CALL, kernel=GEMM.replace(copy, columns))).verdict == "clean"
+    assert "fp8-upcast-bf16-gemm" in classes(lint(tmp_path, program(WIDE, kernel=GEMM.replace(copy, columns))))

@@ -142,6 +142,14 @@ def _matched(call: Call) -> V:
     return first(call).with_(dtype=wanted) if wanted != "?" and first(call).cells else _not_read(call)
 
 
+def _over(call: Call) -> V:
+    """Tensor(shape, type, data): another shape over the memory of a buffer, which its attribute `data` is."""
+    there, wanted = call.get(2, "data"), dtype_of(call.get(1, "dtype") or constant("float32"))
+    if there is None or not there.cells:
+        return _not_read(call)
+    return there.with_(dtype=wanted) if wanted != "?" else there
+
+
 def _nothing(call: Call) -> V:
     return constant(None)
 
@@ -161,7 +169,7 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = spelled(
         "parallel": _loop, "kernel_indices": _index, "ceil_div": _index, "bound_index": _index, "lane_index": _index,
         "warp_index": _index, "size": _index, "where": numbers.where, "cast": _cast, "reinterpret": _cast,
         "infinity": _limit, "limit": _limit, "reshape": _view, "match_buffer": _matched, "fma": numbers.fma,
-        "sync": _nothing, "check": _nothing, "annotation": _nothing, "swizzled_layout": _nothing,
+        "buffer_over": _over, "sync": _nothing, "check": _nothing, "annotation": _nothing, "swizzled_layout": _nothing,
         "l2_window": _l2_window, "unread": _not_read,
     },
     {
