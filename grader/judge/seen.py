@@ -60,9 +60,20 @@ class Seen:
     ungated: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
     alone: list[SealedBatch] = field(default_factory=list)
+    met: bool = False
     waited: bool = False
     eager: bool = False
     health: list[Mapping[str, float]] = field(default_factory=list)
+
+    def timed(self, seconds: float, wall: float, met: bool) -> None:
+        """Notes a time by the claimed and by the judge's clock. Those of first calls on a slot count only until there
+        are others: a model may make a graph for the addresses, and launch nothing where events see it.
+        """
+        if met and not self.met:
+            self.claimed, self.walls, self.met = [], [], True
+        if met or not self.met:
+            self.claimed.append(seconds)
+            self.walls.append(wall)
 
     def wrong_case(self, case: str, message: str) -> None:
         """Notes a call that is wrong without a comparison."""

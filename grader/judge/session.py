@@ -41,10 +41,13 @@ FLUSH_L2 = 2  # times its size is written and read
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """An answer, and seconds by the judge's clock from before the values were written until it came."""
+    """An answer, and seconds by the judge's clock from before the values were written until it came. `met`: the model
+    had been called on the slot before, so that what it makes for an address, as a graph, was made.
+    """
 
     answer: Frame
     wall: float
+    met: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +82,7 @@ class Session:
         self._started: Frame | None = None
         self._build = Purse.of(build_timeout, "building")
         self._unbuilt: set[int] = set()  # models that have not been called yet
+        self._met: set[int] = set()  # slots that have been called on
         self._models = 1
         self._memory: dict[str, SharedMemory] = {}
         self._slots: dict[str, tuple[Slot, ...]] = {}
@@ -157,7 +161,7 @@ class Session:
         self._free()
         self.loads += 1
         self._models = max(len(states), 1)
-        self._unbuilt = set() if null else set(range(self._models))
+        self._unbuilt, self._met = set() if null else set(range(self._models)), set()
         specs: dict[str, Iterable[TensorSpec]] = {
             "state": binding.state.values(),
             "inputs": binding.inputs,
@@ -198,9 +202,11 @@ class Session:
         numbers = (float(index), float(not gated), float(inputs is None), float(keep))
         first = self.builds(index)
         self._unbuilt.discard(index % self._models)
+        met = index in self._met
+        self._met.add(index)
         purse, limit = (self._build, None) if first else (None, self._call_timeout)
         answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=limit, purse=purse)
-        return Called(answer, time.monotonic() - began)
+        return Called(answer, time.monotonic() - began, met)
 
     def builds(self, index: int) -> bool:
         """Whether a call on this slot would be its model's first, in which kernels are compiled and tuned: such a call

@@ -160,8 +160,7 @@ class _Calls:
             self.trial.compare(case, outputs, state, model=model, digest=again)
         if spec.id in self.group.timed:
             seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
-            state.claimed.append(seconds if math.isfinite(seconds) and seconds > 0 else 0.0)
-            state.walls.append(called.wall)
+            state.timed(seconds if math.isfinite(seconds) and seconds > 0 else 0.0, called.wall, called.met)
             state.waited |= waited != 0
 
 
