@@ -24,8 +24,8 @@ from grader.grading import beside as besides
 from grader.grading import stages
 from grader.grading.grade import grade
 from grader.grading.progress import Progress
+from grader.judge import compiling, turns
 from grader.judge import judging as judge
-from grader.judge import lent, turns
 from grader.judge.compiling import Compiled
 from grader.record.cell import Cell, SandboxRecord
 from grader.report.view import load_view
@@ -171,7 +171,7 @@ def test_a_compiler_that_works_in_a_call_has_the_turn_lent_and_the_process_stand
     except sandboxes.SandboxError as error:
         pytest.skip(str(error))
     events: list[str] = []
-    stop, go_on, given = Child.stop, Child.go_on, lent._Lender._give
+    stop, go_on, given = Child.stop, Child.go_on, compiling._Lender._give
 
     def held() -> str:
         with turns.lock_path("cpu").open() as lock:
@@ -194,8 +194,8 @@ def test_a_compiler_that_works_in_a_call_has_the_turn_lent_and_the_process_stand
 
     monkeypatch.setattr(Child, "stop", stopped)
     monkeypatch.setattr(Child, "go_on", goes_on)
-    monkeypatch.setattr(lent, "LENT_AFTER", 2)
-    monkeypatch.setattr(lent._Lender, "_give", lambda self: (given(self), events.append("given"))[0])
+    monkeypatch.setattr(compiling, "LENT_AFTER", 2)
+    monkeypatch.setattr(compiling._Lender, "_give", lambda self: (given(self), events.append("given"))[0])
     lazy = 'os.path.exists(nvcc + "-ran") or subprocess.run([nvcc, "2"]); open(nvcc + "-ran", "w").close()'
     text = WORKS + bench.program(eager="pass", lazy=lazy)
     cell = bench.graded(text, evidence=False, build_timeout=60.0, sandbox=kind)

@@ -74,8 +74,9 @@ print(json.dumps(said))
 def compiled_by(how: str, folder: Path) -> tuple[dict[str, Any], set[str]]:
     """What the program says, and the hashes of the cubins in its cache."""
     environment = {**os.environ, "TRITON_CACHE_DIR": str(folder), "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    file = folder.parent / "program.py"  # its name is in what comes out
-    file.write_text(PROGRAM)
+    file = folder.parent / "program.py"  # its name and its time are in what comes out
+    if not file.exists():
+        file.write_text(PROGRAM)
     program = [sys.executable, str(file), how]
     found = subprocess.run(program, env=environment, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr
