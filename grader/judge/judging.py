@@ -179,7 +179,7 @@ def build(
     the process, for who may want to end it. `begun` is one that was started in `scratch` before (`begin_build`).
 
     Kernels that can be compiled before any of them runs are collected first, by a process that calls inside `sharing()`
-    and launches nothing. It is all of the build unless it failed, or the submission chooses by times and those `choices`
+    and launches nothing. It is all of the build unless it failed, or the submission chooses by times and its `choices`
     are wanted: then another process finds what was compiled. With `whole` nothing is collected.
     """
     code, master = load_code(problem), new_master()
