@@ -205,15 +205,16 @@ class CudaExpressions(Expressions):
                 return self.run.calls.call_overloads(funcs, args, explicit, nodes, node.loc)
         callee = self.eval(func)
         const = callee.const
+        given = () if getattr(func, "member", ()) else explicit  # in `S<T>::f(x)` they are those of the class
         if (const is NOTHING or isinstance(const, (values.Sym, CType))) and "::" in name and not explicit:
             meant = self.run.types.resolve_type(ir.TypeRef(name, (), node.loc))  # `T::Sort(...)`: an alias in a class
             known = meant.decl is not None or meant.dtype != "?" or meant.name != name
             const = meant if known and not getattr(func, "member", ()) else const
         if isinstance(const, values.Overloads):
             static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
-            return self.run.calls.call_overloads(const.funcs, args, explicit, nodes, node.loc, this=static)
+            return self.run.calls.call_overloads(const.funcs, args, given, nodes, node.loc, this=static)
         if isinstance(const, values.Func):
-            return self.run.calls.call_overloads([const], args, explicit, nodes, node.loc)
+            return self.run.calls.call_overloads([const], args, given, nodes, node.loc)
         if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
             return self.run.objects.construct(const, args, node.loc, id(node), "", nodes)
         if isinstance(const, CType) and node.braces and not args:  # `T{}` of a library's class holds no data
