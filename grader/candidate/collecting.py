@@ -11,6 +11,7 @@ collected is good for nothing else, and what it did not collect is compiled wher
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -19,6 +20,7 @@ from typing import Any
 
 __all__ = ["Collector"]
 
+LEAST_CPUS = 4  # of which half are left to what is timed meanwhile
 LEAST_SECONDS = 1.0  # of a benchmark, as its caller is told: the same for all, so the first choice is the best
 
 
@@ -37,7 +39,7 @@ class _Later:
 
 
 class Collector:
-    """Stands in for launches of Triton's kernels from now on; as many compilers run at once as there are processors."""
+    """Stands in for launches of Triton's kernels from now on; compilers run at once on half of the processors."""
 
     def __init__(self) -> None:
         """Raises ImportError where this Triton cannot compile apart from launching."""
@@ -47,7 +49,9 @@ class Collector:
         from triton.runtime.jit import JITFunction
 
         self._found: list[Future[None]] = []
-        self._compilers = ThreadPoolExecutor(len(os.sched_getaffinity(0)))
+        every = sorted(os.sched_getaffinity(0))
+        self._where = every[len(every) // 2 :] if len(every) >= LEAST_CPUS else every
+        self._compilers = ThreadPoolExecutor(len(self._where))
         self._mode = AsyncCompileMode(self, ignore_errors=True)
         self._mode.__enter__()  # for good
         launch = JITFunction.run
@@ -60,7 +64,7 @@ class Collector:
 
     def submit(self, compile: Callable[[], Any]) -> _Later:
         """Has one kernel compiled; what an executor does for Triton."""
-        self._found.append(self._compilers.submit(_apart, compile))
+        self._found.append(self._compilers.submit(_apart, compile, self._where))
         return _Later(self._found[-1], compile)
 
     def wait(self) -> int:
@@ -69,15 +73,17 @@ class Collector:
         return len(self._found)
 
 
-def _apart(compile: Callable[[], object]) -> None:
-    """Compiles in a process that is a copy of this one. Its result is what lies in the cache; whether it failed is
-    found when the kernel is wanted.
+def _apart(compile: Callable[[], object], where: Sequence[int]) -> None:
+    """Compiles on some processors, in a process that is a copy of this one. Its result is what lies in the cache;
+    whether it failed is found when the kernel is wanted.
     """
     child = os.fork()
     if child:
         os.waitpid(child, 0)
         return
     try:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, where)
         compile()
     finally:
         os._exit(0)

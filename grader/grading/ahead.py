@@ -25,7 +25,7 @@ from grader.grading.job import Job
 from grader.grading.stages import compiles, held, shared_calls
 from grader.judge import judging as judge
 from grader.judge import plan as planning
-from grader.judge.cores import building, enough, kept_away, shared
+from grader.judge.cores import building, enough, kept_away, set_free, shared
 from grader.judge.judging import Early
 from grader.judge.session import Session
 from grader.judge.turns import counters_at_once
@@ -84,7 +84,7 @@ class Ahead:
         """
         if compiles(self._job) and enough():
             job = self._job
-            with contextlib.suppress(*FAULTS), building(job.snapshot.apart):
+            with contextlib.suppress(*FAULTS), building(job.snapshot.calls_nvcc):
                 child = self._first()
                 place = job.workplace() if child is None else job.run_folder
                 self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, place, child)
@@ -184,7 +184,9 @@ class Ahead:
         rehearse = None if job.snapshot.tunes else partial(
             rehearsal, job.problem, job.chosen.record.scale, job.device
         )  # fmt: skip
+        everywhere(self._replay)
         for instrument, begun in self._profiled.items():
+            everywhere(begun.session)
             turn = counters_at_once(job.device) if instrument == "counters" else None
             if instrument != "counters" or turn is not None:
                 waited = self._threads.submit(self._opened, begun.session, held, rehearse)
@@ -227,6 +229,12 @@ class Ahead:
             if own is not None:
                 return start(own, self._place / name)
         return None
+
+
+def everywhere(session: Session | None) -> None:
+    """Lets a process that was kept away from what was timed run on all processors."""
+    if session is not None:
+        set_free(session.process.processes())
 
 
 def _end(session: Session | None) -> None:

@@ -99,7 +99,7 @@ class First:
                 return
             harden_judge()  # before, because a probe looks whether it can read the judge
             sandbox = choose(device=DEVICE, wanted=request.sandbox)
-            with building(self._snapshot.apart):
+            with building(self._snapshot.calls_nvcc):
                 self._child = self._started(self._snapshot, sandbox, FOLDER)
             if not request.evidence:
                 return

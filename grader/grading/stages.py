@@ -106,7 +106,7 @@ def built(
         made = builds.begin(key)
         try:
             with (
-                building(job.snapshot.apart),
+                building(job.snapshot.calls_nvcc),
                 Ticking(lambda text: job.tell(Progress(stage, "at", text, of))) as say,
             ):
                 said = _compiled(job, sandbox, made, say, stage, of, begun)

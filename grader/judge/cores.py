@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
-__all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "share", "shared"]
+__all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "set_free", "share", "shared"]
 
 LEAST_CPUS = 4  # with fewer, two at a time would take from each other
 
@@ -59,3 +59,13 @@ def kept_away() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, before)
+
+
+def set_free(processes: Iterable[int]) -> None:
+    """Lets processes that were kept away, with all their threads, run on every processor of ours."""
+    if shared():
+        return
+    for number in processes:
+        with contextlib.suppress(OSError):  # it has ended, or is not ours to move
+            for thread in os.listdir(f"/proc/{number}/task"):
+                os.sched_setaffinity(int(thread), _every())

@@ -26,6 +26,7 @@ from grader.silicon.passes import Begun
 
 class _Session:
     closed = begun = False
+    process = SimpleNamespace(processes=list)
 
     def up(self) -> None:
         pass

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -289,3 +290,21 @@ def test_two_processes_at_a_time_are_two_users_in_namespaces_of_their_own(monkey
     assert sandbox.second(BOX) is BOX
     shared = SimpleNamespace(record=SandboxRecord("landlock", 7, False))
     assert sandbox.second(shared) is None  # type: ignore[arg-type]
+
+
+def test_who_was_kept_away_may_be_let_run_everywhere_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    every = os.sched_getaffinity(0)
+    if len(every) < 2:
+        pytest.skip("there is one processor")
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        os.sched_setaffinity(process.pid, {min(every)})
+        monkeypatch.setattr(cores, "shared", lambda: True)
+        cores.set_free([process.pid])
+        assert os.sched_getaffinity(process.pid) == {min(every)}, "others are timed meanwhile"
+        monkeypatch.setattr(cores, "shared", lambda: False)
+        cores.set_free([process.pid, 1 << 22])
+        assert os.sched_getaffinity(process.pid) == every
+    finally:
+        process.kill()
+        process.wait()
