@@ -6,7 +6,8 @@ never raises; `module_env` gives the names the text defines.
 
 from __future__ import annotations
 
-from kbh_lint.frontends.cuda.env import bring_in, fold, module_env, use
+from kbh_lint.frontends.cuda.constants import fold
+from kbh_lint.frontends.cuda.env import bring_in, module_env, use
 from kbh_lint.frontends.cuda.lowering import lower
 from kbh_lint.frontends.cuda.unit import CudaUnit, lines_origin
 from kbh_lint.frontends.walk import children, walk

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, Env
-from kbh_lint.frontends.cuda.env import fold
+from kbh_lint.frontends.cuda.constants import fold
 from kbh_lint.frontends.cuda.macros import Token, tokenize
 from kbh_lint.frontends.cuda.unit import CudaUnit
 from kbh_lint.frontends.walk import children, walk

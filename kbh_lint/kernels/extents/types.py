@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
-from kbh_lint.cpp import integers, layout, templates, traits
+from kbh_lint.cpp import constants, integers, layout, templates, traits
 from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Member, outer_arguments
-from kbh_lint.kernels.core.folding import compared, fold
-from kbh_lint.kernels.core.value import NOTHING
 from kbh_lint.kernels.extents.intervals import Linear
 
 if TYPE_CHECKING:
@@ -79,11 +77,9 @@ class Types:
 
     def value(self, node: object, env: Env, depth: int = 0) -> int | float | None:
         """The number that a constant expression comes to in a scope."""
-        self.run.step()
-        handler = _VALUES.get(type(node))
-        return None if handler is None or depth > MAX_DEPTH else handler(self, node, env, depth + 1)
+        return constants.value(_Names(self, env), node, depth)
 
-    def _held(self, name: str, env: Env) -> Any:
+    def held(self, name: str, env: Env) -> Any:
         """What a name is bound to; variables of the kernel are numbers where they are known to be one."""
         scope: Env | None = env
         while scope is not None:
@@ -95,17 +91,8 @@ class Types:
             scope = scope.parent
         return env.get(name)
 
-    def _name(self, node: ir.Name, env: Env, depth: int) -> int | float | None:
-        found = self._held(node.id, env)
-        if found is None and "::" in node.id:
-            found = self.classes.scoped(node.id, node.loc, env)
-        if isinstance(found, Member):
-            return self._constant(found, depth)
-        if isinstance(found, ir.Decl) and "constexpr" in found.storage and found.init is not None:
-            return self.value(found.init, env, depth)
-        return found if isinstance(found, int | float) else None
-
-    def _constant(self, member: Member, depth: int) -> int | float | None:
+    def constant(self, member: Member, depth: int) -> int | float | None:
+        """The number that a member of a class, or a variable template, is."""
         node = member.node
         if not member.constant or not isinstance(node, ir.Decl) or node.type is None or node.type.dims:
             return None
@@ -114,63 +101,6 @@ class Types:
         value = self.value(one, member.owner.env, depth)
         kind = self.named(node.type, member.owner.env)
         return None if value is None else integers.held(value, kind.base if kind == Kind(kind.base) else None)
-
-    def _type(self, node: ir.TypeRef, env: Env, depth: int) -> int | float | None:
-        if traits.asked(node):
-            return traits.value(self, node, env)
-        if not node.args and not node.member:
-            return self._name(ir.Name(node.name, node.loc), env, depth)
-        variable = self.classes.variable(node, env)
-        if variable is not None:
-            return self._constant(variable, depth)
-        owner = self.named(ir.TypeRef(node.name, node.args, node.loc), env)
-        member = self.classes.member(owner, node.member, env)
-        return None if member is None else self._constant(member, depth)
-
-    def _unary(self, node: ir.Unary, env: Env, depth: int) -> int | float | None:
-        value = self.value(node.value, env, depth)
-        if value is None or node.op not in ("-", "+", "not"):
-            return None
-        return -value if node.op == "-" else value if node.op == "+" else not value
-
-    def _binary(self, node: ir.Binary, env: Env, depth: int) -> int | float | None:
-        left, right = self.value(node.left, env, depth), self.value(node.right, env, depth)
-        made = NOTHING if left is None or right is None else fold(node.op, left, right, c_division=True)
-        return made if isinstance(made, int | float) else None
-
-    def _compare(self, node: ir.Compare, env: Env, depth: int) -> bool | None:
-        left, right = self.value(node.left, env, depth), self.value(node.rights[0], env, depth)
-        return None if left is None or right is None or len(node.ops) != 1 else compared(node.ops[0], left, right)
-
-    def _bool(self, node: ir.Bool, env: Env, depth: int) -> bool | None:
-        parts = [self.value(part, env, depth) for part in node.values]
-        if None in parts:
-            return None
-        return all(parts) if node.op == "and" else any(parts)
-
-    def _cond(self, node: ir.Cond, env: Env, depth: int) -> int | float | None:
-        test = self.value(node.test, env, depth)
-        return None if test is None else self.value(node.yes if test else node.no, env, depth)
-
-    def _cast(self, node: ir.Cast, env: Env, depth: int) -> int | float | None:
-        return self._converted(node.type, node.value, env, depth)
-
-    def _call(self, node: ir.Call, env: Env, depth: int) -> int | float | None:
-        func = node.func
-        name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
-        if len(node.args) != 1:
-            return None
-        if name in ("sizeof", "alignof"):
-            ref = templates.written(node.args[0], "type")
-            if not isinstance(ref, ir.TypeRef):
-                return None
-            return layout.measured(self, ref, env, aligned=name == "alignof")
-        return self._converted(ir.TypeRef(name, (), node.loc), node.args[0], env, depth) if name else None
-
-    def _converted(self, ref: ir.TypeRef, node: ir.Expr, env: Env, depth: int) -> int | float | None:
-        kind, value = self.named(ref, env), self.value(node, env, depth)
-        plain = kind == Kind(kind.base) and kind.base in dtypes.BITS
-        return integers.held(value, kind.base) if plain and value is not None else None
 
     # --- the domain --------
 
@@ -181,7 +111,7 @@ class Types:
     def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
         """A type or a number."""
         if kind == "template" and isinstance(node, ir.TypeRef):
-            return self._held(node.name, scope)
+            return self.held(node.name, scope)
         return self.named(node, scope) if kind == "type" and isinstance(node, ir.TypeRef) else self.value(node, scope)
 
     def named(self, ref: ir.TypeRef, scope: Env) -> Kind:
@@ -197,7 +127,7 @@ class Types:
 
     def lookup(self, name: str, scope: Env) -> CppType | Kind | None:
         """A name of a scope, or of the text."""
-        found = self._held(name, scope)
+        found = self.held(name, scope)
         return found if isinstance(found, CppType) else self.seen(found)
 
     def seen(self, value: object) -> Kind | None:
@@ -262,11 +192,42 @@ class Types:
         self.run.step(steps)
 
 
-def _const(types: Types, node: ir.Const, env: Env, depth: int) -> int | float | None:
-    return node.value if isinstance(node.value, int | float) else None
+class _Names:
+    """What names in a constant expression mean in a scope; see `constants.Names`."""
 
+    def __init__(self, types: Types, env: Env) -> None:
+        self.types, self.env = types, env
 
-_VALUES: dict[type, Callable[[Types, Any, Env, int], int | float | None]] = {
-    ir.Const: _const, ir.Name: Types._name, ir.TypeRef: Types._type, ir.Unary: Types._unary, ir.Binary: Types._binary,
-    ir.Compare: Types._compare, ir.Bool: Types._bool, ir.Cond: Types._cond, ir.Cast: Types._cast, ir.Call: Types._call,
-}  # fmt: skip
+    def number(self, node: ir.Name | ir.TypeRef, depth: int) -> int | float | None:
+        types, env = self.types, self.env
+        if isinstance(node, ir.TypeRef) and traits.asked(node):
+            return traits.value(types, node, env)
+        if isinstance(node, ir.Name) or not node.args and not node.member:
+            return self._named(node.id if isinstance(node, ir.Name) else node.name, node.loc, depth)
+        variable = types.classes.variable(node, env)
+        if variable is not None:
+            return types.constant(variable, depth)
+        owner = types.named(ir.TypeRef(node.name, node.args, node.loc), env)
+        member = types.classes.member(owner, node.member, env)
+        return None if member is None else types.constant(member, depth)
+
+    def _named(self, name: str, loc: ir.Loc, depth: int) -> int | float | None:
+        found = self.types.held(name, self.env)
+        if found is None and "::" in name:
+            found = self.types.classes.scoped(name, loc, self.env)
+        if isinstance(found, Member):
+            return self.types.constant(found, depth)
+        if isinstance(found, ir.Decl) and "constexpr" in found.storage and found.init is not None:
+            return self.types.value(found.init, self.env, depth)
+        return found if isinstance(found, int | float) else None
+
+    def element(self, ref: ir.TypeRef) -> str | None:
+        kind = self.types.named(ref, self.env)
+        return kind.base if kind == Kind(kind.base) and kind.base in dtypes.BITS else None
+
+    def size(self, node: ir.Expr, aligned: bool) -> int | None:
+        ref = templates.written(node, "type")
+        return layout.measured(self.types, ref, self.env, aligned=aligned) if isinstance(ref, ir.TypeRef) else None
+
+    def spend(self, steps: int) -> None:
+        self.types.run.step(steps)
