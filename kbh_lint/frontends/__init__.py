@@ -1,0 +1,1 @@
+"""Texts to the one intermediate form (`base.ir`): Python, C++ and CUDA, PTX."""
