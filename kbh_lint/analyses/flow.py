@@ -293,9 +293,10 @@ def _unused_in_cuda(event: Event, most: Mapping[str, int]) -> frozenset[int]:
         names = [name for name, value in args.items() if getattr(value, "storage", -1) == content.storage.ident]
         if content.label.startswith("input:") and len(names) == 1 and args[names[0]].dtype in INTS:
             highest = most.get(content.label.partition(":")[2])
-            key = ("unused", attrs["seen"], normalised(attrs["cache"], args).key, names[0], highest)
+            rising = bool(content.notes.get("rising"))
+            key = ("unused", attrs["seen"], normalised(attrs["cache"], args).key, names[0], highest, rising)
             if key not in attrs["answers"]:
-                attrs["answers"][key] = unused(attrs["kernel"], args, names[0], highest)
+                attrs["answers"][key] = unused(attrs["kernel"], args, names[0], highest, rising)
             if attrs["answers"][key]:
                 found.add(content.ident)
     return frozenset(found)

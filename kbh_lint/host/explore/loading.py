@@ -106,6 +106,7 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         tensor.attrs["known"] = known_elements(domain, binding)
         tensor.attrs["range"] = value_range(domain)
         tensor.storage.content.notes[whole_numbers.FIXED] = tensor.attrs["known"]
+        tensor.storage.content.notes["rising"] = "offsets" in str(domain.get("kind", ""))
         if spec.dtype in INTS:
             tensor.storage.content.notes["whole"] = whole_range(domain, binding)
             if domain.get("kind") == "constant" and isinstance(spec.value, int):

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 FUEL = 200_000
 MAX_KEPT = 100
+_LEGAL = ("whole", "drawn", "fixed", "rising")  # notes that hold of every legal value of an input
 ROLES = frozenset(
     ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
 )  # that tell of inputs
@@ -347,7 +348,7 @@ def change(interp: Run, tensors: Iterable[tuple[str, Tensor]], group: str) -> No
     for name, tensor in tensors:
         storage = tensor.storage
         if storage.content.label.startswith(("input:", "state:")):
-            legal = {key: note for key, note in storage.content.notes.items() if key in ("whole", "drawn")}
+            legal = {key: note for key, note in storage.content.notes.items() if key in _LEGAL}
             label = f"{group}:{name}"
             storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, label, notes=legal)
             storage.version += 1

@@ -1,12 +1,14 @@
 """Pointers of a CUDA kernel whose elements are loaded and reach nothing: no store, address, condition or call.
 
 A name holds an element where some assignment gives it one, wherever it stands. An element counts for nothing in a
-product with zero, in a difference with itself, and in the larger of it and a number that no element exceeds.
+product with zero, in a difference with itself, and in the larger of it and a number that no element exceeds; and of
+elements that rise, in a test whether one is less than the one before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Set
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -15,27 +17,36 @@ from kbh_lint.frontends.walk import children, walk
 
 MAX_ROUNDS = 20
 _READS = ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv")
+_BUILT_IN = ("blockIdx", "threadIdx", "blockDim", "gridDim")
 _LARGER = ("max", "std::max", "cuda::std::max", "::max")
 
 
-def unused(kernel: values.Func, args: Mapping[str, Any], pointer: str, most: int | None) -> bool:
-    """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not."""
+def unused(kernel: values.Func, args: Mapping[str, Any], pointer: str, most: int | None, rising: bool = False) -> bool:
+    """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not. Where
+    they are `rising`, each is at least the one before it, and none is below zero."""
     nodes = list(walk(kernel.node.body or ()))
     if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.ClassDef, ir.Opaque, ir.Asm)) for node in nodes):
         return False
-    return _Elements(args, pointer, most).reach_nothing(tuple(kernel.node.body or ()), nodes)
+    return _Elements(args, pointer, most, rising).reach_nothing(tuple(kernel.node.body or ()), nodes)
 
 
 class _Elements:
     """The names that hold elements, and what uses them."""
 
-    def __init__(self, args: Mapping[str, Any], pointer: str, most: int | None) -> None:
-        self.args, self.pointer, self.most = args, pointer, most
+    def __init__(self, args: Mapping[str, Any], pointer: str, most: int | None, rising: bool) -> None:
+        self.args, self.pointer, self.most, self.rising = args, pointer, most, rising
         self.holding: set[str] = set()
+        self.once: dict[str, Any] = {}  # names that are given one value in the whole kernel
+        self.unchanged: Set[str] = frozenset()  # arguments
 
     def reach_nothing(self, body: tuple[Any, ...], nodes: list[Any]) -> bool:
         """Whether no element is used anywhere in a kernel."""
         given = [(node, target, value) for node in nodes for target, value in _given(node)]
+        targets = Counter(target for _, target, _ in given)
+        self.unchanged = self.args.keys() - targets.keys()
+        for node, target, value in given if self.rising else ():
+            if targets[target] == 1 and isinstance(node, ir.Decl) and value is not None:
+                self.once[target] = value
         for _ in range(MAX_ROUNDS):
             more = {target for _, target, value in given if self.holds(value)} - self.holding
             if not more:
@@ -99,6 +110,8 @@ class _Elements:
                 return False
         if isinstance(node, ir.Cond) and isinstance(node.test, ir.Compare) and self._larger(node, node.test):
             return False
+        if self.rising and isinstance(node, ir.Compare) and self._settled(node):
+            return False
         return any(map(self.holds, node if isinstance(node, (tuple, list)) else children(node)))
 
     def _larger(self, node: ir.Cond, test: ir.Compare) -> bool:
@@ -109,6 +122,65 @@ class _Elements:
         if not (_same(node.yes, large) and _same(node.no, small)):
             return False
         return self._exceeds(self._number(small)) or self._exceeds(self._number(large))
+
+    def _settled(self, test: ir.Compare) -> bool:
+        """Whether a comparison comes out one way for all elements that rise."""
+        if len(test.ops) != 1 or test.ops[0] not in ("<", "<=", ">", ">="):
+            return False
+        small, large = (test.left, test.rights[0]) if test.ops[0] in ("<", "<=") else (test.rights[0], test.left)
+        strict = test.ops[0] in ("<", ">")
+        if self._apart(small, large, 1 if strict else 0):  # it always holds
+            return True
+        return self._apart(large, small, 0 if strict else 1)  # it never does
+
+    def _apart(self, small: object, large: object, by: int) -> bool:
+        """Whether `large` is known to be at least `by` more than `small`."""
+        number, least = self._number(small), self._least(large)
+        if number is not None and least is not None and least - number >= by:
+            return True
+        return by == 0 and self._behind(large, small)
+
+    def _least(self, node: object) -> int | None:
+        """The least that a value can be."""
+        node = self._value(node)
+        if isinstance(node, ir.Binary) and node.op == "-" and self._behind(node.left, node.right):
+            return 0
+        if isinstance(node, ir.Index) and isinstance(node.value, ir.Name) and node.value.id == self.pointer:
+            return 0
+        return self._number(node)
+
+    def _behind(self, later: object, earlier: object) -> bool:
+        """Whether two values are elements, the first of which stands at or behind the place of the second."""
+        beside = isinstance(later, ir.Index) and isinstance(earlier, ir.Index)  # in one expression: nothing is between
+        later, earlier = self._value(later), self._value(earlier)
+        places = []
+        for node in (later, earlier):
+            if not isinstance(node, ir.Index) or not isinstance(node.value, ir.Name) or node.value.id != self.pointer:
+                return False
+            places.append(self._place(node.index))
+        (one, step), (other, before) = places
+        names = [part.id for part in walk((one,)) if isinstance(part, ir.Name)]
+        steady = beside or all(name in self.once or name in _BUILT_IN or name in self.unchanged for name in names)
+        return _same(one, other) and steady and step >= before
+
+    def _place(self, node: ir.Expr) -> tuple[ir.Expr, int]:
+        """An index as something and a number that is added to it."""
+        if isinstance(node, ir.Binary) and node.op in "+-":
+            number = node.right.value if isinstance(node.right, ir.Const) else None
+            if isinstance(number, int):
+                return node.left, number if node.op == "+" else -number
+        return node, 0
+
+    def _value(self, node: object) -> object:
+        """What a name stands for that is given one value in the whole kernel."""
+        for _ in range(MAX_ROUNDS):
+            if isinstance(node, ir.Cast):
+                node = node.value
+            elif isinstance(node, ir.Name) and node.id in self.once:
+                node = self.once[node.id]
+            else:
+                break
+        return node
 
     def _exceeds(self, number: int | None) -> bool:
         return number is not None and self.most is not None and number == self.most
