@@ -169,7 +169,7 @@ def build(
     problem: Problem, snapshot: Snapshot, *, device: str, scale: str, options: TrialOptions, sandbox: Sandbox,
     scratch: Path, caches: Path, progress: Say, calls: int = 1, held: Held = nullcontext,
     sharing: Held | None = None, yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
-    begun: Session | None = None, whole: bool = False, choices: bool = True,
+    begun: Session | None = None, whole: bool = False, pristine: bool = False,
 ) -> Compiled:  # fmt: skip
     """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
 
@@ -179,8 +179,9 @@ def build(
     the process, for who may want to end it. `begun` is one that was started in `scratch` before (`begin_build`).
 
     Kernels that can be compiled before any of them runs are collected first, by a process that calls inside `sharing()`
-    and launches nothing. It is all of the build unless it failed, or the submission chooses by times and its `choices`
-    are wanted: then another process finds what was compiled. With `whole` nothing is collected.
+    and launches nothing. It is all of the build unless it failed, or the submission chooses by times: then another
+    process finds what was compiled. With `whole` nothing is collected. With `pristine` no process of the build may find
+    anything, since it could write over it, and nothing that is chosen by times is wanted.
     """
     code, master = load_code(problem), new_master()
     options = _untimed(options)
@@ -194,10 +195,10 @@ def build(
         with begun or _session(snapshot, device, options, sandbox, scratch, collect=True) as session:
             said = collected(trial(session), shapes, sharing or held, options.build_timeout)
         _kept(scratch, caches, said)
-        if said.refused or said.late or not (said.ended or snapshot.tunes and choices):
+        if said.refused or said.late or not (said.ended or snapshot.tunes and not pristine):
             return said
         untuned(caches)
-        begun = begin(snapshot, device, options, sandbox, scratch, caches, ahead=False)
+        begun = begin(snapshot, device, options, sandbox, scratch, None if pristine else caches, ahead=False)
     with begun or _session(snapshot, device, options, sandbox, scratch) as session:
         said = compiled(trial(session), shapes, calls, held, yielding)
     _kept(scratch, caches, said)

@@ -97,7 +97,7 @@ def second_build(
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
         caches=caches, progress=progress, calls=CALLS, held=held, yielding=yielding, opened=opened,
-        begun=begun, whole=whole, choices=False,
+        begun=begun, whole=whole, pristine=True,
     )  # fmt: skip
     if said.refused or said.ended:
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")

@@ -114,19 +114,21 @@ TUNING = "import triton\n@triton.autotune(configs=[], key=[])\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "whole", "processes"),
+    ("text", "said", "how", "processes"),
     [
-        ("import triton\n", Compiled(), False, ["collects"]),
-        ("import triton\n", Compiled(ended="it raised"), False, ["collects", "calls"]),
-        ("import triton\n", Compiled(ended="no end", late=True), False, ["collects"]),
-        ("import triton\n", Compiled(refused="no GPU"), False, ["collects"]),
-        (TUNING, Compiled(), False, ["collects", "calls"]),
-        ("import triton\n", Compiled(), True, ["calls"]),
-        ("import torch\n", Compiled(), False, ["calls"]),
+        ("import triton\n", Compiled(), "", ["collects"]),
+        ("import triton\n", Compiled(ended="it raised"), "", ["collects", "calls"]),
+        ("import triton\n", Compiled(ended="it raised"), "pristine", ["collects", "calls"]),
+        ("import triton\n", Compiled(ended="no end", late=True), "", ["collects"]),
+        ("import triton\n", Compiled(refused="no GPU"), "", ["collects"]),
+        (TUNING, Compiled(), "", ["collects", "calls"]),
+        (TUNING, Compiled(), "pristine", ["collects"]),
+        ("import triton\n", Compiled(), "whole", ["calls"]),
+        ("import torch\n", Compiled(), "", ["calls"]),
     ],
 )
 def test_a_build_calls_a_second_process_only_where_collecting_was_not_all(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: Compiled, whole: bool, processes: list[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: Compiled, how: str, processes: list[str]
 ) -> None:
     monkeypatch.setattr(snapshots, "_triton_collects", lambda: True)
     scratch, kept, seen = tmp_path / "run", tmp_path / "kept", list[str]()
@@ -156,12 +158,14 @@ def test_a_build_calls_a_second_process_only_where_collecting_was_not_all(
     monkeypatch.setattr(judge.planning, "graded_shapes", lambda *_: ())
     came = judge.build(
         SimpleNamespace(), taken(tmp_path / "a", text), device="cuda", scale="full", options=default_options("cuda"),
-        sandbox=SimpleNamespace(), scratch=scratch, caches=kept, progress=lambda text: None, whole=whole,
+        sandbox=SimpleNamespace(), scratch=scratch, caches=kept, progress=lambda text: None, whole=how == "whole",
+        pristine=how == "pristine",
     )  # type: ignore[arg-type] # fmt: skip
     assert seen == processes
     assert came == (said if processes == ["collects"] else Compiled())
     if len(processes) == 2:
-        assert found == [["triton/key/k.cubin"]]  # what was chosen by times is chosen anew
+        # what was chosen by times is chosen anew, and whoever could write over what it finds finds nothing
+        assert found == [[] if how == "pristine" else ["triton/key/k.cubin"]]
 
 
 def test_of_a_build_that_collected_what_was_chosen_by_times_goes(tmp_path: Path) -> None:
