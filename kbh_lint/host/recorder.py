@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 from kbh_lint.base import ir
@@ -13,7 +15,7 @@ from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import Authored, Graph, Instance, LibObject
 from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
@@ -22,6 +24,8 @@ from kbh_lint.source.embedded import Text, doubts
 FUEL = 400_000
 MOST_UNREAD = 400
 MOST_NOTES = 4000
+
+Plan = tuple[ir.FuncDef, dict[int, bool] | None]  # a generator function, and which of its statements yield
 
 
 class Recorder:
@@ -39,19 +43,19 @@ class Recorder:
         self.memory = Memory()
         self.lanes = Lanes()
         self.frames: list[CallSite] = []
-        self.around: list[Any] | None = None  # what the next generator yields to: the body of a with statement
-        self.capturing: list[Any] = []  # the graphs
+        self.around: list[Value] | None = None  # what the next generator yields to: the body of a with statement
+        self.capturing: list[Graph] = []  # the graphs
         self.trying = 0  # blocks around this place that may catch an exception
-        self.handling: list[Any] = []  # the exceptions whose handlers run
+        self.handling: list[Value] = []  # the exceptions whose handlers run
         self.compiling = 0
         self.weight = 1
-        self.tasks: list[Any] = []  # of asyncio's loop, that have not had their turn
-        self.watched: list[Any] = []  # weak references to objects whose end brings something about
-        self.dying: list[Any] = []  # what the ends of objects bring about, after this statement
-        self.plans: dict[int, Any] = {}  # which statements of a generator function yield, by its node
-        self.custom_ops: dict[str, Any] = {}  # `ns.name`, or the bare name of an operator registered from C++
-        self.module_hooks: dict[str, Any] = {}  # hooks of all modules, by the tables of `module_calls`
-        self.authored: list[Any] = []  # the extensions and the Triton kernels that were made, wherever they are kept
+        self.tasks: list[LibObject] = []  # of asyncio's loop, that have not had their turn
+        self.watched: list[weakref.ref[Instance]] = []  # weak references to objects whose end brings something about
+        self.dying: list[Callable[[], object]] = []  # what the ends of objects bring about, after this statement
+        self.plans: dict[int, Plan] = {}  # of generator functions, by the node
+        self.custom_ops: dict[str, Value] = {}  # `ns.name`, or the bare name of an operator registered from C++
+        self.module_hooks: dict[str, Value] = {}  # hooks of all modules, by the tables of `module_calls`
+        self.authored: list[Authored] = []  # all that were made, wherever they are kept
         self.made = 0  # texts that were made into code
         self.spread = False  # whether the last call was given `*` or `**` of something that is not known
         self.guarding = False  # whether the test of an if statement is evaluated

@@ -20,7 +20,7 @@ _SCOPES = (ir.FuncDef, ir.ClassDef, ir.Lambda)
 
 def make(interp: Run, node: ir.FuncDef, frame: Frame) -> Once | None:
     """The generator of a call, of which nothing has run; None where a `yield` stands deeper than this walk goes."""
-    plans: dict[int, tuple[Any, dict[int, bool] | None]] = interp.plans
+    plans = interp.plans
     if id(node) not in plans:
         plan: dict[int, bool] = {}
         plans[id(node)] = node, plan if all(_planned(part, plan) for part in node.body or ()) else None

@@ -48,7 +48,9 @@ def register(interp: Run, label: str, key: Value, function: Value, loc: ir.Loc |
         if rank is not None and label.startswith(TORCHS):
             modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, loc)
         if rank is not None:
-            interp.custom_ops.setdefault(label, Operator()).ways[rank] = function
+            operator = interp.custom_ops.setdefault(label, Operator())
+            if isinstance(operator, Operator):
+                operator.ways[rank] = function
 
 
 def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -345,6 +345,9 @@ class Extension(Brief):
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
+Authored = Extension | JitFunction  # what holds kernels of the submission: C++ that is built, a function of Triton
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class ExtFunction(Brief):
     """A function of a C++ extension; `func` is Func, Overloads or a class that it binds, `binding` how it is bound,

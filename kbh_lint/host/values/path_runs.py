@@ -9,6 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env
 from kbh_lint.host.values.decisions import Asked
+from kbh_lint.host.values.objects import Authored
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
 
@@ -58,7 +59,7 @@ class PathRun:
     children: list[tuple[str, str, ir.Loc | None]] = field(default_factory=list)  # processes nobody waited for
     places: dict[Any, ir.Loc | None] = field(default_factory=dict)  # where the sites are
     settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
-    authored: list[Any] = field(default_factory=list)  # extensions and Triton kernels that were made, wherever kept
+    authored: list[Authored] = field(default_factory=list)  # all that were made, wherever they are kept
     asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
     measured: tuple[Any, ...] = ()  # work whose time was taken, any of which may be the fastest
