@@ -79,7 +79,7 @@ class Progress:
             sys.stderr.flush()
 
     def of(self, done: int, planned: int, text: str) -> None:
-        """The form in which the checker tells."""
+        """Shows how much of a check is done; the checker calls it with its own counts."""
         self(f"{done}/{planned} {text}")
 
     def clear(self) -> None:

@@ -206,7 +206,7 @@ def slot_count(device: str, models: int, slot_bytes: int) -> int:
 
 
 def null_rounds(device: str, slot_bytes: int, room: int) -> int:
-    """Calls of the longer empty batch, at least one more than those of the short one."""
+    """How many calls the longer batch of empty calls makes: what fits, and at least one more than the short one."""
     return max(LEAST_ROUNDS + 1, min(NULL_ROUNDS[device], room // max(slot_bytes, 1)))
 
 

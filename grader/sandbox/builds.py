@@ -84,7 +84,7 @@ class Builds:
         return place
 
     def begin(self, key: str) -> Path:
-        """A name for a build that is being made; `keep` finishes it."""
+        """Names a folder, not yet there, to make a build in; `keep` puts it into its place."""
         return self._folder / f"{key}{_PART}{secrets.token_hex(4)}"
 
     def keep(self, key: str, made: Path) -> Path:
@@ -186,7 +186,7 @@ def files_of(folder: Path) -> dict[str, str]:
 
 
 def untuned(made: Path) -> None:
-    """Leaves of a build what Triton compiled, and nothing that was chosen by times."""
+    """Removes from a build all but what Triton compiled, and of that what was chosen by times."""
     for entry in made.iterdir() if made.is_dir() else ():
         if not entry.is_dir():
             entry.unlink()

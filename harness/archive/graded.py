@@ -46,7 +46,7 @@ def entries_below(manifest: Manifest, below: str = "") -> list[str]:
 
 
 def graded_of(data: Mapping[str, Any]) -> Graded:
-    """Of a cell as JSON. Raises CodecError."""
+    """Reads from a cell, as JSON, what the index says of a grading. Raises CodecError."""
     if not isinstance(data.get("shapes"), list):
         raise CodecError("a cell has a list of shapes")
     shapes = [from_json(shape, ShapeScore) for shape in data["shapes"]]

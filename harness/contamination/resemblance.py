@@ -92,7 +92,8 @@ def resemblance(text: str | frozenset[int], library: Library, sidecars: Sequence
 
 
 def shares(text: frozenset[int], known: frozenset[int]) -> tuple[float, float, int]:
-    """Shared prints as a share of the known one's and of the larger's, and how many the smaller has."""
+    """Compares two sets of fingerprints: the shared ones as a share of the known set and of the larger one, and the
+    size of the smaller one."""
     common, least = len(text & known), min(len(text), len(known))
     return (common / len(known), common / max(len(text), len(known)), least) if least else (0.0, 0.0, 0)
 

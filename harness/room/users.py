@@ -32,6 +32,6 @@ def take() -> Lease:
 
 
 def give_back(lease: Lease) -> None:
-    """The room is closed and nothing of it is left."""
+    """Gives a user back for the next room; the room is closed, and none of its processes is left."""
     with _LOCK:
         _TAKEN.discard(lease.place)

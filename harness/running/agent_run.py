@@ -134,7 +134,7 @@ class AgentRun:
         self.tell("judge", used)
 
     def on_line(self, line: str) -> None:
-        """A line of the CLI's standard output."""
+        """Takes a line that the CLI printed: its adapter says which events it stands for."""
         self.said.extend(self.adapter.read(line))
 
     # --- the work ----------------------------------------------------------------------------------------

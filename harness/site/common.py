@@ -37,7 +37,7 @@ NAV = (
 
 
 def render(template: str, **given: object) -> str:
-    """A page, or a part of one, of the templates. Raises SiteError where jinja2 is missing."""
+    """Fills a template, that of a page or of a part of one. Raises SiteError where jinja2 is missing."""
     return str(_environment().get_template(template).render(**given))
 
 

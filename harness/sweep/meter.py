@@ -60,7 +60,7 @@ class Measured:
 
 
 def measured_text(found: Measured) -> str:
-    """It for people, a line each."""
+    """Formats a measurement for people, a line for each thing that was measured."""
     rate = f"{found.cells_an_hour:.0f} cells an hour, {found.jobs} at a time"
     lines = [f"{found.cells} cells in {clock(found.seconds)}: {rate}"]
     if found.stages:
@@ -210,7 +210,7 @@ class _Driver:
         return mean(found) if found else None
 
     def close(self) -> None:
-        """Lets go of the library."""
+        """Shuts NVML down, where it was opened."""
         if self._nvml is not None:
             with contextlib.suppress(self._nvml.NVMLError):
                 self._nvml.nvmlShutdown()

@@ -30,7 +30,7 @@ class Packing:
 
 
 def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) -> Packing:
-    """Look at every product that a packed state entry feeds."""
+    """Finds where packed state is unpacked, and copies of it at full width, behind every product that it feeds."""
     found = Packing()
     names = [
         n

@@ -13,7 +13,7 @@ def code(node: cst.CSTNode) -> str:
 
 
 def expression(text: str) -> cst.BaseExpression:
-    """An expression from text that may go over several lines."""
+    """Parses an expression, which may go over several lines."""
     try:
         return cst.parse_expression(text)
     except cst.ParserSyntaxError:
@@ -21,7 +21,7 @@ def expression(text: str) -> cst.BaseExpression:
 
 
 def statements(text: str) -> list[cst.BaseStatement]:
-    """Statements from text."""
+    """Parses statements."""
     return [item for item in cst.parse_module(text).body if isinstance(item, cst.BaseStatement)]
 
 

@@ -160,7 +160,7 @@ class Language(Protocol):
         """One element of the conversation."""
 
     def system(self, body: Mapping[str, Any]) -> str:
-        """What stands before the conversation."""
+        """The system prompt of a request: what it says before the conversation."""
 
     def tools(self, body: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of the tools that are offered."""

@@ -168,7 +168,7 @@ class Cute(Library):
 
     @models("dtype")
     def dtype(self, site: Site, of: Value = None, *rest: Value, **options: Value) -> Value:
-        """An element type."""
+        """`cutlass.dtype(x)`: the element type that something is."""
         return of if isinstance(of, DType) else Unknown((), "dtype")
 
     @models("min")

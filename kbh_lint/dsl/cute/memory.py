@@ -196,7 +196,7 @@ def same(base: V, call: Call) -> V:
 
 
 def argument(base: V, call: Call) -> V:
-    """A partition of what is given."""
+    """A partition, which is called with a tensor: a view of that tensor."""
     return view(call)
 
 

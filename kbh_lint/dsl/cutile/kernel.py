@@ -57,7 +57,7 @@ class CuTile(KernelLanguage):
         return TileRun(name, fuel, self, outer)
 
     def owns(self, path: str) -> bool:
-        """`cuda.tile` is a part of a package that is no language."""
+        """Whether a path is of this language: `cuda.tile.mma` is, other parts of the package `cuda` are not."""
         return path.startswith(tuple(f"{package}." for package in self.packages))
 
     def element_type(self, path: str, name: str) -> str | None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
-    """An object of a struct of the submission: aggregate or constructor initialised."""
+    """Makes an object of a struct of the submission, by its constructor or as an aggregate."""
     template, classes = kind.node.template, run.types.classes
     kind, bound = classes.instance(kind, ref.args, env)
     node, whole = kind.node, classes.defined(kind, bound)
@@ -66,7 +66,7 @@ def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
 
 
 def of(owner: LibObject) -> Class | None:
-    """The class of an object of the text."""
+    """The class of the submission's C++ that an object is of; None where it is of no such class."""
     kind = owner.kwargs.get("class")
     return kind if isinstance(kind, Class) else None
 

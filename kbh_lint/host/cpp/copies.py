@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A copy by the runtime or the driver: first comes where to, then where from, on the device or on the host."""
+    """Follows a copy by the runtime or the driver: first comes where to, then where from, on the device or the host."""
     ends = [_row(a) if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:

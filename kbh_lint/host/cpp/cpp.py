@@ -191,7 +191,7 @@ class Cpp:
         )
 
     def parameter(self, kind: Value, value: Value, env: Env) -> Any:
-        """An argument as a parameter of its type takes it."""
+        """Converts an argument to what a parameter of its type holds."""
         if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
         made = self.converted(kind, value, env)

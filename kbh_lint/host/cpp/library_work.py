@@ -22,7 +22,8 @@ _WORKING = frozenset(
 
 
 def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """cuBLAS, cuDNN, thrust, cub device-wide: library work on the pointers it is given; the last one is written."""
+    """Records a call of cuBLAS, cuDNN, thrust or device-wide cub: library work on the pointers it is given, of which it
+    writes the last."""
     found = cpp_arguments.pointers(args)
     interp = run.interp
     types = [

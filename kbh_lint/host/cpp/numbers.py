@@ -43,5 +43,5 @@ def plain(value: object) -> Any:
 
 
 def all_plain(values: list[Any]) -> list[Any]:
-    """A list of its own, with numbers that have no type of C++."""
+    """Copies a list, with its numbers as what is no C++ sees them (`plain`)."""
     return [plain(item) for item in values]

@@ -212,7 +212,7 @@ def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:
 
 
 def without_source(interp: Run, path: str, loc: ir.Loc | None) -> str:
-    """Machine code without source is there: what it does is not known, and it may change what anything means."""
+    """Notes machine code without source: what it does is not known, and it may change what anything means."""
     name = path.rpartition("/")[2][:80]
     interp.note("binary", {"path": name}, loc)
     interp.ran_unread(f"{name} is machine code without source", loc)

@@ -91,7 +91,7 @@ def _found_by(owner: Value) -> str:
 
 
 def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """unittest.mock.patch and patch.object: in force once they are entered or started."""
+    """Follows unittest.mock.patch and patch.object: in force once they are entered or started."""
     replacement = kwargs.get("new", args[-1] if len(args) > 1 else Unknown((), "a mock"))
     if path.endswith("patch.object") and len(args) > 1 and isinstance(args[0], Sym):
         owner, name = args[0].path, shown.show(args[1])

@@ -82,7 +82,7 @@ def _lacking(jit: JitFunction, bound: dict[str, Any]) -> str:
 
 
 def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Launch arguments by parameter name."""
+    """Binds the arguments of a launch to the parameters of the kernel, by name."""
     params = [p.name for p in jit.func.node.params]
     out: dict[str, Any] = dict(zip(params, args, strict=False))
     out.update({k: v for k, v in kwargs.items() if k in params})

@@ -53,7 +53,7 @@ def _apart(value: Value, named: bool, depth: int) -> Any:
 
 
 def ordered_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """heapq and bisect on lists of numbers and texts, which they change in place."""
+    """Runs functions of heapq and bisect on lists of numbers and texts, which they change in place."""
     module, _, name = path.rpartition(".")
     items = [arg for arg in args if isinstance(arg, list)]
     if not kwargs and items and all(_is_plain(arg) for arg in args):

@@ -234,7 +234,7 @@ def _of_storages(args: list[Any]) -> list[Any]:
 
 
 def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """capture_begin, capture_end and replay of a CUDA graph."""
+    """Follows capture_begin, capture_end and replay of a CUDA graph."""
     if name == "capture_begin":
         owner.events = []
         interp.capturing.append(owner)

@@ -301,7 +301,7 @@ def unknown_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
 
 
 def first(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A wrapper that gives back what it is given."""
+    """Models a wrapper that returns what it is given, its first argument."""
     return args[0] if args else LibObject.by_path(path)
 
 

@@ -28,7 +28,7 @@ _BLOCK = (
 
 
 def kind(path: str) -> str:
-    """The class of a layer by its path."""
+    """The name of a layer's class: `Linear` of `torch.nn.modules.linear.Linear`."""
     return path.rpartition(".")[2]
 
 

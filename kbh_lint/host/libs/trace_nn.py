@@ -185,7 +185,7 @@ def _of_layer(instance: object, name: str) -> bool:
 
 
 def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
-    """Hooks of the state of a module, each with the method that registered it."""
+    """The hooks that run when a module's state is saved or loaded, each with the method that registered it."""
     found = owner.attrs.get(_STATE_HOOKS)
     return found if isinstance(found, list) else []
 

@@ -115,7 +115,7 @@ def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> An
 
 
 def callable_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute of a function, a kernel, or what stands around one."""
+    """Looks an attribute up on a function, a kernel, or what wraps one (a partial, a bound method, a cache)."""
     if isinstance(owner, JitFunction) and name in ("fn", "__wrapped__"):
         return owner if owner.configs else owner.func
     if isinstance(owner, JitFunction) and name == "arg_names":

@@ -83,8 +83,8 @@ def _scratch_of_others(interp: Run, content: Content, event: Event) -> bool:
 
 
 def take_over(interp: Run, storage: Storage) -> None:
-    """Memory that a launch both reads and writes was used by a model of another shape: what that one left in it says
-    nothing of this one's weights. Numbers of counters stay known."""
+    """Forgets what a model of another shape left in memory that a launch now both reads and writes: it says nothing of
+    this one's weights. Numbers of counters stay known."""
     old = storage.content
     if interp.memory.of_another_model(old):
         storage.content = Content(storage, old.dtype, interp.trace.call_index, "constant")

@@ -24,7 +24,7 @@ class Names:
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 
     def missing(self, name: str, loc: ir.Loc) -> V:
-        """A name that no scope binds."""
+        """The value of a name that no scope binds: unknown, where a language has none of its own for it."""
         return UNKNOWN_V
 
     def assign_other(self, target: ir.Expr, value: V) -> None:

@@ -165,7 +165,7 @@ class Follow:
             self.forget(assigned_names(node, self.cpp))
 
     def forget(self, names: Collection[str]) -> None:
-        """Nothing is known any more of what some names stand for."""
+        """Forgets what some names stand for."""
         env = self.frame.env
         for name in names:
             env[name] = self.unknown()
@@ -173,19 +173,19 @@ class Follow:
     # --- what is noted ---
 
     def begins(self, stmt: object) -> None:
-        """A statement is about to be executed."""
+        """Called before each statement, for those that note something there."""
 
     def ends(self, stmt: object) -> None:
-        """A statement was executed."""
+        """Called after each statement."""
 
     def stored(self, where: Value, *places: ir.Loc) -> None:
-        """A store to an address; `places` are those that it is known by."""
+        """Called for each store to an address; `places` are those that it is known by."""
 
     def differs(self, *ways: Value | None) -> None:
-        """What a name stands for after either side of a branch is not the same."""
+        """Called where what a name stands for differs after the two sides of a branch."""
 
     def passed(self, before: Mapping[str, Value]) -> None:
-        """A branch or a loop was followed, before which names stood for `before`."""
+        """Called after a branch or a loop, before which names stood for `before`."""
 
 
 @by_node

@@ -40,7 +40,7 @@ class _Elements:
         self.unchanged: Set[str] = frozenset()  # arguments
 
     def reach_nothing(self, body: tuple[Any, ...], nodes: list[Any]) -> bool:
-        """Whether no element is used anywhere in a kernel."""
+        """Whether the elements that `nodes` load go nowhere in a kernel but from name to name."""
         given = [(node, target, value) for node in nodes for target, value in _given(node)]
         targets = Counter(target for _, target, _ in given)
         self.unchanged = self.args.keys() - targets.keys()

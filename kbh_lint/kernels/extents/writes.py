@@ -15,9 +15,9 @@ from kbh_lint.kernels.extents.values import Dims
 
 
 def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> tuple[Parts, Parts]:
-    """What `read_parts` gives where no ranges are known; and the parts of each store, by storage, with those of each
-    load beside them. Of stores a storage is left out of which not every one is bounded, and one that holds vectors, or
-    numbers of another width than the kernel names."""
+    """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
+    that it stores. Left out are storages with a store that has no bound, that hold vectors, or numbers of another width
+    than the kernel names."""
     if not can_be_followed(kernel.node.body or ()):
         return {}, {}
     with _Writes(kernel, args, grid, block) as follow:

@@ -79,7 +79,8 @@ class Memory:
         return self.last is not None or (self.parent is not None and self.parent.written())
 
     def nearest(self, offset: object) -> Any:
-        """What was last put at the written offset that corresponds, or anywhere when the offset is unknown."""
+        """Reads memory at an offset that nothing was written to: the value at the written offset that is most like it;
+        where the offset is not known, the last value written anywhere."""
         if isinstance(offset, int) and self.cells:
             at = offset
             return self.cells[self._alike(min(self.cells, key=lambda c: (abs(c - at), c)), at)]

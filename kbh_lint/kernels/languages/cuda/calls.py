@@ -47,7 +47,7 @@ class CudaCalls(Calls):
         self.inline(func, bound, node.loc)
 
     def bind_argument(self, name: str, value: object, ct: CType) -> V:
-        """A kernel argument as an abstract value of the declared type."""
+        """Makes the abstract value, of the declared type, that a parameter begins with."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
             seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
             cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)

@@ -92,7 +92,7 @@ class CudaTypes:
         return CType(name=name, args=tuple((str(i), self.type_argument(a)) for i, a in enumerate(ref.args[:4])))
 
     def outside(self, name: str) -> str:
-        """A name that the text does not define as its library spells it."""
+        """Spells a name that the text does not define as its library does: through namespaces and aliases of them."""
         space, colons, rest = name.partition("::")
         local = self.run.frame.env.get(space) if colons else None
         if local is not None and isinstance(local.const, CType) and local.const.decl is None and local.const.name:

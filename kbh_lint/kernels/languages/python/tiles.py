@@ -30,8 +30,8 @@ class Tiles:
                 self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
 
     def tile(self, shape: Shape, sizes: Iterable[V]) -> None:
-        """A tile of a shape is made, from these sizes. Triton has tiles of powers of two, and of so many elements; in
-        a branch that a compile-time argument may leave out, it does not matter."""
+        """Notes that a tile of a shape is made, from these sizes. Triton has tiles of powers of two, and of so many
+        elements; in a branch that a compile-time argument may leave out, it does not matter."""
         known = [size for size in shape if size is not None]
         fits = all(size > 0 and not size & (size - 1) for size in known) and prod(known) <= MAX_TILE
         if fits or self.run.statements.control.doubtful or self.run.facts.refused:
