@@ -207,7 +207,11 @@ def _wanted(text: str, of: str) -> set[str]:
     folder = of.rpartition("/")[0]
     if of.endswith(".py"):
         paths |= {name for name in _file_names(text) if not name.endswith(".py")}
-    return wanted | {posixpath.normpath(posixpath.join(at, name)) for name in paths for at in ("", folder)}
+    around = {"", folder}  # a build may name any folder as one of headers: often one around a source
+    while folder and not of.endswith(".py"):
+        folder = folder.rpartition("/")[0]
+        around.add(folder)
+    return wanted | {posixpath.normpath(posixpath.join(at, name)) for name in paths for at in around}
 
 
 def _file_names(text: str, end: re.Pattern[str] = _NAME_END) -> set[str]:

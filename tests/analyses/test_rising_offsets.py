@@ -88,11 +88,11 @@ ASKED = {
 }
 
 
-def linted(tmp_path: Path, rows: str) -> tuple[str, set[str], set[str]]:
+def linted(tmp_path: Path, rows: str) -> tuple[object, set[str], set[object]]:
     path = tmp_path / "solution.py"
     path.write_text(TEXT.replace("ROWS", rows), encoding="utf-8")
     (report,) = lint([path], raise_errors=True).files
-    states = {p.state for p in report.promises if p.id == "ragged-offsets"}
+    states: set[object] = {p.state for p in report.promises if p.id == "ragged-offsets"}
     return report.verdict, {finding.leak_class for finding in report.findings}, states
 
 

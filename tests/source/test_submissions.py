@@ -328,3 +328,12 @@ def test_headers_and_sources_by_their_paths_count_beside_a_loose_file(tmp_path: 
     found = one(tmp_path / "mine.py").sidecars
     names = ["csrc/bind.cpp", "csrc/common/types.h", "deep/mma.cuh", "deep/ptx.h", "gemm.cu", "tiles.cuh"]
     assert sorted(found) == names
+
+
+def test_headers_of_the_folders_around_a_source_count(tmp_path: Path) -> None:
+    write(tmp_path / "mine.py", "load(sources=['csrc/kernels/gemm.cu'], extra_include_paths=['csrc'])\n" + CODE)
+    write(tmp_path / "csrc/kernels/gemm.cu", '#include "common/types.h"\n')
+    write(tmp_path / "csrc/common/types.h", "int a;")
+    write(tmp_path / "csrc/common/other.h", "int b;")
+    found = one(tmp_path / "mine.py").sidecars
+    assert sorted(found) == ["csrc/common/types.h", "csrc/kernels/gemm.cu"]

@@ -239,13 +239,14 @@ def _class(scope: values.Env, name: str) -> ir.ClassDef | None:
 
 
 def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, prefix: str) -> None:
-    """`using b::f;` of what is no type, and `namespace c = a::b;`."""
+    """`using b::f;` of what is no type or a class template, and `namespace c = a::b;`."""
     assert node.type is not None
     scope, target = _scope(scopes, prefix), node.type.name
     if node.type.args or node.type.member or target == node.name:
         return
     found = env.vars.get(target) or _known(scope, target)
-    if found is not None and not isinstance(found, values.CppType):
+    template = isinstance(found, values.CppType) and isinstance(found.node, ir.ClassDef) and bool(found.node.template)
+    if found is not None and (template or not isinstance(found, values.CppType)):
         scope.vars[node.name] = found
         return
     whole = next((name for name in (f"{prefix}::{target}" if prefix else target, target) if name in scopes), None)
