@@ -78,6 +78,7 @@ class Session:
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
         self.loads = 0  # how many times models of a shape were made
+        self.measured: set[Path] = set()  # where what empty calls cost is kept that was measured in this process
         self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
         self._started: Frame | None = None
         self._build = Purse.of(build_timeout, "building")

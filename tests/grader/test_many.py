@@ -6,6 +6,7 @@ import json
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -20,6 +21,7 @@ from grader.judge.seen import Null, Seen
 from grader.record.cell import TrialResult
 from grader.report.summary import render
 from grader.report.view import View
+from grader.wire.frames import Frame, Kind
 from kbh_lint.cli import kbh_main
 
 
@@ -99,6 +101,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
         return NULL
 
     monkeypatch.setattr(empty_calls, "measure_empty", measure)
+    monkeypatch.setattr(empty_calls, "_with_calls_alone", lambda session, null: replace(null, alone_middle=7e-5))
     monkeypatch.setattr(empty_calls, "device_key", lambda device: f"the {device}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(empty_calls.time, "monotonic", lambda: 1000.0)
@@ -106,13 +109,18 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
 
 
 def session(device: str = "cuda", setting: str = "bubblewrap") -> object:
-    return SimpleNamespace(device=torch.device(device), setting=setting)
+    def load(*_: object, **__: object) -> Frame:
+        return Frame(Kind.READY, 0)
+
+    return SimpleNamespace(device=torch.device(device), setting=setting, measured=set(), load=load)
 
 
 def test_on_a_gpu_an_empty_call_is_measured_once_for_each_problem_shape_and_sandbox(measured: list[object]) -> None:
-    assert asked(session(), "toy", "8x4") == NULL  # type: ignore[arg-type]
+    first: Any = session()
+    assert asked(first, "toy", "8x4") == NULL  # type: ignore[arg-type]
     again = asked(session(), "toy", "8x4")  # type: ignore[arg-type]
-    assert again == replace(NULL, earlier=True) and len(measured) == 1
+    assert again == replace(NULL, earlier=True, alone_middle=7e-5), "what a call alone costs belongs to this process"
+    assert asked(first, "toy", "8x4") == NULL and len(measured) == 1  # type: ignore[arg-type]
     for other in ((session(), "toy", "9x4"), (session(), "other", "8x4"), (session(setting="plain"), "toy", "8x4")):
         assert not asked(*other).earlier  # type: ignore[arg-type]
     assert len(measured) == 4
