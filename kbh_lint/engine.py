@@ -29,6 +29,7 @@ from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FORCED, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.session import Session, Shared
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -41,6 +42,7 @@ MAX_EVIDENCE = 8
 FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
+STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
 UNTRIED = "more branches could not be decided than are followed both ways"
 
 
@@ -192,6 +194,7 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         # a path on which nothing makes the result (every group empty, say) shows nothing about the others
         live = [facts for facts in live if not facts.empty] or live or [first]
         foggy = FOGGY if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over) else ""
+        foggy = STORED if not foggy and any(_from_a_file(p, i) for p, _ in ended) else foggy
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.shares = live[0].shares
@@ -216,6 +219,15 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
                 kept.reasons.setdefault(name, UNTRIED)
         out.append(kept)
     return out
+
+
+def _from_a_file(path: PathRun, at: int) -> bool:
+    """Whether what a call returns was never computed: a value that nobody knows, where a file that is not there was
+    read. What earlier builds left may be missing in a graded run, but no build leaves results."""
+    found = last_call(path.shapes[at])
+    return path.absent and any(
+        isinstance(v, Unknown) for v in (found if isinstance(found, (list, tuple)) else (found,))
+    )
 
 
 def _hands_out_again(facts: ShapeFacts) -> bool:

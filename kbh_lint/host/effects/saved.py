@@ -60,7 +60,7 @@ def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
         return
     if place(file) not in run.files.asked:
         run.may_fail("FileNotFoundError", loc)
-    run.files.left_over = True
+    run.files.left_over = run.files.absent = True
 
 
 def hand(run: Run, path: str, args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -75,7 +75,7 @@ def run_path(
     path.settled, path.places = interp.decisions.settled, interp.decisions.places
     path.given, path.authored = interp.memory.given, interp.authored
     path.measured = tuple(interp.decisions.measured)
-    path.notes, path.left_over = interp.trace.notes, interp.files.left_over
+    path.notes, path.left_over, path.absent = interp.trace.notes, interp.files.left_over, interp.files.absent
     return path
 
 

@@ -52,6 +52,7 @@ class PathRun:
     failed: str = ""
     contract: Contract | None = None
     left_over: bool = False
+    absent: bool = False  # it read values from a file that is not there
     given: set[int] = field(default_factory=set)  # storages of inputs and state that calls were given
     sniffing: dict[Any, Asked] = field(default_factory=dict)  # branches on what was asked for
     probes: list[Probe] = field(default_factory=list)  # each of those branches, taken the other way

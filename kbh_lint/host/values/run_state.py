@@ -102,6 +102,7 @@ class Files:
         self.asked: set[str] = set()  # paths whose existence was asked about and taken for granted
         self.unread_build = False  # an extension was built of sources that are not all known
         self.left_over = False  # this path needs a file that only an earlier run could have left behind
+        self.absent = False  # and that file holds values, not something that was built
 
 
 class Scopes:
