@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach, unused_loads
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
+from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import IgnoredState, Survivor

@@ -18,7 +18,6 @@ from kbh_lint.analyses import (
     precision,
     replay,
     shares,
-    unread,
     warmup,
 )
 from kbh_lint.analyses.crashes import shape_crashes
@@ -26,6 +25,7 @@ from kbh_lint.analyses.flow import Slice, facts_of, fills_unseen, is_unknown, la
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.promises.judge import judge
+from kbh_lint.analyses.reading import unread
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out

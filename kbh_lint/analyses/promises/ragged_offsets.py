@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kbh_lint.analyses.flow import Slice, facts_of, used_inputs
+from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
+from kbh_lint.analyses.reading.used import used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import UnreadInput

@@ -1,0 +1,1 @@
+"""Which inputs and weights a result was computed from, and which it was not."""

@@ -1,0 +1,247 @@
+"""What a result was computed from, without what kernels load for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, reads_of
+from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
+from kbh_lint.host.gpu.kernel_cache import normalised
+from kbh_lint.host.torch import limits
+from kbh_lint.host.torch.whole_numbers import ENDS
+from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.kernels.analyze import analyze
+from kbh_lint.kernels.core.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.origins import floors
+from kbh_lint.kernels.extents.asides import without
+from kbh_lint.kernels.extents.unused import unused
+
+MAX_WALKS = 8  # of one launch: configurations that facts tell apart
+_WIDE_INTS = frozenset(("i16", "i32", "i64", "u32", "u64"))
+
+
+def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -> set[str]:
+    """The names of those of the inputs `asked` for that the result was computed from, without what a kernel loads for
+    nothing.
+
+    `most` are the largest values of inputs, by name: a kernel's maximum of an input and just that number is known.
+    """
+    names: set[str] = set()
+    seen: set[int] = set()
+    stack = list(found.start)
+    # Whether whole numbers make a difference to a kernel takes a walk through it, so it is asked last: they are inputs
+    # or copies of inputs, and one launch to which they do is enough.
+    doubtful: dict[int, tuple[Event, dict[int, Content]]] = {}  # by event: it, and those that flow on from it
+    while True:
+        while stack and len(seen) < MAX_CONTENTS:
+            content = stack.pop()
+            if content.ident in seen:
+                continue
+            seen.add(content.ident)
+            if content.label.startswith(("input:", "state:")):
+                names.add(content.label.partition(":")[2])
+            event = content.event
+            if event is not None and event.kind != "launch" and _one_number(content):
+                continue
+            unused = unused_loads(event, most, _beside(content, asked)) if event is not None else frozenset()
+            if event is not None and event.kind == "launch":
+                whole = {event.attrs["contents"][at].ident for at in _legal_loads(event)} - unused
+                held = doubtful.setdefault(id(event), (event, {}))[1] if whole else {}
+                held.update({read.ident: read for read in reads_of(content) if read.ident in whole})
+                unused |= whole
+            elif event is not None and "least" in event.attrs:
+                unused = _below(event, event.attrs["least"], most)
+            stack.extend(read for read in reads_of(content) if read.ident not in unused)
+        left = {key: {_input(c) for c in held.values()} & set(asked) - names for key, (_, held) in doubtful.items()}
+        most_left = max(left, key=lambda key: len(left[key]), default=None)
+        if most_left is None or not left[most_left]:
+            return names & set(asked)
+        event, held = doubtful.pop(most_left)
+        stack = [content for at, content in held.items() if at not in unneeded(event)]
+
+
+def _beside(content: Content, asked: Collection[str]) -> frozenset[int]:
+    """What else the launch writes that made a content, where that launch reads one of the inputs asked for."""
+    event = content.event
+    if event is None or event.kind != "launch" or not any(_input(read) in asked for read, _ in event.reads):
+        return frozenset()
+    return frozenset(other.storage.ident for other in event.writes) - {content.storage.ident}
+
+
+def _input(content: Content) -> str:
+    """The name of the input that a content is a copy of."""
+    return _copied(content).label.partition(":")[2]
+
+
+def _one_number(content: Content) -> bool:
+    """Whether operations leave one number, whatever legal inputs hold."""
+    ends = content.notes.get(ENDS)
+    return ends is not None and ends[0] == ends[1] and content.previous is None
+
+
+def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
+    """What an operation reads that can hold no number above the one that it puts for smaller ones."""
+    found: set[int] = set()
+    for content, _ in event.reads:
+        source = _copied(content)
+        highest = most.get(source.label.partition(":")[2]) if source.label.startswith("input:") else None
+        if least == limits.ALL or highest is not None and highest <= least:
+            found.add(content.ident)
+    return frozenset(found)
+
+
+def _copied(content: Content) -> Content:
+    """What a content is a copy of, or a conversion; itself where it is neither."""
+    while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
+        if content.previous is not None:
+            break
+        content = content.event.reads[0][0]
+    return content
+
+
+def unneeded(event: Event) -> frozenset[int]:
+    """The whole numbers that a kernel loads and that make no difference to it, whatever legal ones they are.
+
+    The kernel is walked again with what legal inputs hold: what reached something before, or was multiplied by zero,
+    and then reaches nothing, is that.
+    """
+    attrs, ends = event.attrs, _legal_loads(event)
+    if not ends:
+        return frozenset()
+    held, answers = attrs["contents"], attrs["answers"]
+    launches = [normalised(attrs["cache"], binding) for binding in attrs["bindings"]]
+    local = launches[0].storages
+    if any(launch.storages != local for launch in launches) or not ends.keys() <= local.keys():
+        return frozenset(held[at].ident for at in _unneeded(event, ends))
+    told = tuple(sorted((local[at], between) for at, between in ends.items()))
+    key = ("legal", attrs["seen"], told, *(launch.key for launch in launches))
+    if key not in answers:
+        answers[key] = frozenset(local[at] for at in _unneeded(event, ends))
+    return frozenset(held[at].ident for at in ends if local[at] in answers[key])
+
+
+def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
+    """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
+    attrs = event.attrs
+    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+        return {}
+    held = attrs["contents"]
+    loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}
+    return {at: known for at in held if at in loaded and (known := _legal(held[at])) is not None}
+
+
+def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
+    attrs, before, after = event.attrs, set[int](), set[int]()
+    first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
+    for binding, facts in list(first.values())[:MAX_WALKS]:
+        again = analyze(attrs["kernel"], binding, budget=attrs["budgets"].kernels, ranges=ends)
+        if again.unread:
+            return frozenset()
+        before |= _reached(facts) | {origin.storage for gone in facts.lost for origin in gone.origins}
+        after |= _reached(again)
+    kept = len(first) > MAX_WALKS or -1 in after
+    return frozenset() if kept else frozenset((before - after) & ends.keys())
+
+
+def _legal(content: Content) -> tuple[int, int] | None:
+    """The ends of the whole numbers that a legal input holds."""
+    source = _copied(content)
+    known: tuple[int, int] | None = source.notes.get(ENDS)
+    return known if source.label.startswith("input:") and content.dtype in _WIDE_INTS else None
+
+
+def _reached(facts: KernelFacts) -> set[int]:
+    """The storages of which something reaches a result, an address, a bound or a branch."""
+    groups = (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums, facts.waits, facts.casts)
+    origins = [fact.origins for group in groups for fact in group]
+    origins += [side for product in facts.products for side in (product.a_origins, product.b_origins)]
+    return {origin.storage for some in origins for origin in some}
+
+
+def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] = frozenset()) -> frozenset[int]:
+    """The contents that a kernel loads and that reach nothing: no value, address, mask or bound, no branch, but those
+    that only the storages `beside` the result are written for.
+
+    Nothing where a part of the kernel was not read, or where a load's memory is not known. Other languages store and
+    choose in ways of their own, which are not noted.
+    """
+    if event.kind != "launch" or event.attrs["kernel"].language:
+        return frozenset()
+    held = event.attrs["contents"]
+    cut = _without_asides(event, beside)
+    kernels, left = cut if cut is not None else (None, frozenset[int]())
+    noted = frozenset(held[at].ident for at in left if at in held)  # an atomic operation on it reads it
+    if event.attrs["kernel"].node.kind != "python":
+        return _unused_in_cuda(event, most, kernels) | noted
+    known = {at: most.get(content.label.partition(":")[2]) for at, content in held.items()}
+    loaded: set[int] = set()
+    used: set[int] = set()
+
+    def add(origins: Origins) -> None:
+        for origin in origins:
+            highest = known.get(origin.storage)
+            if highest is None or highest not in floors(origin):  # a larger one may be of a multiple of it
+                used.add(origin.storage)
+
+    for facts in event.attrs["distinct"]:
+        loaded |= {load.storage for load in facts.loads}
+    for facts in event.attrs["distinct"] if kernels is None else _analysed(event, kernels):
+        if facts.unread:
+            return frozenset()
+        for group in (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums):
+            for fact in group:
+                add(fact.origins)
+        for product in facts.products:
+            add(product.a_origins | product.b_origins)
+    if -1 in loaded | used:
+        return frozenset()
+    return noted | {held[at].ident for at in loaded - used if at in held}
+
+
+def _without_asides(event: Event, beside: frozenset[int]) -> tuple[list[tuple[Func, Any]], frozenset[int]] | None:
+    """The kernel at each binding without what it writes to the storages `beside`, and those of them that it then has
+    nothing to do with; None where that changes nothing."""
+    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
+    if not beside or len(bindings) > MAX_WALKS:
+        return None
+    out, left = [], beside
+    for args in bindings:
+        pointers = {name: value.storage for name, value in args.items() if isinstance(value, Buffer)}
+        names = [name for name, at in pointers.items() if at in beside]
+        cut = without(kernel, names, pointers) if names else None
+        if cut is None:
+            return None
+        out.append((cut[0], args))
+        left &= {pointers[name] for name in cut[1]} - {at for name, at in pointers.items() if name not in cut[1]}
+    return out, left
+
+
+def _analysed(event: Event, kernels: list[tuple[Func, Any]]) -> list[KernelFacts]:
+    """What kernels made of a launch's do, at the bindings that its own facts tell apart."""
+    first = {id(facts): at for at, facts in reversed(list(enumerate(event.attrs["facts"][: len(kernels)])))}
+    budget = event.attrs["budgets"].kernels
+    return [analyze(kernels[at][0], kernels[at][1], budget=budget) for at in sorted(first.values())]
+
+
+def _unused_in_cuda(event: Event, most: Mapping[str, int], kernels: list[tuple[Func, Any]] | None) -> frozenset[int]:
+    """The same for whole numbers that a CUDA kernel is given by one pointer each."""
+    attrs, found = event.attrs, set()
+    if len(attrs["bindings"]) != 1 or any(facts.unread for facts in attrs["distinct"]):
+        return frozenset()
+    args = attrs["bindings"][0]
+    plain = all(isinstance(value, (Buffer, Scalar, DType, int, float, str, TypeValue)) for value in args.values())
+    for content, _ in event.reads if plain else ():
+        names = [name for name, value in args.items() if getattr(value, "storage", -1) == content.storage.ident]
+        if content.label.startswith("input:") and len(names) == 1 and args[names[0]].dtype in INTS:
+            highest = most.get(content.label.partition(":")[2])
+            kernel = attrs["kernel"] if kernels is None else kernels[0][0]
+            rising = bool(content.notes.get("rising"))
+            told = names[0], highest, rising
+            key = ("unused", attrs["seen"], kernels is None, normalised(attrs["cache"], args).key, *told)
+            if key not in attrs["answers"]:
+                attrs["answers"][key] = unused(kernel, args, *told)
+            if attrs["answers"][key]:
+                found.add(content.ident)
+    return frozenset(found)

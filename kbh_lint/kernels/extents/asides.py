@@ -1,0 +1,98 @@
+"""A kernel without its asides: what it writes to memory that has no part in the result, and the branches around that.
+
+An input that decides nothing but a counter, a log or a check beside the result is read for nothing. What the kernel
+itself looks at again, as a lock or a flag, is no aside, whatever happens to it afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func
+from kbh_lint.frontends.walk import walk
+from kbh_lint.ops.catalogue import spellings
+
+_WRITES = spellings(
+    "store", "atomic_add", "atomic_max", "atomic_min", "atomic_exchange", "atomic", languages=("triton", "cuda")
+)
+_EFFECTS = (ir.AssignE, ir.Asm, ir.Opaque)
+
+
+def without(kernel: Func, written: Iterable[str], pointers: Iterable[str]) -> tuple[Func, frozenset[str]] | None:
+    """`kernel` without what it writes through the parameters `written`, of all its `pointers`; and those parameters.
+
+    One that it also does something else with stays. None when there is nothing to leave out.
+    """
+    gone, given = frozenset(written), frozenset(pointers)
+    while gone:
+        cut = _Cut(gone, given)
+        body = cut.block(kernel.node.body or ())
+        still = gone & {node.id for node in walk(body) if isinstance(node, ir.Name)}
+        if not still:
+            return (replace(kernel, node=replace(kernel.node, body=body)), gone) if cut.found else None
+        gone -= still
+    return None
+
+
+class _Cut:
+    """Leaves statements out of blocks."""
+
+    def __init__(self, gone: frozenset[str], pointers: frozenset[str]) -> None:
+        self.gone, self.pointers = gone, pointers
+        self.found = False
+
+    def block(self, body: Iterable[Any]) -> tuple[Any, ...]:
+        return tuple(kept for stmt in body if (kept := self.statement(stmt)) is not None)
+
+    def statement(self, stmt: ir.Stmt) -> ir.Stmt | None:
+        """A statement without its asides; None where nothing is left of it."""
+        if self._aside(stmt):
+            self.found = True
+            return None
+        if isinstance(stmt, ir.If):
+            body, orelse = self.block(stmt.body), self.block(stmt.orelse)
+            if (body, orelse) == (stmt.body, stmt.orelse):
+                return stmt
+            return replace(stmt, body=body, orelse=orelse) if body or orelse or _acts(stmt.test) else None
+        if isinstance(stmt, (ir.For, ir.CFor, ir.While, ir.Block)):
+            body = self.block(stmt.body)
+            if body == stmt.body:
+                return stmt
+            return replace(stmt, body=body) if body or isinstance(stmt, ir.While) else None
+        return stmt
+
+    def _aside(self, stmt: ir.Stmt) -> bool:
+        """Whether a statement does nothing but write through a parameter that has no part in the result."""
+        place: Any = None
+        if isinstance(stmt, ir.ExprS):
+            value = stmt.value
+            if isinstance(value, ir.Call) and _called(value) in _WRITES and value.args:
+                place = value.args[0]
+            elif isinstance(value, ir.AssignE) and isinstance(value.target, (ir.Index, ir.Unary)):
+                place = value.target
+        elif (
+            isinstance(stmt, ir.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], (ir.Index, ir.Unary))
+        ):
+            place = stmt.targets[0]
+        elif isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, (ir.Index, ir.Unary)):
+            place = stmt.target
+        if place is None:
+            return False
+        through = {node.id for node in walk(place) if isinstance(node, ir.Name)} & self.pointers
+        return len(through) == 1 and through <= self.gone
+
+
+def _called(node: ir.Call) -> str:
+    func = node.func
+    name = func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
+    return name.rpartition("::")[2]
+
+
+def _acts(test: object) -> bool:
+    """Whether the test of a branch does something beside deciding it."""
+    return any(
+        isinstance(node, _EFFECTS) or isinstance(node, ir.Call) and _called(node) in _WRITES for node in walk([test])
+    )
