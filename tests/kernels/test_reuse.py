@@ -39,8 +39,21 @@ TRITON = {
     "a tile of its own in one dimension": (True, SWIZZLED + "a = tl.load(x + m * N + n)\ntl.store(y + m * N + n, a)"),
     "one vector for all": (False, ROWS + "a = tl.load(x + lanes)\ntl.store(y + row * n + lanes, a)"),
 }
+WARPS = "const int warp = threadIdx.x {}, lane = threadIdx.x {};"
+EACH = (
+    "float a = 0; for (int k = warp; k < n; k += 8) a += x[k * 4096 + blockIdx.x * 32 + lane]; "
+    "y[blockIdx.x * 16 + threadIdx.x / 16 + n * (threadIdx.x % 16)] = a;"
+)
 CUDA = {
     "a row a block": (True, "float a = x[blockIdx.x * n + threadIdx.x]; y[blockIdx.x * n + threadIdx.x] = a;"),
+    "a thread by its warp and its lane": (True, f"{WARPS.format('/ 32', '% 32')} {EACH}"),
+    "the same by shifts": (True, f"{WARPS.format('>> 5', '& 31')} {EACH}"),
+    "by a warp of others": (False, f"{WARPS.format('/ 64', '% 32')} {EACH}"),
+    "by its lane alone": (
+        False,
+        "float a = x[blockIdx.x * 32 + threadIdx.x % 32]; y[blockIdx.x * n + threadIdx.x] = a;",
+    ),
+    "by parts of a part": (False, f"const int t = threadIdx.x % 64, warp = t / 32, lane = t % 32; {EACH}"),
     "a vector for all blocks": (False, "float a = x[threadIdx.x]; y[blockIdx.x * n + threadIdx.x] = a;"),
     "a weight of every row": (
         False,

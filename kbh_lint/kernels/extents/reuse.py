@@ -79,11 +79,35 @@ def _read_once(same: _Same, place: tuple[int, ...], single: frozenset[int]) -> b
     found = _reading(body, place, env, {}, 0)
     if found is None:
         return None
-    own, loops = found
+    own, loops = _put_together(found[0]), found[1]
     if any(("loop", id(loop)) not in own for loop in loops):
         return False
     everywhere = {a for a in _everywhere(body, env) if not _always_same(a, single)}
     return bool(everywhere) and all(a in own or a[0] == "part" and a[2] <= own for a in everywhere)
+
+
+def _put_together(atoms: Atoms) -> Atoms:
+    """Atoms, with those of which there are a quotient and a remainder by one number: together they are the whole."""
+    made: dict[tuple[Any, ...], set[str]] = {}
+    for atom in atoms:
+        if atom[0] == "part" and len(atom[2]) == 1 and atom[3] is not None:
+            kind, number = atom[3]
+            made.setdefault((atom[2], number), set()).add(kind)
+    return atoms | {atom for (bases, _), kinds in made.items() if len(kinds) == 2 for atom in bases}
+
+
+def _cut(node: object) -> tuple[str, int] | None:
+    """Whether a division takes a quotient or a remainder, and by which number of its own."""
+    if not isinstance(node, ir.Binary) or not isinstance(node.left, (ir.Name, ir.Attr)):
+        return None
+    if not isinstance(node.right, ir.Const) or type(node.right.value) is not int or node.right.value < 1:
+        return None
+    by = node.right.value
+    if node.op in ("/", "//", "%"):
+        return ("remainder" if node.op == "%" else "quotient"), by
+    return (
+        ("quotient", 1 << by) if node.op == ">>" and by < 32 else ("remainder", by + 1) if by & (by + 1) == 0 else None
+    )
 
 
 def _always_same(atom: tuple[Any, ...], single: frozenset[int]) -> bool:
@@ -235,5 +259,6 @@ def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
         bases = frozenset(a for a in inside if a[0] != "loop")
         if bases:
             whole = frozenset(b for a in bases for b in (a[2] if a[0] == "part" else (a,)))
-            return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole)}
+            cut = _cut(node) if bases == whole else None
+            return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole, cut)}
     return inside
