@@ -192,7 +192,7 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
         current |= {read.label for read, _ in event.reads if call.given.get(read.storage.ident) == read.ident}
         for read, _ in event.reads:
             if read.storage.ident in written:
-                if not _carried(event, read):
+                if not _carried(event, content, read):
                     continue
                 carried.add(read.ident)
             if read.ident not in elsewhere:
@@ -205,10 +205,11 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
     return Stale(call, list(out.values()))
 
 
-def _carried(event: Event, read: Content) -> bool:
-    """Whether a launch reads what it also writes before anything of its own can be there, and needs it."""
+def _carried(event: Event, content: Content, read: Content) -> bool:
+    """Whether a launch reads what it also writes before anything of its own is there, and needs it for `content`."""
     early = any(read.storage.ident in facts.traffic().early for facts in facts_of(event))
-    return early and read.ident not in unused_loads(event, {})
+    beside = frozenset(other.storage.ident for other in event.writes) - {content.storage.ident}
+    return early and read.ident not in unused_loads(event, {}, beside)
 
 
 def _flows_elsewhere(event: Event, content: Content) -> set[int]:
