@@ -43,6 +43,7 @@ FOGGY = "on a branch that the code alone does not decide, what forward returns i
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
 STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
+REFERENCE = "reference.py"
 UNTRIED = "more branches could not be decided than are followed both ways"
 
 
@@ -61,7 +62,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         return Analysis(unread=(Unread(f"line {line} is not Python: {getattr(error, 'msg', error)}"),), contract=None)
     except (python.TooDeep, RecursionError, MemoryError):
         return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
-    session_files = sidecar_texts(submission)
+    session_files = _own_reference(problems_dir, problem) | sidecar_texts(submission)
     binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
     budgets = Budgets()
@@ -166,6 +167,13 @@ def _problem(problems_dir: Path, submission: Submission) -> tuple[Problem | None
 def _unchanged(path: Path, modified_ns: int, size: int) -> Problem:
     """A problem, read once while its file stays as it is: editors keep this process for long."""
     return load_problem(path)
+
+
+def _own_reference(problems_dir: Path, problem: Problem | None) -> dict[str, str]:
+    """The problem's reference, which a submission that is run beside it may import by its name."""
+    path = problems_dir / (problem.id if problem is not None else "") / REFERENCE
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return {REFERENCE: Text(text, (Piece(0, len(text), FileText(str(path), text), 0),))} if text else {}
 
 
 def sidecar_texts(submission: Submission) -> dict[str, str]:
@@ -368,7 +376,7 @@ def _notes(problem: Problem | None, path: PathRun) -> Iterable[str]:
 def _reference(problems_dir: Path, problem: Problem, contract: Contract) -> Traits:
     """What the reference of a problem of the deck does and reads; nothing for one without."""
     own = problems_dir / problem.id / f"reference_{contract.id}.py"
-    path = own if own.is_file() else own.with_name("reference.py")
+    path = own if own.is_file() else own.with_name(REFERENCE)
     return reference_traits(path, problems_dir / problem.id / "problem.yaml", contract.id)
 
 
