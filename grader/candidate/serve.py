@@ -74,7 +74,7 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
             begun = receive_with(link)[0].seq
         except EOFError:
             return
-    collector = Collector() if arguments.collect else None
+    collector = _collector() if arguments.collect else None
     runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published), collector)
     send(link, Frame(Kind.READY, begun))
     while True:
@@ -87,6 +87,14 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
         yield from _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _collector() -> Collector | None:
+    """What compiles apart from launching; None where this Triton cannot, and each call then compiles and launches."""
+    try:
+        return Collector()
+    except Exception:
+        return None
 
 
 def _serve(runner: Runner, arguments: argparse.Namespace, question: Frame, descriptors: Sequence[int]) -> Steps[Answer]:

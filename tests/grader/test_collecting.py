@@ -13,7 +13,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import torch
 
+from grader.candidate import serve
+from grader.candidate.clock import make_clock
+from grader.candidate.runner import Runner
 from grader.judge import judging as judge
 from grader.judge.compiling import Compiled
 from grader.judge.plan import default_options
@@ -23,6 +27,7 @@ from grader.sandbox.builds import untuned
 from grader.sandbox.snapshot import snapshot
 from grader.silicon.machine_code import MachineCode
 from grader.silicon.rebuild import lacks
+from grader.wire.frames import Kind
 
 # Triton's compiler for a GPU that is not there: it needs the name of its chip alone. Launching anything would fail.
 PROGRAM = """
@@ -202,3 +207,12 @@ def test_a_process_that_collects_is_waited_for_as_long_as_building_may_take() ->
     session = Session.__new__(Session)
     session._child = Asked()  # type: ignore[assignment]
     assert str(session.compiled(300.0)) == "compile its kernels 300 building"
+
+
+def test_where_triton_cannot_compile_apart_the_process_calls_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails() -> None:
+        raise ImportError("a Triton of another shape")
+
+    monkeypatch.setattr(serve, "Collector", fails)
+    assert serve._collector() is None
+    assert Runner(torch.device("cpu"), make_clock(torch.device("cpu"), False)).compiled() == (Kind.READY, (0.0,))
