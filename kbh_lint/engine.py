@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint import kernelbench
+from kbh_lint.analyses.agreement import UNTRIED, across_targets, agree, differing
 from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.reference import Traits, traits
@@ -19,7 +20,7 @@ from kbh_lint.analyses.tracing import trace_lines
 from kbh_lint.analyses.whole_file.program import file_facts
 from kbh_lint.analyses.whole_file.vendored import vendored_facts
 from kbh_lint.base import architectures, ir
-from kbh_lint.base.facts import BrokenPromise, Survivor
+from kbh_lint.base.facts import BrokenPromise
 from kbh_lint.base.limits import Budgets
 from kbh_lint.base.paths import hardware_file
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
@@ -29,7 +30,6 @@ from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FORCED, explore, run_path, run_reduced
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.session import Session, Shared
-from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
 from kbh_lint.source.embedded import FileText, Piece, Text
@@ -39,12 +39,7 @@ from kbh_lint.verdict import combine
 
 MAX_UNREAD = 40
 MAX_EVIDENCE = 8
-FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
-STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
-OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
-STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
 REFERENCE = "reference.py"
-UNTRIED = "more branches could not be decided than are followed both ways"
 
 
 def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, raise_errors: bool = False) -> Analysis:
@@ -87,7 +82,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     contract = default.contract
     per_path: list[list[ShapeFacts]] = []
     shapes: list[ShapeFacts] = []
-    reference = Traits()
+    reference, notes = Traits(), list(_notes(problem, default))
     if graded is not None and contract is not None:
         reference = _reference(problems_dir, graded, contract) if known is None else known
         per_target = []
@@ -105,6 +100,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
                 shape.seeds += seeds
             per_target.append(agreed)
         shapes = across_targets(per_target)
+        notes += differing(per_target, [session.capability for session in sessions])
     foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
     whole = ShapeFacts("", [*file_facts(module, paths, per_path, reference), *foreign])
     apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
@@ -114,7 +110,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         promises=promises,
         unread=(*hole, *_unfollowed(problem, graded, contract, hole), *_unread(module, default, shapes)),
         contract=contract.id if contract is not None else None,
-        notes=tuple(_notes(problem, default)),
+        notes=tuple(notes),
         trace=tuple(trace_lines(default)) if trace else None,
         shares={shape.label: shape.shares for shape in shapes if shape.shares},
     )
@@ -185,103 +181,6 @@ def sidecar_texts(submission: Submission) -> dict[str, str]:
         literal = FileText(sidecar.path, sidecar.text, sidecar.first_line)
         out[name] = Text(sidecar.text, (Piece(0, len(sidecar.text), literal, 0),))
     return out
-
-
-def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
-    """What holds on every path that comes to an end: a branch nobody could decide must not decide a verdict.
-
-    A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven.
-    """
-    out: list[ShapeFacts] = []
-    for i, first in enumerate(per_path[0]):
-        ended = [
-            (p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls
-        ]
-        # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
-        live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
-        # a path on which nothing makes the result (every group empty, say) shows nothing about the others
-        live = [facts for facts in live if not facts.empty] or live or [first]
-        foggy = FOGGY if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over) else ""
-        foggy = STORED if not foggy and any(_from_a_file(p, i) for p, _ in ended) else foggy
-        keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
-        kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
-        kept.shares = live[0].shares
-        if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
-            foggy = foggy or STALE
-        elif not _uses_the_former(kept) and any(map(_uses_the_former, live)):
-            foggy = foggy or OUTDATED
-        for name in live[0].states:
-            states = [other.states.get(name, "unproven") for other in live]
-            kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
-            kept.evidence[name] = live[0].evidence.get(name, [])
-            reasons = [other.reasons[name] for other in live if name in other.reasons]
-            if reasons:
-                kept.reasons[name] = reasons[0]
-            elif len(set(states)) > 1:
-                kept.reasons[name] = "it depends on a branch that the code alone does not decide"
-            if foggy and kept.states[name] != "broken":
-                kept.states[name] = "unproven"
-                kept.reasons.setdefault(name, foggy)
-            if paths[0].untried and kept.states[name] != "broken":
-                kept.states[name] = "unproven"
-                kept.reasons.setdefault(name, UNTRIED)
-        out.append(kept)
-    return out
-
-
-def _from_a_file(path: PathRun, at: int) -> bool:
-    """Whether what a call returns was never computed: a value that nobody knows, where a file that is not there was
-    read. What earlier builds left may be missing in a graded run, but no build leaves results."""
-    found = last_call(path.shapes[at])
-    return path.absent and any(
-        isinstance(v, Unknown) for v in (found if isinstance(found, (list, tuple)) else (found,))
-    )
-
-
-def _hands_out_again(facts: ShapeFacts) -> bool:
-    """Whether a call returns what an earlier one computed."""
-    found = (seed.fact for seed in facts.seeds)
-    return any(isinstance(fact, Survivor) and fact.role == "output" and fact.what != "nothing" for fact in found)
-
-
-def _uses_the_former(facts: ShapeFacts) -> bool:
-    """Whether a call uses what an earlier one derived from an input, and the input holds something else now."""
-    found = (seed.fact for seed in facts.seeds)
-    return any(
-        isinstance(fact, Survivor) and (fact.what, fact.role) == ("input", "derived") and fact.key not in _HELD
-        for fact in found
-    )
-
-
-_HELD = ("contents", "address-and-version", "checksum")  # keys that tell other contents, or all but always do
-
-
-def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
-    """What a file without a named target shows: facts must hold on every GPU of the deck, promises are those of the
-    GPU it was written for, which is one where they are kept."""
-    first, *others = per_target
-    out: list[ShapeFacts] = []
-    for i, shape in enumerate(first):
-        same = [other[i] for other in others if i < len(other)]
-        keys = [{seed.key() for seed in other.seeds} for other in same]
-        merged = ShapeFacts(shape.label, [s for s in shape.seeds if all(s.key() in k for k in keys)])
-        merged.shares = shape.shares
-        for name in shape.states:
-            best = min((shape, *same), key=lambda s: _PREFERENCE.index(s.states.get(name, "unproven")))
-            merged.states[name] = best.states.get(name, "unproven")
-            merged.evidence[name] = best.evidence.get(name, [])
-            if name in best.reasons:
-                merged.reasons[name] = best.reasons[name]
-        out.append(merged)
-    return out
-
-
-_PREFERENCE = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
-
-
-def _weakest(states: list[str]) -> str:
-    weakest = max(states, key=_PREFERENCE.index)
-    return "unproven" if weakest == "broken" else weakest
 
 
 def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) -> tuple[PromiseState, ...]:

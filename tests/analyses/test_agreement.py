@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
+from kbh_lint.analyses.agreement import agree
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts
 from kbh_lint.base.facts import Crash
-from kbh_lint.engine import agree
 from kbh_lint.findings import FileReport
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 

@@ -1,0 +1,123 @@
+"""What all paths of a file, and all GPUs of the deck, agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kbh_lint.analyses.flow import last_call
+from kbh_lint.analyses.seeds import ShapeFacts
+from kbh_lint.base.facts import Survivor
+from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.tensors import Unknown
+
+FOGGY = "on a branch that the code alone does not decide, what forward returns is not known"
+STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
+OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
+STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
+UNTRIED = "more branches could not be decided than are followed both ways"
+
+
+def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
+    """What holds on every path that comes to an end: a branch nobody could decide must not decide a verdict.
+
+    A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven.
+    """
+    out: list[ShapeFacts] = []
+    for i, first in enumerate(per_path[0]):
+        ended = [
+            (p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls
+        ]
+        # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
+        live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
+        # a path on which nothing makes the result (every group empty, say) shows nothing about the others
+        live = [facts for facts in live if not facts.empty] or live or [first]
+        foggy = FOGGY if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over) else ""
+        foggy = STORED if not foggy and any(_from_a_file(p, i) for p, _ in ended) else foggy
+        keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
+        kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
+        kept.shares = live[0].shares
+        if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
+            foggy = foggy or STALE
+        elif not _uses_the_former(kept) and any(map(_uses_the_former, live)):
+            foggy = foggy or OUTDATED
+        for name in live[0].states:
+            states = [other.states.get(name, "unproven") for other in live]
+            kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
+            kept.evidence[name] = live[0].evidence.get(name, [])
+            reasons = [other.reasons[name] for other in live if name in other.reasons]
+            if reasons:
+                kept.reasons[name] = reasons[0]
+            elif len(set(states)) > 1:
+                kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+            if foggy and kept.states[name] != "broken":
+                kept.states[name] = "unproven"
+                kept.reasons.setdefault(name, foggy)
+            if paths[0].untried and kept.states[name] != "broken":
+                kept.states[name] = "unproven"
+                kept.reasons.setdefault(name, UNTRIED)
+        out.append(kept)
+    return out
+
+
+def _from_a_file(path: PathRun, at: int) -> bool:
+    """Whether what a call returns was never computed: a value that nobody knows, where a file that is not there was
+    read. What earlier builds left may be missing in a graded run, but no build leaves results."""
+    found = last_call(path.shapes[at])
+    return path.absent and any(
+        isinstance(v, Unknown) for v in (found if isinstance(found, (list, tuple)) else (found,))
+    )
+
+
+def _hands_out_again(facts: ShapeFacts) -> bool:
+    """Whether a call returns what an earlier one computed."""
+    found = (seed.fact for seed in facts.seeds)
+    return any(isinstance(fact, Survivor) and fact.role == "output" and fact.what != "nothing" for fact in found)
+
+
+def _uses_the_former(facts: ShapeFacts) -> bool:
+    """Whether a call uses what an earlier one derived from an input, and the input holds something else now."""
+    found = (seed.fact for seed in facts.seeds)
+    return any(
+        isinstance(fact, Survivor) and (fact.what, fact.role) == ("input", "derived") and fact.key not in _HELD
+        for fact in found
+    )
+
+
+_HELD = ("contents", "address-and-version", "checksum")  # keys that tell other contents, or all but always do
+
+
+def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
+    """What a file without a named target shows: facts must hold on every GPU of the deck, promises are those of the
+    GPU it was written for, which is one where they are kept."""
+    first, *others = per_target
+    out: list[ShapeFacts] = []
+    for i, shape in enumerate(first):
+        same = [other[i] for other in others if i < len(other)]
+        keys = [{seed.key() for seed in other.seeds} for other in same]
+        merged = ShapeFacts(shape.label, [s for s in shape.seeds if all(s.key() in k for k in keys)])
+        merged.shares = shape.shares
+        for name in shape.states:
+            best = min((shape, *same), key=lambda s: _PREFERENCE.index(s.states.get(name, "unproven")))
+            merged.states[name] = best.states.get(name, "unproven")
+            merged.evidence[name] = best.evidence.get(name, [])
+            if name in best.reasons:
+                merged.reasons[name] = best.reasons[name]
+        out.append(merged)
+    return out
+
+
+_PREFERENCE = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
+
+
+def _weakest(states: list[str]) -> str:
+    weakest = max(states, key=_PREFERENCE.index)
+    return "unproven" if weakest == "broken" else weakest
+
+
+def differing(per_target: Sequence[Sequence[ShapeFacts]], gpus: Sequence[tuple[int, int] | None]) -> Iterator[str]:
+    """What a reader has to know of promises that are kept on one GPU of the deck and broken on another."""
+    for name in per_target[0][0].states if per_target and per_target[0] else ():
+        states = [{shape.states.get(name, "unproven") for shape in shapes} for shapes in per_target]
+        broken = [f"{gpu[0]}.{gpu[1]}" for gpu, found in zip(gpus, states, strict=False) if gpu and "broken" in found]
+        if broken and any("broken" not in found for found in states):
+            yield f"{name} is broken on GPUs of compute capability {', '.join(broken)}: name the graded one (--target)"
