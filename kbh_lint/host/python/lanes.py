@@ -7,15 +7,17 @@ names the lane) until something that the caller waits for has waited for the lan
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Timer
+from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, ThreadEvent, Timer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 THREAD_FUEL = 4_000
 LONG_WAIT = 1.0  # seconds; a shorter join may come back before the work is done
 MAX_THREADS = 32
+_SET = re.compile(r"\bset\b")
 OWN_THREAD = "__thread__"  # the attribute of an object that is a thread
 GAVE, ERROR = "__gave__", "__error__"  # attributes of a thread: its result, and the exception that ended it
 STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
@@ -191,12 +194,27 @@ def method(
         else:
             return NotImplemented
         return None
+    if isinstance(owner, ThreadEvent):
+        return False if name in ("is_set", "isSet") and not _sets_any(interp) else NotImplemented
     if owner.path in THREADS:
         if name == "add_done_callback" and args:
             run(interp, owner, args[0], [owner], {}, loc)
             return None
         return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
     return NotImplemented
+
+
+def _sets_any(interp: Run) -> bool:
+    """Whether anything in the submission could set an event: without it none ever is, whatever threads do."""
+    return _names_set(interp.session.module) or any(_SET.search(text) for text in interp.files.texts.values())
+
+
+@by_node
+def _names_set(module: ir.Module) -> bool:
+    return any(
+        isinstance(node, ir.Attr) and node.name == "set" or isinstance(node, ir.Const) and node.value == "set"
+        for node in walk(module.body)
+    )
 
 
 def _timeout(args: list[Any], kwargs: dict[str, Any]) -> float | None:

@@ -121,6 +121,11 @@ class GpuEvent(LibObject):
     """An event of a stream."""
 
 
+@of_paths("threading.Event")
+class ThreadEvent(LibObject):
+    """`threading.Event()`."""
+
+
 @of_paths("threading.Timer")
 class Timer(LibObject):
     """`threading.Timer(interval, function)`."""
