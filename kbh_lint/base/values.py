@@ -217,7 +217,8 @@ KernelArg = Any
 
 @dataclass(slots=True, eq=False, repr=False)
 class JitFunction(Brief):
-    """A Triton kernel as a value: what `@triton.jit` (with autotune and heuristics around it) makes of a function.
+    """A kernel that is launched with brackets, as a value: what `@triton.jit` (with autotune and heuristics around it)
+    makes of a function, or another language's decorator, which its `func.language` names.
 
     `configs` holds the constexpr keyword values of each autotune configuration (empty: not autotuned);
     `hooks` holds the function that each configuration calls with the launch's arguments before a launch (none: none

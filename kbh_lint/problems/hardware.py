@@ -27,8 +27,8 @@ def joined(targets: tuple[str, ...], deck: Path) -> tuple[str, ...]:
     file = hardware_file(deck)
     try:
         text = read_text(file)
-        if OFFERED_WITH not in text:  # to parse it takes longer than to parse a problem
-            return targets
+        if not any(OFFERED_WITH in line.partition("#")[0] for line in text.splitlines()):
+            return targets  # to parse it takes longer than to parse a problem
         known = [found for found, _ in _targets(text, file)]
     except DataError:  # whoever names a GPU of that file is told of it
         return targets

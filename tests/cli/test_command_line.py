@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from cli_support import DRIVER, HERE, ROOT, kbh, write_rule
 
+from kbh_lint.report.formats import FORMATS
+
 RULES = ("--rules-dir", "rules")
 
 
@@ -113,7 +115,7 @@ def test_statistics_do_not_disturb_a_machine_readable_report(work: Path) -> None
     ]
 
 
-@pytest.mark.parametrize("form", ["full", "concise", "json", "github", "sarif", "annotation"])
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_format_names_the_rule_and_the_file(work: Path, form: str) -> None:
     done = kbh(*RULES, "leak.py", "--output-format", form, cwd=work)
     assert done.returncode == 1

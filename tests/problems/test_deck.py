@@ -1,13 +1,14 @@
 """The problem files that are shipped: they load, and their numbers agree with one another."""
 
 import time
+from pathlib import Path
 
 import pytest
 
 from kbh_lint.base import dtypes, paths
 from kbh_lint.base.architectures import ARCHITECTURES, DECK, GENERATIONS
 from kbh_lint.host.explore.loading import value_range
-from kbh_lint.problems import Deck, Problem, Target, find_target, load_deck, load_problem, load_targets
+from kbh_lint.problems import Deck, Problem, Target, find_target, hardware, load_deck, load_problem, load_targets
 
 GRADED = tuple(name for name, problem in load_deck(paths.problems_dir()).items() if problem.status == "graded")
 
@@ -155,3 +156,15 @@ def test_what_follows_from_the_architecture_of_every_nvidia_gpu_is_known(targets
     numbers = {10 * major + minor for major, minor in ARCHITECTURES}
     assert {target.capability for target in targets.values() if target.capability is not None} <= numbers
     assert {*DECK, *GENERATIONS} <= set(ARCHITECTURES)
+
+
+def test_the_file_of_targets_is_not_parsed_for_a_problem_where_nothing_in_it_joins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its comments may speak of what joins."""
+
+    def parsed(*_: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr(hardware, "_targets", parsed)
+    assert hardware.joined(("h200",), Path(__file__).parents[2] / "problems") == ("h200",)

@@ -87,7 +87,7 @@ def kernels(path: PathRun) -> list[tuple[Func, str]]:
     for value in {id(v): v for v in (*path.env.vars.values(), *path.authored)}.values():
         if isinstance(value, JitFunction):
             if all(func.node is not value.func.node for func, _ in out):
-                out.append((value.func, "triton"))
+                out.append((value.func, value.func.language.partition(".")[0] or "triton"))
         elif isinstance(value, Extension):
             envs.append(value.env.vars.values())
         else:
