@@ -36,6 +36,7 @@ __all__ = ["Batch", "Called", "Session"]
 SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
 MOST_INT64 = (1 << 63) - 1
+GRAPHS = ("cuda",)  # devices on which a model may make graphs of its calls
 FLUSH_L2 = 2  # times its size is written and read
 
 
@@ -203,7 +204,7 @@ class Session:
         numbers = (float(index), float(not gated), float(inputs is None), float(keep))
         first = self.builds(index)
         self._unbuilt.discard(index % self._models)
-        met = index in self._met
+        met = index in self._met or self.device.type not in GRAPHS
         self._met.add(index)
         purse, limit = (self._build, None) if first else (None, self._call_timeout)
         answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=limit, purse=purse)

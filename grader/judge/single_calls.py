@@ -33,6 +33,7 @@ __all__ = ["first_calls", "instances", "single_calls"]
 MOST_INSTANCES = 16
 MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
 SLOW_SECONDS = 0.5  # that making the models of a shape may take before all but one are to be copies of it
+TIMED_PLACE = 4  # timed calls of a process on one place of memory
 DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 
 
@@ -78,7 +79,7 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
     first = trial.case(shape, group.specs[0], None)
     count = instances(trial, first, trial.making.get(shape.label, 0.0))
     states = _states(trial, shape, first, count) if group.base else [first.state]
-    slots = _slots(trial, first, len(states)) if group.base else planning.LEAST_ROUNDS
+    slots = _slots(trial, first, len(states), len(group.timed)) if group.base else planning.LEAST_ROUNDS
     trial.say(f"{BUILDING} for {shape.label}: its models")
     loaded = trial.session.load(first.binding, states, rounds=slots, copies=shape.label in trial.copied)
     if not trial.usable(loaded, f"when its model was made at {shape.label}", state):
@@ -195,14 +196,17 @@ def _asked_again(trial: Trial, group: Group, shape: Shape, state: Seen) -> froze
     return frozenset(drawn.sample(timed, count)) if group.base else frozenset()
 
 
-def _slots(trial: Trial, case: Case, models: int) -> int:
-    """Places of memory for inputs and outputs, in which the calls take turns."""
+def _slots(trial: Trial, case: Case, models: int, timed: int) -> int:
+    """Places of memory for inputs and outputs, in which the calls take turns: few where few are timed, since the first
+    on each is no sample.
+    """
     if trial.options.published:
         return 1
     outputs = case.binding.outputs
     out = sum(math.prod(spec.shape) * TORCH_DTYPES[spec.dtype].itemsize for spec in outputs)
     held = sum(tensor.nbytes for tensor in case.inputs.values()) + out
-    return planning.slot_count(trial.session.device.type if trial.options.timing else "cpu", models, held)
+    places = planning.slot_count(trial.session.device.type if trial.options.timing else "cpu", models, held)
+    return max(planning.LEAST_ROUNDS, models, min(places, timed // TIMED_PLACE))
 
 
 def _states(trial: Trial, shape: Shape, first: Case, count: int) -> list[State]:

@@ -25,6 +25,7 @@ from grader.deck.keys import new_master
 from grader.judge import batches
 from grader.judge import judging as judge
 from grader.judge import plan as planning
+from grader.judge import session as sessions
 from grader.judge.judging import NotReplayed, TrialOptions, build, default_options, replay, run_trial
 from grader.judge.seen import Seen
 from grader.judge.session import Session
@@ -129,7 +130,10 @@ def launched(x):
 """
 
 
-def test_the_first_call_for_an_address_is_not_a_sample_where_there_are_others(ground: Callable[[str], Ground]) -> None:
+def test_the_first_call_for_an_address_is_not_a_sample_where_there_are_others(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "GRAPHS", ("cpu",))
     here = ground(forward("launched(x)\n" + RIGHT + "return y", GRAPHS))
     result = here.trial(replace(OPTIONS, samples=8, warmups=0))
     (shape,) = result.shapes
