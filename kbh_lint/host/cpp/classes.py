@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
-from kbh_lint.cpp import overloads
+from kbh_lint.cpp import construction
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
+from kbh_lint.host.cpp.std import copied
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -26,8 +27,15 @@ def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     made.kwargs = {"kind": kind, "type": TypeValue(ref, env) if template else named(run, kind, node), "class": whole}
     for one in reversed(whole.lineage) if whole is not None else ():  # the furthest base first
         given = items if one is whole else []
-        _fields(run, made, one, given)
-        _construct(run, made, one, given)
+        kinds = [run.types.type_of(item) for item in given]
+        way = construction.way(run.types, made.kwargs["type"], classes.makers(one), kinds)
+        if way.by == "copy":
+            same: LibObject = copied(run.interp, items[0])
+            return same
+        _fields(run, made, one, given if way.by == "aggregate" else [])
+        if way.by == "constructor":
+            chosen = cpp_templates.choose(run, list(way.makers), given)
+            run.call(chosen.func, given, one.node.loc, chosen.bound, this=made)
     return made
 
 
@@ -48,15 +56,6 @@ def _fields(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None:
             made.attrs[field.name] = items[i]
         else:
             made.attrs[field.name] = run.converted(field.type, items[i], env)
-
-
-def _construct(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None:
-    """Run the constructor of a class that takes so many arguments, where there is one."""
-    makers = [func for func in run.types.classes.makers(kind) if func.node.body is not None]
-    makers = [func for func in makers if overloads.arity(func.node, len(items))]
-    if makers:
-        chosen = cpp_templates.choose(run, makers, items)
-        run.call(chosen.func, items, kind.node.loc, chosen.bound, this=made)
 
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:

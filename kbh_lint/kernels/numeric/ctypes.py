@@ -185,7 +185,7 @@ class CTypes:
             return self.m.structs.construct(
                 kind, list(value), kind.struct.node, Frame([{}], kind.struct.env, True, 0), braces=True
             )
-        if kind.kind == "struct" and isinstance(value, Num | int) and self.m.structs.makers(kind, 1):
+        if kind.kind == "struct" and isinstance(value, Num | int) and self.m.structs.way(kind, [value]).makers:
             return self.m.structs.construct(kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
         return value.copy() if isinstance(value, Obj) else value
 

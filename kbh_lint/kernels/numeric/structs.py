@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.values import UNKNOWN
-from kbh_lint.cpp import overloads
+from kbh_lint.cpp import construction, overloads
 from kbh_lint.kernels.numeric.state import CType, Frame, Obj, Reference, VarRef
 
 if TYPE_CHECKING:
@@ -78,19 +78,19 @@ class Structs:
         func = numeric.get(wanted) or next(iter(numeric.values()))
         return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
-    def makers(self, kind: CType, count: int) -> list[values.Func]:
-        """The constructors of a struct that can be called with `count` arguments."""
-        named_so = [func for func in self.m.types.classes.constructors(kind) if func.node.body is not None]
-        return [maker for maker in named_so if overloads.arity(maker.node, count)]
+    def way(self, kind: CType, args: list[Any]) -> construction.Way:
+        """How a struct is made of these values."""
+        types = self.m.types
+        return construction.way(types, kind, types.classes.constructors(kind), [types.type_of(arg) for arg in args])
 
     def construct(self, kind: CType, args: list[Any], node: object, frame: Frame, *, braces: bool = False) -> Any:
         """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
         if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
-            if len(args) == 1 and isinstance(args[0], Obj) and args[0].type.struct is kind.struct:
+            way = self.way(kind, args)
+            if way.by == "copy" and isinstance(args[0], Obj):
                 return args[0].copy()
             made = self.m.ctypes.zero(kind)
-            funcs = self.makers(kind, len(args))
-            chosen = self.chosen_of(funcs, args, (), frame)
+            chosen = self.chosen_of(list(way.makers), args, (), frame)
             if chosen is not None and isinstance(made, Obj):
                 func = chosen.func
                 self.m.calls.inline(func.node, func.env, args, {}, node, frame, this=made, bound=chosen.bound)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.cpp import integers
+from kbh_lint.cpp import construction, integers
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, CType, Offset, Struct, Unbound, V
@@ -160,22 +160,38 @@ class CudaObjects:
         if ct.decl is None or not isinstance(ct.decl.node, ir.ClassDef):
             cache_policy.constructed(self.run, ct, items, loc)
             return V(ct=ct) if not items else mix(items).with_(ct=ct)
-        if len(items) == 1 and items[0].ct is not None and items[0].ct.decl is ct.decl:
+        types = self.run.types.cpp
+        makers = types.classes.constructors(V(const=ct))
+        way = construction.way(types, V(const=ct), makers, [types.type_of(item) for item in items])
+        if way.by == "copy":
             return items[0]
         fresh = self.default_value(ct, key)
-        makers = self.run.types.cpp.classes.constructors(V(const=ct))
-        usable = [f for f in makers if f.node.body is not None and len(f.node.params) >= len(items)]
-        if usable and (items or not usable[0].node.params):
+        if way.by == "constructor":
             slot = name or f"$made{id(key)}"
             self.run.frame.env[slot] = fresh
             this = V(
                 cells=frozenset((self.run.memory.variable_cell(self.run.frame, slot),)), ct=replace(ct, pointers=1)
             )
-            self.run.calls.call_overloads(usable, items, (), nodes, loc, this=this)
+            self.run.calls.call_overloads(list(way.makers), items, (), nodes, loc, this=this)
             return self.run.frame.env[slot]
-        names = [str(getattr(m.node, "name", "")) for m in self.run.types.cpp.classes.fields(V(const=ct))]
-        for field, item in zip(names, items, strict=False):
-            fresh = self.run.fields.with_field(fresh, (field,), item, loc)
+        return self.aggregate(fresh, ct, items, loc, key)
+
+    def aggregate(self, fresh: V, ct: CType, items: list[V], loc: ir.Loc, key: object) -> V:
+        """An object field by field: what is left out, and has no value of its own, is zero."""
+        for at, member in enumerate(self.run.types.cpp.classes.fields(V(const=ct))):
+            field = member.node
+            if not isinstance(field, ir.Decl):
+                continue
+            kind = self.run.fields.field_type(ct, field.name)
+            if at < len(items):
+                item = items[at]
+                if isinstance(item.x, tuple) and kind.decl is not None and not is_pointer(kind):
+                    item = self.construct(kind, list(item.x), loc, (key, at), "", [None] * len(item.x))
+            elif field.init is None and kind.dtype in dtypes.BITS and kind.lanes == 1 and not is_pointer(kind):
+                item = V(kind.dtype, kind.dtype, const=0)
+            else:
+                continue
+            fresh = self.run.fields.with_field(fresh, (field.name,), item, loc)
         return fresh
 
     def shared(self, node: ir.Decl, ct: CType) -> V:

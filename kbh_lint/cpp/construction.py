@@ -1,0 +1,42 @@
+"""How an object of a class comes to be of what it is given: by a constructor, as a copy, or field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Func
+from kbh_lint.cpp.domain import Bound, Domain, Type
+from kbh_lint.cpp.overloads import arity
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """`constructor`: one of `makers`, among which the types of the arguments choose. `copy`: of the one argument, an
+    object of the same class, for which the class has no constructor of its own. `aggregate`: field by field."""
+
+    by: Literal["constructor", "copy", "aggregate"]
+    makers: tuple[Func, ...] = ()
+
+
+def way(domain: Domain, kind: Bound, makers: Sequence[Func], args: Sequence[Bound | None]) -> Way:
+    """How an object of a class with these constructors is made of arguments of these types (None: not known)."""
+    usable = [func for func in makers if func.node.body is not None and arity(func.node, len(args))]
+    if len(args) == 1 and args[0] is not None and _is(domain, args[0], kind):
+        own = tuple(func for func in usable if _takes(domain, func, kind))
+        return Way("constructor", own) if own else Way("copy")
+    return Way("constructor", tuple(usable)) if usable else Way("aggregate")
+
+
+def _is(domain: Domain, given: Bound, kind: Bound) -> bool:
+    """Whether an argument is an object of the class."""
+    one = domain.key(given)
+    return isinstance(one, Type) and not isinstance(one.base, str) and not one.pointers and one == domain.key(kind)
+
+
+def _takes(domain: Domain, func: Func, kind: Bound) -> bool:
+    """Whether a constructor is one that copies or moves."""
+    ref = func.node.params[0].type if func.node.params and not func.node.template else None
+    return isinstance(ref, ir.TypeRef) and _is(domain, domain.named(ref, domain.scope(func.env, {})), kind)
