@@ -54,6 +54,15 @@ def written(node: ir.Expr, kind: str) -> ir.Expr:
     return node
 
 
+def brought_in(node: ir.Using, known: object) -> CppType | None:
+    """The class template `known` where `using a::C;` brings it in: as another name for a type it had no arguments."""
+    ref = node.type
+    if ref is None or ref.args or ref.member or ref.pointers or ref.name.rpartition("::")[2] != node.name:
+        return None
+    found = isinstance(known, CppType) and isinstance(known.node, ir.ClassDef) and known.node.template
+    return known if found and isinstance(known, CppType) else None
+
+
 # --- patterns --------------------------------------------------------------------------------------------------
 
 

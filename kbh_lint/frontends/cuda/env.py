@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.cpp.templates import brought_in
 from kbh_lint.frontends.cuda import standard
 from kbh_lint.frontends.cuda.constants import constant
 from kbh_lint.frontends.cuda.unit import CudaUnit
@@ -245,8 +246,7 @@ def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, pref
     if node.type.args or node.type.member or target == node.name:
         return
     found = env.vars.get(target) or _known(scope, target)
-    template = isinstance(found, values.CppType) and isinstance(found.node, ir.ClassDef) and bool(found.node.template)
-    if found is not None and (template or not isinstance(found, values.CppType)):
+    if found is not None and (brought_in(node, found) or not isinstance(found, values.CppType)):
         scope.vars[node.name] = found
         return
     whole = next((name for name in (f"{prefix}::{target}" if prefix else target, target) if name in scopes), None)

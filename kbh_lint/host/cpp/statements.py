@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Value
-from kbh_lint.cpp import integers
+from kbh_lint.cpp import integers, templates
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -148,7 +148,8 @@ def s_using(run: Cpp, node: ir.Using, env: Env) -> None:
         cuda.use(env, node.namespace)
         cuda.bring_in(env, node.namespace)
     elif node.name:
-        env.vars[node.name] = CppType(node, env)
+        known = env.get(node.type.name) if node.type is not None else None
+        env.vars[node.name] = templates.brought_in(node, known) or CppType(node, env)
 
 
 def s_class(run: Cpp, node: ir.ClassDef, env: Env) -> None:

@@ -61,8 +61,11 @@ class Types:
 
     def declare(self, node: ir.Using | ir.ClassDef) -> None:
         """A class or an alias of the kernel's own."""
+        held = None
+        if isinstance(node, ir.Using) and node.type is not None:
+            held = templates.brought_in(node, self.held(node.type.name, self.here))
         if node.name and not (isinstance(node, ir.Using) and node.type is None):
-            self.here.vars[node.name] = CppType(node, self.here)
+            self.here.vars[node.name] = held or CppType(node, self.here)
 
     def _asked(self, ask: Callable[[], Any]) -> Any:
         if self.lost:

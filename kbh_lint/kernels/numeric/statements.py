@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN
+from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.walker import Exit, Walker
 from kbh_lint.kernels.numeric import ctypes, places
 from kbh_lint.kernels.numeric.asm import run_asm
@@ -69,7 +70,8 @@ class Statements(Walker[Any, Frame]):
     def s_using(self, node: ir.Using) -> None:
         if node.type is not None:
             frame = self.m.frame
-            frame.scopes[-1][node.name] = values.TypeValue(node.type, ctypes.scope_env(frame))
+            held = templates.brought_in(node, frame.env.get(node.type.name))
+            frame.scopes[-1][node.name] = held or values.TypeValue(node.type, ctypes.scope_env(frame))
 
     def s_func(self, node: ir.FuncDef) -> None:
         frame = self.m.frame

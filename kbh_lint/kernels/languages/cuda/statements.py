@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
+from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
@@ -58,7 +59,9 @@ class CudaStatements(Statements):
 
     def s_using(self, node: ir.Using) -> None:
         if node.type is not None and node.name:
-            self.run.frame.env[node.name] = V(const=self.run.types.resolve_type(node.type))
+            held = templates.brought_in(node, self.run.frame.outer.get(node.type.name))
+            meant = self.run.types.resolve_type(node.type) if held is None else CType(name=node.name, decl=held)
+            self.run.frame.env[node.name] = V(const=meant)
         elif node.namespace:
             self.run.types.directives = (*self.run.types.directives, node.namespace)
 
