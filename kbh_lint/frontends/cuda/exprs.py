@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from tree_sitter import Node
 
 from kbh_lint.base import ir
-from kbh_lint.frontends.cuda import jumps, lambdas, literals
+from kbh_lint.frontends.cuda import ambiguous, jumps, lambdas, literals
 from kbh_lint.frontends.cuda.base import MAX_DEPTH
 from kbh_lint.frontends.cuda.types import Types
 
@@ -143,40 +142,13 @@ class Exprs(Types):
                 return ir.Bool(word, (*left.values, right), where)
             return ir.Bool(word, (left, right), where)
         if op in _COMPARE:
-            called = self._template_call(node, left) if op == ">" else None
+            called = ambiguous.template_call(self, node, left) if op == ">" else None
             return ir.Compare(left, (op,), (right,), where) if called is None else called
         if op == "not_eq":
             return ir.Compare(left, ("!=",), (right,), where)
         if op == "<=>" or not op:
             return ir.Opaque(f"operator {op!r}", (left, right), where)
         return ir.Binary(_ARITHMETIC.get(op, op), left, right, where)
-
-    def _template_call(self, node: Node, left: ir.Expr) -> ir.Expr | None:
-        """`a.f<1>(x, y)`, which the grammar takes for two comparisons; None for what may be such."""
-        right = node.child_by_field_name("right")
-        if right is None or right.type != "parenthesized_expression" or node.children[0].type != "binary_expression":
-            return None
-        if not isinstance(left, ir.Compare) or left.ops != ("<",):
-            return None
-        outer, called = None, left.left
-        while isinstance(called, ir.Binary):
-            outer, called = called, called.right
-        if not isinstance(called, ir.Attr) or called.args is not None:
-            return None
-        items: list[Node] = []
-        inner = right.named_children[-1]
-        while inner.type == "comma_expression" and inner.named_children:
-            items.append(inner.named_children[0])
-            inner = inner.named_children[-1]
-            if len(items) > MAX_DEPTH:
-                return None
-        args = self.exprs([*items, inner])
-        where = self.loc(node)
-        made = ir.Call(ir.Attr(called.value, called.name, called.loc, (left.rights[0],)), args, (), where)
-        if outer is None:
-            return made
-        outer.right = made
-        return left.left
 
     def _unary(self, node: Node) -> ir.Expr:
         operator = node.child_by_field_name("operator")
@@ -257,28 +229,11 @@ class Exprs(Types):
     def _cast(self, node: Node) -> ir.Expr:
         described = node.child_by_field_name("type")
         value_node = node.child_by_field_name("value")
-        if value_node is not None and described is not None and self._is_value(described):
-            mixed = self._not_a_cast(node, described, value_node)
+        if value_node is not None and described is not None and ambiguous.is_value(self, described):
+            mixed = ambiguous.no_cast(self, node, described, value_node)
             if mixed is not None:
                 return mixed
         return ir.Cast("c", self.type_of(described), self.field(node, "value"), self.loc(node))
-
-    def _is_value(self, described: Node) -> bool:
-        """Whether `(name)` in front of an operator is a value: a lone name that is no known type."""
-        if described.child_count != 1 or described.children[0].type != "type_identifier":
-            return False
-        name = self.source(described)
-        return not self.is_type(name) and not name.endswith("_t")
-
-    def _not_a_cast(self, node: Node, described: Node, value: Node) -> ir.Expr | None:
-        """`(n) - 1` and `(a) & b` read as casts of `-1` and `&b` in the grammar."""
-        if value.type not in ("unary_expression", "pointer_expression"):
-            return None
-        op = value.children[0].type
-        if op not in "-+*&":
-            return None
-        left = ir.Name(self.source(described), self.loc(described))
-        return ir.Binary(op, left, self.field(value, "argument"), self.loc(node))
 
     def _sizeof(self, node: Node) -> ir.Expr:
         where = self.loc(node)
@@ -352,7 +307,7 @@ class Exprs(Types):
             return ir.Opaque("asm inside an expression", tuple(self.anything([args_node])), where)
         args = self.exprs(child for child in args_node.named_children if child.type != "comment")
         if func.type == "template_function":
-            compared = self._less_than_a_template(func, args, where)
+            compared = ambiguous.less_than_a_template(self, func, args, where)
             if compared is not None:
                 return compared
             name = func.child_by_field_name("name")
@@ -365,25 +320,6 @@ class Exprs(Types):
             if name_node.type in ("identifier", "qualified_identifier") and self.is_type(self.compact(name_node)):
                 return ir.Cast("c", self.type_of(name_node), args[0], where)
         return ir.Call(self.expr(func), args, (), where)
-
-    def _less_than_a_template(self, func: Node, args: tuple[ir.Expr, ...], where: ir.Loc) -> ir.Expr | None:
-        """`k < size<2>(a)`, which the grammar takes for a call of a template `k`: what is given values is none."""
-        name, given = func.child_by_field_name("name"), func.child_by_field_name("arguments")
-        inner = [child for child in given.named_children if child.type != "comment"] if given is not None else []
-        if name is None or len(inner) != 1 or inner[0].type != "binary_expression":
-            return None
-        left, operator, right = (inner[0].child_by_field_name(part) for part in ("left", "operator", "right"))
-        if left is None or right is None or operator is None or operator.type != "<":
-            return None
-        if left.type not in ("identifier", "qualified_identifier") or not self._is_given_values(self.source(name)):
-            return None
-        called = ir.TypeRef(self.compact(left).removeprefix("::"), (self.expr(right),), self.loc(left))
-        return ir.Binary("<", self.expr(name), ir.Call(called, args, (), where), where)
-
-    def _is_given_values(self, name: str) -> bool:
-        """Whether the text assigns to a name, or counts it, somewhere."""
-        pattern = rf"(?:\+\+|--)\s*{name}\b|\b{name}\s*(?:\+\+|--|[-+*/]?=(?!=))"
-        return name.isidentifier() and re.search(pattern, self.text) is not None
 
     def _launch(self, func: Node, config: Node, args: Node, where: ir.Loc) -> ir.Expr:
         items: list[ir.Expr | None] = list(self.exprs(config.named_children))
