@@ -57,7 +57,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         return Analysis(unread=(Unread(f"line {line} is not Python: {getattr(error, 'msg', error)}"),), contract=None)
     except (python.TooDeep, RecursionError, MemoryError):
         return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
-    session_files = _own_reference(problems_dir, problem) | sidecar_texts(submission)
+    session_files = _own_reference(submission, problems_dir, problem) | sidecar_texts(submission)
     binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
     budgets = Budgets()
@@ -165,8 +165,12 @@ def _unchanged(path: Path, modified_ns: int, size: int) -> Problem:
     return load_problem(path)
 
 
-def _own_reference(problems_dir: Path, problem: Problem | None) -> dict[str, str]:
-    """The problem's reference, which a submission that is run beside it may import by its name."""
+def _own_reference(submission: Submission, problems_dir: Path, problem: Problem | None) -> dict[str, str]:
+    """The problem's reference, which a submission that is run beside it may import by its name; nothing for one that
+    does not speak of it, for a file beside a submission may give it any name.
+    """
+    if REFERENCE.removesuffix(".py") not in submission.text:
+        return {}
     path = problems_dir / (problem.id if problem is not None else "") / REFERENCE
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     return {REFERENCE: Text(text, (Piece(0, len(text), FileText(str(path), text), 0),))} if text else {}
