@@ -10,7 +10,7 @@ from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.torch import limits
-from kbh_lint.host.torch.whole_numbers import ENDS
+from kbh_lint.host.torch.whole_numbers import ENDS, source
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
@@ -72,7 +72,7 @@ def _beside(content: Content, asked: Collection[str]) -> frozenset[int]:
 
 def _input(content: Content) -> str:
     """The name of the input that a content is a copy of."""
-    return _copied(content).label.partition(":")[2]
+    return source(content).label.partition(":")[2]
 
 
 def _one_number(content: Content) -> bool:
@@ -85,20 +85,11 @@ def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
     """What an operation reads that can hold no number above the one that it puts for smaller ones."""
     found: set[int] = set()
     for content, _ in event.reads:
-        source = _copied(content)
-        highest = most.get(source.label.partition(":")[2]) if source.label.startswith("input:") else None
+        origin = source(content)
+        highest = most.get(origin.label.partition(":")[2]) if origin.label.startswith("input:") else None
         if least == limits.ALL or highest is not None and highest <= least:
             found.add(content.ident)
     return frozenset(found)
-
-
-def _copied(content: Content) -> Content:
-    """What a content is a copy of, or a conversion; itself where it is neither."""
-    while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
-        if content.previous is not None:
-            break
-        content = content.event.reads[0][0]
-    return content
 
 
 def unneeded(event: Event) -> frozenset[int]:
@@ -147,9 +138,9 @@ def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
 
 def _legal(content: Content) -> tuple[int, int] | None:
     """The ends of the whole numbers that a legal input holds."""
-    source = _copied(content)
-    known: tuple[int, int] | None = source.notes.get(ENDS)
-    return known if source.label.startswith("input:") and content.dtype in _WIDE_INTS else None
+    origin = source(content)
+    known: tuple[int, int] | None = origin.notes.get(ENDS)
+    return known if origin.label.startswith("input:") and content.dtype in _WIDE_INTS else None
 
 
 def _reached(facts: KernelFacts) -> set[int]:
