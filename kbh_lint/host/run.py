@@ -40,6 +40,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.recorder import Recorder
 from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import (
     Frame,
     Leave,
@@ -59,7 +60,6 @@ from kbh_lint.host.values.objects import (
     LibObject,
     Memo,
     Method,
-    Once,
     Partial,
     ProcessNumber,
     Specialized,

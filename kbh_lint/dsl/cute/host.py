@@ -21,8 +21,9 @@ from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.python import calls
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
-from kbh_lint.host.values.objects import ClassV, Instance, Pointer, Specialized
+from kbh_lint.host.values.objects import ClassV, Instance, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.values.cpp_objects import IntArrayRef, TensorOptions
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import IntArrayRef, Pointer, Slot, TensorOptions
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from kbh_lint.base.values import CppType, Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
-from kbh_lint.host.values.cpp_objects import OwnMethod
-from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Slot
+from kbh_lint.host.values.cpp_objects import OwnMethod, Slot
+from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

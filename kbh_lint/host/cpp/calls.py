@@ -30,12 +30,14 @@ from kbh_lint.host.values.cpp_objects import (
     Future,
     LibraryMethod,
     OwnMethod,
+    Pointer,
     PythonObject,
     Schema,
+    Slot,
     Template,
     TensorOptions,
 )
-from kbh_lint.host.values.objects import Blob, LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.objects import Blob, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.cpp_objects import CutlassOperator, Dim3
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CutlassOperator, Dim3, Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

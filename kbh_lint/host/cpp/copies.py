@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.torch import recording, tensor_attributes
-from kbh_lint.host.values.objects import HostDescriptor, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.objects import HostDescriptor
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:

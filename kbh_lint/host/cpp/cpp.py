@@ -23,8 +23,9 @@ from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.datamodel import operators
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
-from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject, Pointer, Slot
+from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym, Val
 from kbh_lint.frontends.cuda import walk
 from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values.objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.flags import PREFIX

@@ -21,8 +21,8 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import operators, subscripts
 from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import keys, unknowns
-from kbh_lint.host.values.cpp_objects import LibraryMethod, OwnMethod, Template
-from kbh_lint.host.values.objects import LibObject, Method, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import LibraryMethod, OwnMethod, Pointer, Slot, Template
+from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

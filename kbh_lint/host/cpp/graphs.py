@@ -8,7 +8,8 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.gpu.graphs import replay
-from kbh_lint.host.values.objects import Graph, LibObject, Slot
+from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from kbh_lint.host.gpu import handshakes, launch_arguments, launches
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import taint
-from kbh_lint.host.values.cpp_objects import Template
-from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.cpp_objects import Slot, Template
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 MOST_THREADS = 1024

@@ -19,8 +19,8 @@ from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
 from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
 from kbh_lint.host.values import device
-from kbh_lint.host.values.cpp_objects import Dim3, Template, TensorOptions
-from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template, TensorOptions
+from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values.objects import LibObject, Pointer
+from kbh_lint.host.values.cpp_objects import Pointer
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, EventAttrs
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.cpp_objects import LibraryField, OwnMethod
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import LibraryField, OwnMethod, Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import modules
-from kbh_lint.host.values.cpp_objects import PythonObject
-from kbh_lint.host.values.objects import NamedTuple, Slot
+from kbh_lint.host.values.cpp_objects import PythonObject, Slot
+from kbh_lint.host.values.objects import NamedTuple
 from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:

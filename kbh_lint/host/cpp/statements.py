@@ -19,8 +19,9 @@ from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import equality
+from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
-from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:

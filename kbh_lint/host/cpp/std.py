@@ -10,8 +10,8 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
-from kbh_lint.host.values.cpp_objects import Future
-from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.cpp_objects import Future, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

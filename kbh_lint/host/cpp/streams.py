@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values.cpp_objects import Event
-from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.cpp_objects import Event, Slot
+from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -13,7 +13,8 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Injected, outer_arguments
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

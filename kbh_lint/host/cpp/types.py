@@ -13,7 +13,7 @@ from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values import equality
-from kbh_lint.host.values.objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:

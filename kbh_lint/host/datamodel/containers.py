@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering, subscripts
 from kbh_lint.host.values import bounds, equality, keys, unknowns
+from kbh_lint.host.values.containers import Keys, Once, Ring
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.objects import Keys, Once, Ring
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, taint, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Raised
-from kbh_lint.host.values.objects import Instance, Once, find_method
+from kbh_lint.host.values.objects import Instance, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import cut, doubts
 

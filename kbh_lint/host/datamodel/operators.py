@@ -13,19 +13,17 @@ from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import elapsed, iteration, subscripts, texts
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import bounds, equality, taint, unknowns
+from kbh_lint.host.values.containers import Keys, Tally
+from kbh_lint.host.values.library_objects import FilePath, joined_path
 from kbh_lint.host.values.named_objects import CArray
 from kbh_lint.host.values.objects import (
     ClassV,
-    FilePath,
     Instance,
-    Keys,
     LibObject,
     ProcessNumber,
-    Tally,
     compared_as,
     find_method,
     is_named_tuple,
-    joined_path,
     kind_of,
     of_chance,
     ordered_as,

@@ -12,16 +12,14 @@ from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
+from kbh_lint.host.values.containers import Defaults, Once, Tally
 from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.objects import (
     ClassV,
     Configured,
-    Defaults,
     Instance,
-    Once,
     Partial,
     ProcessNumber,
-    Tally,
     find_method,
     is_named_tuple,
     meta_method,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration, operators
 from kbh_lint.host.values import bounds, keys, unknowns
-from kbh_lint.host.values.objects import Tally
+from kbh_lint.host.values.containers import Tally
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

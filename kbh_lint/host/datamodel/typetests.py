@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values import unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.objects import (
     CALLABLES,
     ClassV,
     Instance,
     LibObject,
-    Once,
     find_method,
     function_of,
     is_module,

@@ -12,7 +12,8 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import bounds, taint, unknowns
-from kbh_lint.host.values.objects import FilePath, LibObject, OpenFile
+from kbh_lint.host.values.library_objects import FilePath, OpenFile
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
 

@@ -12,8 +12,9 @@ from kbh_lint.base.values import Func, Value
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
-from kbh_lint.host.values.objects import Blob, Bound, LibObject, Pointer, Slot
+from kbh_lint.host.values.objects import Blob, Bound, LibObject
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 if TYPE_CHECKING:

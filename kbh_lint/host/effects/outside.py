@@ -13,8 +13,9 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import taint
+from kbh_lint.host.values.library_objects import FilePath
 from kbh_lint.host.values.named_objects import ChildProcess, Socket
-from kbh_lint.host.values.objects import FilePath, LibObject
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
 
 if TYPE_CHECKING:

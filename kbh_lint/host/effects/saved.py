@@ -9,7 +9,8 @@ from kbh_lint.base import ir
 from kbh_lint.host.datamodel import copies, shown
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.objects import FilePath, Instance, LibObject, OpenFile
+from kbh_lint.host.values.library_objects import FilePath, OpenFile
+from kbh_lint.host.values.objects import Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -25,9 +25,10 @@ from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import escapes, path_runs, tensor_arguments
 from kbh_lint.host.values.checksums import outside
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.escapes import CODE, EscapedState
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, NamedTuple, Pointer, is_named_tuple
+from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, NamedTuple, is_named_tuple
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:

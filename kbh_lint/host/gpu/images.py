@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.host.effects import artifacts, foreign
-from kbh_lint.host.values.objects import Blob, Slot
+from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.objects import Blob
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

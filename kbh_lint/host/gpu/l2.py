@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Storage, Tensor
 
 if TYPE_CHECKING:

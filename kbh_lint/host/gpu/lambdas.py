@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, TypeValue, Value
-from kbh_lint.host.values.objects import LibObject, Slot
+from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

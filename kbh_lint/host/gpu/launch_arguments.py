@@ -22,7 +22,8 @@ from kbh_lint.base.values import (
 )
 from kbh_lint.host.gpu import lambdas
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.objects import HostDescriptor, LibObject, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

@@ -12,9 +12,10 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.cpp.arguments import pointers
 from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.equality import SUCCESS
 from kbh_lint.host.values.named_objects import CCell
-from kbh_lint.host.values.objects import LibObject, Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:

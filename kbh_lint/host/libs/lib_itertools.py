@@ -8,8 +8,9 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.named_objects import Cycle
-from kbh_lint.host.values.objects import LibObject, Once
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -36,7 +36,17 @@ from kbh_lint.host.python import (
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
 from kbh_lint.host.values import objects, tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import LibraryField
-from kbh_lint.host.values.library_objects import Cell, Environment, OwnModule, Property, Storage, Super, UnreadKernel
+from kbh_lint.host.values.library_objects import (
+    Cell,
+    Environment,
+    FilePath,
+    OpenFile,
+    OwnModule,
+    Property,
+    Storage,
+    Super,
+    UnreadKernel,
+)
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.named_objects import (
     CArray,
@@ -58,7 +68,6 @@ from kbh_lint.host.values.objects import (
     ClassV,
     Configured,
     Extension,
-    FilePath,
     Graph,
     HostDescriptor,
     Instance,
@@ -281,7 +290,7 @@ def object_method(
         return builds.path_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, (Counting, Cycle)) and name == "__next__":
         return lib_itertools.next_count(interp, owner, loc)
-    if isinstance(owner, objects.OpenFile):
+    if isinstance(owner, OpenFile):
         return builds.file_method(interp, owner, name, args, loc)
     if isinstance(owner, Environment):
         return lib_python.environment(interp, name, args, kwargs, loc)

@@ -11,20 +11,11 @@ from kbh_lint.host.datamodel import exceptions, iteration, modules, names, opera
 from kbh_lint.host.effects import builds, decoding, outside
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values import bounds, keys, taint, unknowns
+from kbh_lint.host.values.containers import Defaults, Ring, Tally
 from kbh_lint.host.values.decisions import FORK
 from kbh_lint.host.values.frames import Handler, builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
-from kbh_lint.host.values.objects import (
-    Bound,
-    ClassV,
-    Defaults,
-    LibObject,
-    Memo,
-    Partial,
-    ProcessNumber,
-    Ring,
-    Tally,
-)
+from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Partial, ProcessNumber
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
 from kbh_lint.source.embedded import concat

@@ -14,6 +14,8 @@ from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import subclasses, tensor_attributes
 from kbh_lint.host.values import equality
+from kbh_lint.host.values.containers import Defaults
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.frames import Frame, builtin
 from kbh_lint.host.values.library_objects import Cell, Property
 from kbh_lint.host.values.named_objects import Code
@@ -24,7 +26,6 @@ from kbh_lint.host.values.objects import (
     Compiled,
     Config,
     Configured,
-    Defaults,
     Extension,
     Graph,
     HostDescriptor,
@@ -33,7 +34,6 @@ from kbh_lint.host.values.objects import (
     Memo,
     Method,
     Partial,
-    Pointer,
     find_method,
     is_module,
     is_named_tuple,

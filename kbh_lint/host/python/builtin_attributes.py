@@ -10,18 +10,11 @@ from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.named_objects import Namespace
-from kbh_lint.host.values.objects import (
-    ClassV,
-    Instance,
-    LibObject,
-    Once,
-    find_method,
-    is_module,
-    meta_method,
-)
+from kbh_lint.host.values.objects import ClassV, Instance, LibObject, find_method, is_module, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

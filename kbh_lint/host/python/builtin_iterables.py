@@ -10,18 +10,10 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
 from kbh_lint.host.values.named_objects import Counting, Cycle
-from kbh_lint.host.values.objects import (
-    ClassV,
-    Instance,
-    LibObject,
-    Method,
-    Once,
-    find_method,
-    is_named_tuple,
-    meta_method,
-)
+from kbh_lint.host.values.objects import ClassV, Instance, LibObject, Method, find_method, is_named_tuple, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 

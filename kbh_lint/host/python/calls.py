@@ -10,9 +10,10 @@ from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import generators, names
 from kbh_lint.host.python import contextmanagers, coroutines
 from kbh_lint.host.values import keys
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import MAX_FRAMES, Frame, Returned
 from kbh_lint.host.values.modelled import Site
-from kbh_lint.host.values.objects import Bound, ClassV, Memo, Once
+from kbh_lint.host.values.objects import Bound, ClassV, Memo
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import generators
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Leave, Raised
-from kbh_lint.host.values.objects import LibObject, Once
+from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

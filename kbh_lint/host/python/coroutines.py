@@ -12,8 +12,9 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
-from kbh_lint.host.values.objects import Instance, LibObject, Once, find_method
+from kbh_lint.host.values.objects import Instance, LibObject, find_method
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

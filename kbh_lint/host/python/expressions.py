@@ -10,8 +10,9 @@ from kbh_lint.base.values import Env, Func
 from kbh_lint.host.datamodel import iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
-from kbh_lint.host.values.objects import Bound, ClassV, Instance, Once
+from kbh_lint.host.values.objects import Bound, ClassV, Instance
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Literal, Piece, Text, concat, doubts
 

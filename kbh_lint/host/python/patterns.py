@@ -10,8 +10,9 @@ from kbh_lint.frontends import patterns
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import builtin_attributes
 from kbh_lint.host.values import keys, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.objects import ClassV, Instance, Once, is_named_tuple
+from kbh_lint.host.values.objects import ClassV, Instance, is_named_tuple
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:

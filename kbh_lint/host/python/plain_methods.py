@@ -10,7 +10,7 @@ from kbh_lint.host.datamodel import containers, iteration, tallies
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.objects import Tally
+from kbh_lint.host.values.containers import Tally
 from kbh_lint.host.values.tensors import product
 
 if TYPE_CHECKING:

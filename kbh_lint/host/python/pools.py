@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.named_objects import PoolFuture
-from kbh_lint.host.values.objects import LibObject, NamedTuple, Once
+from kbh_lint.host.values.objects import LibObject, NamedTuple
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

@@ -14,8 +14,9 @@ from kbh_lint.host.datamodel import iteration, operators, texts
 from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.objects import Instance, Once, ProcessNumber, compared_as
+from kbh_lint.host.values.objects import Instance, ProcessNumber, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 

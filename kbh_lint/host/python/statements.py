@@ -12,9 +12,10 @@ from kbh_lint.base.values import Env, Value
 from kbh_lint.host.datamodel import exceptions, iteration, names, operators
 from kbh_lint.host.python import class_making, contextmanagers, loops
 from kbh_lint.host.values import keys
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.values.keys import MISSING
-from kbh_lint.host.values.objects import Instance, Once, find_method
+from kbh_lint.host.values.objects import Instance, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:

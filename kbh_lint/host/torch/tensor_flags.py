@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import UNKNOWN, Scalar, Value
-from kbh_lint.host.values.objects import Pointer
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.tensors import Content, Tensor
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.flags import PREFIX

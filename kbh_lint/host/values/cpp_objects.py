@@ -1,8 +1,14 @@
-"""Objects of C++ host code, by what they are; see `named_objects`."""
+"""Objects of C++ host code, by what they are (see `named_objects`), and what its references and pointers point to."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Brief, Value
 from kbh_lint.host.values.objects import LibObject, of_paths
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 
 @of_paths("cpp.template")
@@ -63,3 +69,64 @@ class CutlassOperator(LibObject):
 @of_paths("cpp:at::IntArrayRef")
 class IntArrayRef(LibObject):
     """`at::IntArrayRef`."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Slot(Brief):
+    """A C++ lvalue: a variable a reference or an address names."""
+
+    env: Any
+    name: Any
+
+    def get(self) -> Any:
+        return self.env[self.name]
+
+    def set(self, value: Value) -> None:
+        self.env[self.name] = value
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Pointer(Brief):
+    """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
+    lies beyond the tensor's start. Equal addresses are equal pointers, also as keys."""
+
+    tensor: Tensor
+    dtype: str
+    offset: Any = 0
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Pointer):
+            if self.tensor.storage is not other.tensor.storage:
+                return False
+            start, there = self.start, other.start
+            return self.offset is other.offset if start is None or there is None else start == there
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.tensor.storage.ident)
+
+    @property
+    def start(self) -> int | None:
+        """Where in its storage it points to, in bytes; None where that is not known."""
+        start = self.tensor.start
+        known = start is not None and isinstance(self.offset, int)
+        return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
+
+    def moved(self, by: Value) -> Pointer:
+        """`pointer + by`."""
+        known = type(by) is int and isinstance(self.offset, int)
+        if known:
+            return Pointer(self.tensor, self.dtype, self.offset + by)
+        sources = [n.contents for n in (self.offset, by) if isinstance(n, Unknown)]
+        return Pointer(self.tensor, self.dtype, Unknown(tuple(dict.fromkeys(c for found in sources for c in found))))
+
+    def elements(self) -> int | None:
+        """The same in elements of its type."""
+        start, size = self.start, BITS.get(self.dtype, 32) // 8
+        return start // size if start is not None and size and start % size == 0 else None
+
+    def seen_as(self, dtype: str) -> Pointer:
+        """The same address as a pointer to another element type."""
+        here = self.offset * BITS.get(self.dtype, 32) if isinstance(self.offset, int) else None
+        size = BITS.get(dtype, 32)
+        return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknowns
+from kbh_lint.host.values.containers import Keys
 from kbh_lint.host.values.named_objects import Device
-from kbh_lint.host.values.objects import Bound, Instance, Keys, LibObject, ProcessNumber, compared_as, find_method
+from kbh_lint.host.values.objects import Bound, Instance, LibObject, ProcessNumber, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import doubts
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import CppType, DType, Env, Func, JitFunction, Overloads, Sym, Value
+from kbh_lint.host.values.containers import Defaults
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.objects import (
     Bound,
     ClassV,
     Compiled,
     Configured,
-    Defaults,
     Extension,
     ExtFunction,
     Graph,
@@ -26,7 +27,6 @@ from kbh_lint.host.values.objects import (
     LibObject,
     Memo,
     Partial,
-    Pointer,
     Specialized,
     compared_as,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
 
@@ -94,3 +94,27 @@ class UnreadKernel(LibObject):
 
     def __init__(self, name: str, func: object = None) -> None:
         super().__init__("unread.kernel", {"name": name} if func is None else {"name": name, "func": func})
+
+
+class OpenFile(LibObject):
+    """A file that is open."""
+
+    def __init__(self, name: str, mode: str) -> None:
+        super().__init__("file", {"name": name, "mode": mode})
+
+
+class FilePath(LibObject):
+    """A `pathlib.Path`."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("pathlib.Path", {"path": text})
+
+    @property
+    def text(self) -> Any:
+        """The path as a text."""
+        return self.attrs["path"]
+
+
+def joined_path(left: Value, right: Value) -> str:
+    """`left / right` of paths as text."""
+    return str(right) if str(right).startswith("/") else f"{left}/{right}"

@@ -1,20 +1,20 @@
 """Objects of the interpreted program that are neither numbers nor tensors.
 
-A closed set, in one file because they hold one another: classes and objects, functions and what wraps them, containers
-that remember more than their items, kernels on their way to a launch, and what C++ points to.
+A closed set, in one file because they hold one another: classes and objects, functions and what wraps them, and
+kernels on their way to a launch. Objects of a library's own are in `library_objects` and `named_objects`, those of C++
+in `cpp_objects`, lists and dicts that are more than that in `containers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, TypeVar
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Brief, Env, Func, JitFunction, Value
-from kbh_lint.host.values.tensors import Event, Tensor, Unknown
+from kbh_lint.host.values.tensors import Event, Tensor
 
 MAX_MERGED = 400  # classes in the orders of a class's bases
 _NOTHING = object()
@@ -212,58 +212,6 @@ def of_chance(value: int) -> ProcessNumber:
     return made
 
 
-class Ring(list[Any]):
-    """collections.deque, which may hold no more than its `longest` items."""
-
-    longest: int | None = None
-
-
-class Once(list[Any]):
-    """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
-
-    source: Iterator[Any] | None = None
-    gave: Any = None  # what a generator returned
-    sent: Any = None  # the value of the `yield` at which a generator goes on
-
-    def __bool__(self) -> bool:
-        return True  # an iterator, however little it has left
-
-    def more(self) -> bool:
-        """Asks `source` for one item; whether there was one."""
-        if self.source is not None:
-            for item in self.source:
-                self.append(item)
-                return True
-            self.source = None
-        return False
-
-    def filled(self) -> Once:
-        """Itself, holding all that it has left."""
-        while self.more():
-            pass
-        return self
-
-    def taken(self) -> list[Any]:
-        """All that is left, after which there is nothing."""
-        left = list(self.filled())
-        self.clear()
-        return left
-
-
-class Keys(list[Any]):
-    """What `keys` of a dict gives, which is as good as a set of them."""
-
-
-class Tally(dict[Any, Any]):
-    """collections.Counter: a key that is not in it has the count 0."""
-
-
-class Defaults(dict[Any, Any]):
-    """collections.defaultdict, with what makes a value that is not there."""
-
-    factory: Any = None
-
-
 @dataclass(slots=True, eq=False, repr=False)
 class Graph(Brief):
     """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
@@ -391,67 +339,6 @@ class Specialized(Brief):
     scope: Any = None
 
 
-@dataclass(slots=True, eq=False, repr=False)
-class Slot(Brief):
-    """A C++ lvalue: a variable a reference or an address names."""
-
-    env: Any
-    name: Any
-
-    def get(self) -> Any:
-        return self.env[self.name]
-
-    def set(self, value: Value) -> None:
-        self.env[self.name] = value
-
-
-@dataclass(slots=True, eq=False, repr=False)
-class Pointer(Brief):
-    """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
-    lies beyond the tensor's start. Equal addresses are equal pointers, also as keys."""
-
-    tensor: Tensor
-    dtype: str
-    offset: Any = 0
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, Pointer):
-            if self.tensor.storage is not other.tensor.storage:
-                return False
-            start, there = self.start, other.start
-            return self.offset is other.offset if start is None or there is None else start == there
-        return NotImplemented
-
-    def __hash__(self) -> int:
-        return hash(self.tensor.storage.ident)
-
-    @property
-    def start(self) -> int | None:
-        """Where in its storage it points to, in bytes; None where that is not known."""
-        start = self.tensor.start
-        known = start is not None and isinstance(self.offset, int)
-        return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
-
-    def moved(self, by: Value) -> Pointer:
-        """`pointer + by`."""
-        known = type(by) is int and isinstance(self.offset, int)
-        if known:
-            return Pointer(self.tensor, self.dtype, self.offset + by)
-        sources = [n.contents for n in (self.offset, by) if isinstance(n, Unknown)]
-        return Pointer(self.tensor, self.dtype, Unknown(tuple(dict.fromkeys(c for found in sources for c in found))))
-
-    def elements(self) -> int | None:
-        """The same in elements of its type."""
-        start, size = self.start, BITS.get(self.dtype, 32) // 8
-        return start // size if start is not None and size and start % size == 0 else None
-
-    def seen_as(self, dtype: str) -> Pointer:
-        """The same address as a pointer to another element type."""
-        here = self.offset * BITS.get(self.dtype, 32) if isinstance(self.offset, int) else None
-        size = BITS.get(dtype, 32)
-        return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)
-
-
 CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)
 
 
@@ -477,30 +364,6 @@ def meta_method(owner: Value, name: str) -> Any:
         return None
     found = owner.meta.get(name, _NOTHING)
     return Bound(owner, found) if found is not _NOTHING else None
-
-
-class OpenFile(LibObject):
-    """A file that is open."""
-
-    def __init__(self, name: str, mode: str) -> None:
-        super().__init__("file", {"name": name, "mode": mode})
-
-
-class FilePath(LibObject):
-    """A `pathlib.Path`."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__("pathlib.Path", {"path": text})
-
-    @property
-    def text(self) -> Any:
-        """The path as a text."""
-        return self.attrs["path"]
-
-
-def joined_path(left: Value, right: Value) -> str:
-    """`left / right` of paths as text."""
-    return str(right) if str(right).startswith("/") else f"{left}/{right}"
 
 
 OF_TORCH = "torch.cuda.cudart"

@@ -1,0 +1,58 @@
+"""Containers of the interpreted program that are more than the list or dict which holds their items."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class Ring(list[Any]):
+    """collections.deque, which may hold no more than its `longest` items."""
+
+    longest: int | None = None
+
+
+class Once(list[Any]):
+    """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
+
+    source: Iterator[Any] | None = None
+    gave: Any = None  # what a generator returned
+    sent: Any = None  # the value of the `yield` at which a generator goes on
+
+    def __bool__(self) -> bool:
+        return True  # an iterator, however little it has left
+
+    def more(self) -> bool:
+        """Asks `source` for one item; whether there was one."""
+        if self.source is not None:
+            for item in self.source:
+                self.append(item)
+                return True
+            self.source = None
+        return False
+
+    def filled(self) -> Once:
+        """Itself, holding all that it has left."""
+        while self.more():
+            pass
+        return self
+
+    def taken(self) -> list[Any]:
+        """All that is left, after which there is nothing."""
+        left = list(self.filled())
+        self.clear()
+        return left
+
+
+class Keys(list[Any]):
+    """What `keys` of a dict gives, which is as good as a set of them."""
+
+
+class Tally(dict[Any, Any]):
+    """collections.Counter: a key that is not in it has the count 0."""
+
+
+class Defaults(dict[Any, Any]):
+    """collections.defaultdict, with what makes a value that is not there."""
+
+    factory: Any = None
