@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp import layout
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
-from kbh_lint.kernels.core.joins import join, mix, tuple_of
+from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
-from kbh_lint.kernels.languages.cuda import spaces
+from kbh_lint.kernels.languages.cuda import conversions
+from kbh_lint.kernels.languages.cuda.cute_functions import of_cute
 from kbh_lint.kernels.languages.cuda.libraries import (
-    accumulators,
     cute_gemm,
     fragment_fill,
     fragment_load,
     fragment_product,
     fragment_store,
     library,
-    registers,
 )
-from kbh_lint.kernels.languages.cuda.places import CppCall
+from kbh_lint.kernels.languages.cuda.places import Builtin, CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -32,49 +30,6 @@ from kbh_lint.ops.operation import spelled
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
-
-
-Builtin = Callable[[CppCall], V]
-
-# --- conversions by name --------------------------------------------------------------------------------------
-
-_NUMBER_NAMES = {
-    "float": ("f32", 1), "float2": ("f32", 2), "double": ("f64", 1), "half": ("f16", 1), "half2": ("f16", 2),
-    "bfloat16": ("bf16", 1), "bfloat162": ("bf16", 2), "int": ("i32", 1), "uint": ("u32", 1), "ll": ("i64", 1),
-    "ull": ("u64", 1), "short": ("i16", 1), "ushort": ("u16", 1), "halfraw": ("f16", 1), "halfraw2": ("f16", 2),
-    "halfraw2_rn": ("f16", 2), "bfloat16raw": ("bf16", 1), "bfloat16raw2": ("bf16", 2), "bf16": ("bf16", 1),
-    "char": ("i8", 1), "uchar": ("u8", 1), "fp8": ("e4m3", 1), "fp8x2": ("e4m3", 2), "fp8x4": ("e4m3", 4),
-    "e4m3": ("e4m3", 1), "e5m2": ("e5m2", 1), "e8m0": ("e8m0", 1), "fp4": ("e2m1", 1), "fp4x2": ("e2m1", 2),
-}  # fmt: skip
-_NAMES = "|".join(sorted(_NUMBER_NAMES, key=len, reverse=True))
-_NUMERIC = re.compile(rf"__(?:nv_cvt_)?(?P<source>{_NAMES})s?(?:_to_|2)(?P<target>{_NAMES})(?:_(?:r[nzud]|rna|sat))*$")
-_FROM_FLOATS = re.compile(r"__floats2(?P<target>half2|bfloat162)(?:_rn)?$")
-_BIT_MOVE = re.compile(rf"__(?P<source>{_NAMES})_as_(?P<target>{_NAMES})$")
-
-
-def _conversion(call: CppCall, name: str) -> V | None:
-    """`__float2bfloat16_rn`, `__nv_cvt_fp8x2_to_halfraw2`, `__uint_as_float`; None for other names."""
-    if name.endswith("2float") and name.startswith(("__low", "__high")):
-        return call.m.numbers.convert(call.arg(0), "f32", call.loc).with_(ct=None)
-    found = _BIT_MOVE.match(name)
-    if found:
-        return call.m.numbers.bitcast(call.arg(0), _NUMBER_NAMES[found["target"]][0], call.loc).with_(ct=None)
-    found = _NUMERIC.match(name) or _FROM_FLOATS.match(name)
-    if not found:
-        return None
-    target, lanes = _NUMBER_NAMES[found["target"]]
-    source = found.groupdict().get("source") or "float"
-    value = mix(call.args[:2]) if name.startswith("__floats2") else call.arg(0)
-    if source.startswith(("fp8", "e4m3", "e5m2")) or "fp8" in found["target"]:
-        kinds = " ".join(getattr(node, "id", getattr(node, "name", "")) for node in call.nodes)
-        if source.startswith("fp8") and value.content not in dtypes.FP8:
-            value = value.with_(content="e5m2" if "E5M2" in kinds else "e4m3", x=None)
-        if "fp8" in found["target"]:
-            target = "e5m2" if "E5M2" in kinds else "e4m3"
-    made = call.m.numbers.convert(value, target, call.loc)
-    if "fp8" in found["target"]:
-        made = made.with_(dtype="u8" if lanes == 1 else "u16")
-    return made.with_(ct=CType(target, lanes) if lanes > 1 else None)
 
 
 # --- memory ---
@@ -117,62 +72,6 @@ def _copy_async(call: CppCall) -> V:
     if len(pointers) >= 2:
         copy_bytes(call.m, pointers[0], pointers[1], call.loc)
     return UNKNOWN_V
-
-
-def _tensor(call: CppCall) -> V:
-    """A tensor of CuTe that holds nothing yet, or places."""
-    return V(ct=CType(name="cute::Tensor"))
-
-
-def _tensor_over(call: CppCall) -> V:
-    """make_tensor(pointer, layout): calls of it are elements and slices."""
-    there = call.arg(0)
-    if not there.cells and call.explicit:  # make_tensor<T>(layout): in registers
-        return registers(call, call.m.types.type_argument(call.explicit[0]).dtype, "registers")
-    return there.with_(ct=CType(there.dtype, name="cute::Tensor")) if there.cells else there
-
-
-def _tile_copy(call: CppCall) -> V:
-    """cute::copy(source, target), also with what copies in front; registers for a tile are where the tile is."""
-    source, target = ([UNKNOWN_V, UNKNOWN_V] + call.args)[-2:]
-    if source.cells and target.cells and source.cells != target.cells:
-        copy_bytes(call.m, target, source, call.loc)
-    return UNKNOWN_V
-
-
-def _for_each(call: CppCall) -> V:
-    """cute::for_each(sequence, f): `f` of each number of a sequence, or part of a tuple, in turn."""
-    m, func, given = call.m, call.arg(1).const, call.arg(0)
-    if not isinstance(func, values.Func):
-        m.facts.unread("a call of for_each with a function that is not known", call.loc)
-        return m.memory.havoc(call.args, "?", call.loc)
-    item = mix(list(given.x)) if isinstance(given.x, tuple) and given.x else given.with_(const=NOTHING)
-
-    def turn() -> None:
-        m.calls.call_overloads([func], [item], (), [None], call.loc)
-
-    m.statements.control.looped(turn)
-    return UNKNOWN_V
-
-
-def _axpby(call: CppCall) -> V:
-    """axpby(alpha, x, beta, y): y = alpha x + beta y, where nothing of y is left of a beta that is zero."""
-    alpha, source, beta, target = ([UNKNOWN_V] * 4 + call.args)[-4:]
-    if source.cells and target.cells:
-        parts = [call.m.memory.read_through(source, call.loc), alpha]
-        if beta.const != 0:
-            parts += [beta, call.m.memory.read_through(target, call.loc)]
-        call.m.memory.write_through(target, mix(parts).with_(ct=None, const=NOTHING), call.loc)
-    return UNKNOWN_V
-
-
-def _tma_partition(call: CppCall) -> V:
-    """tma_partition(atom, coordinate, layout, shared, global): the parts of the global and of the shared tensor."""
-    return tuple_of([call.args[-1], call.args[-2]]) if len(call.args) > 2 else UNKNOWN_V
-
-
-def _coordinate(call: CppCall) -> V:
-    return mix(call.args) if call.args else UNKNOWN_V
 
 
 def _access_property(call: CppCall) -> V:
@@ -394,37 +293,7 @@ _TABLE = spelled(
 )
 
 
-_LAYOUTS = (
-    "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize ceil_div round_up "
-    "composition make_ordered_layout select take shape stride layout congruent is_static make_tiled_copy "
-    "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_cotiled_copy cp_async_fence cp_async_wait "
-    "elem_less fill"
-)
-_VIEWS = "group_modes coalesce flatten filter filter_zeros tensor as_position_independent_swizzle_tensor"
-_CUTE: dict[str, Builtin] = {  # functions of CuTe, which kernels call by these names alone
-    **dict.fromkeys(_LAYOUTS.split(), _nothing), "make_identity_tensor": _tensor, "partition_fragment_C": accumulators,
-    "make_fragment_like": accumulators, "copy": _tile_copy, "get": _coordinate, "make_tensor": _tensor_over,
-    "axpby": _axpby, "tma_partition": _tma_partition, "make_tensor_like": accumulators,
-    "make_tiled_mma": lambda call: V(ct=call.arg(0).ct),
-    **dict.fromkeys(_VIEWS.split(), lambda call: call.arg(0)), "domain_offset": lambda call: call.arg(1),
-    "copy_if": _tile_copy, "copy_aligned": _tile_copy, "for_each": _for_each,
-}  # fmt: skip
-_ORDINARY = frozenset(
-    "select take shape stride layout fill filter flatten coalesce tensor ceil_div round_up composition copy_if axpby "
-    "copy_aligned congruent domain_offset for_each".split()
-)
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
-
-
-def _of_cute(call: CppCall) -> Builtin | None:
-    """A function of CuTe. A word that others use, too, is one where its namespace is used, or on one of its tensors."""
-    short = call.path.removeprefix("cute::")
-    handler = _CUTE.get(short)
-    if handler is None or short != call.path or short not in _ORDINARY:
-        return handler
-    used = {*call.m.types.directives, *spaces.used(call.m.frame.outer)}
-    given = any(arg.ct is not None and arg.ct.name == "cute::Tensor" for arg in call.args)
-    return handler if "cute" in used or given else None
 
 
 def is_builtin(name: str) -> bool:
@@ -446,10 +315,10 @@ def builtin(call: CppCall) -> V:
         return cute_gemm(call)
     if name in ("max", "min") and path.endswith(("numeric_limits::max", "numeric_limits::min")):
         return V("?", "?")
-    handler = _of_cute(call) or _TABLE.get(name)
+    handler = of_cute(call) or _TABLE.get(name)
     if handler is not None:
         return handler(call)
-    converted = _conversion(call, name)
+    converted = conversions.by_name(call, name)
     if converted is not None:
         return converted
     if name.startswith("__nv_") or "operator" in name:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -68,3 +69,6 @@ class CppCall:
     def arg(self, position: int) -> V:
         """An argument, or the unknown value."""
         return self.args[position] if position < len(self.args) else UNKNOWN_V
+
+
+Builtin = Callable[[CppCall], V]  # what such a call does, and gives
