@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.facts import FactKind, kind_name
+from kbh_lint.base.fact_kind import FactKind, kind_name
 from kbh_lint.findings import Fact, Related, Shares, fact_of
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.source.spans import Span

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 
 from kbh_lint.authors.folder import Folder
 from kbh_lint.authors.solutions import Decoy, Honest
-from kbh_lint.base import facts as kinds
+from kbh_lint.base import folder_facts as kinds
+from kbh_lint.base.fact_kind import FactKind
 from kbh_lint.findings import Fact, FileReport, Finding
 from kbh_lint.rules import Rule
 from kbh_lint.verdict import FLAGGED
@@ -42,7 +43,7 @@ def facts(folder: Folder, reports: Reports, rules: Collection[Rule]) -> Iterator
         for path in sorted((folder.path / kind).glob("*.py")):
             name = str(path.relative_to(folder.path))
             if name not in listed:
-                fact: kinds.FactKind = kinds.Decoy(file=name, rule="a rule", state="unlisted", said=_UNLISTED)
+                fact: FactKind = kinds.Decoy(file=name, rule="a rule", state="unlisted", said=_UNLISTED)
                 if kind == "honest":
                     fact = kinds.Honest(file=name, state="unlisted", said=_UNLISTED)
                 yield folder.fact_in(fact, name, 1)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from kbh_lint.authors.folder import Folder, read_text
-from kbh_lint.base.facts import Case, Count, Input, Part, Seeding
+from kbh_lint.base.folder_facts import Case, Count, Input, Part, Seeding
 from kbh_lint.findings import Fact
 
 _SEEDS = ("seed", "set_rng_state")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint.authors.folder import Folder, read_text
-from kbh_lint.base.facts import Decoy, Malformed, Mutant
+from kbh_lint.base.folder_facts import Decoy, Malformed, Mutant
 from kbh_lint.findings import Fact
 
 MAX_FILES = 32

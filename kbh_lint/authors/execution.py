@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint.authors.folder import Folder
-from kbh_lint.base.facts import Ban, Case, Count, FactKind, Flops, Input, fields_of
+from kbh_lint.base.fact_kind import FactKind, fields_of
+from kbh_lint.base.folder_facts import Ban, Case, Count, Flops, Input
 from kbh_lint.findings import Fact
 
 TIMEOUT_S = 600.0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kbh_lint.authors.code import implemented, parsed
 from kbh_lint.authors.folder import at, read_yaml
-from kbh_lint.base import facts as kinds
+from kbh_lint.base import folder_facts as kinds
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import DataError, Fields, Map

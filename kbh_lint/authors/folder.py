@@ -9,7 +9,7 @@ from typing import Any
 
 from kbh_lint import marked
 from kbh_lint.authors.solutions import Solutions
-from kbh_lint.base.facts import FactKind
+from kbh_lint.base.fact_kind import FactKind
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import Items, Map

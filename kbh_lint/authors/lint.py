@@ -11,7 +11,7 @@ from kbh_lint.authors.folder import Folder, at, read_yaml
 from kbh_lint.authors.folders import FAULTS, PROBLEM, Found
 from kbh_lint.authors.solutions import Solutions, read_solutions
 from kbh_lint.base import paths
-from kbh_lint.base.facts import Malformed
+from kbh_lint.base.folder_facts import Malformed
 from kbh_lint.findings import Fact, FileReport, fact_of
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Target, load_problem, load_targets

@@ -12,7 +12,7 @@ from kbh_lint.authors.floors import MIXED, floors, regime_of
 from kbh_lint.authors.folder import Folder, at, line_of, read_text
 from kbh_lint.authors.traffic import compulsory_bytes
 from kbh_lint.base import dtypes
-from kbh_lint.base.facts import Reduced, Regime, Tolerance, ToleranceKey, Traffic
+from kbh_lint.base.folder_facts import Reduced, Regime, Tolerance, ToleranceKey, Traffic
 from kbh_lint.base.formulas import Formula, FormulaError, Value, evaluate, names
 from kbh_lint.findings import Fact, fact_of
 from kbh_lint.marked import Items, Map

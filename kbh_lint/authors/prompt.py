@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from kbh_lint.authors.folder import Folder, read_text
-from kbh_lint.base.facts import Prompt
+from kbh_lint.base.folder_facts import Prompt
 from kbh_lint.findings import Fact
 from kbh_lint.problems import ArgSpec, Ban, Contract, OutputSpec, Problem, Promise, StateSpec
 

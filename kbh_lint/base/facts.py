@@ -1,5 +1,4 @@
-"""The kinds of facts: a class each, whose fields are the attributes that rules may ask for. A table: as long as there
-are kinds.
+"""The kinds of facts about submissions: a class each, whose fields are the attributes that rules may ask for.
 
 docs/facts.md says what they mean, and a test holds it against these classes. A rule that asks for another kind or
 another attribute is refused when it is loaded. A field that is None is not known, and no attribute of that fact.
@@ -7,54 +6,10 @@ another attribute is refused when it is loaded. A field that is None is not know
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Any, dataclass_transform
 
-Names = tuple[str, ...]  # of inputs, weights, functions, element types
-
-
-@dataclass_transform(eq_default=True, kw_only_default=True, frozen_default=True)
-class FactKind:
-    """What all kinds of facts have: fields by name, which mypy knows as those of a frozen dataclass.
-
-    They are no dataclasses, because to compile the methods of fifty of these takes a tenth of the start of the linter.
-    """
-
-    def __init__(self, **attrs: object) -> None:
-        missing = [name for name in fields_of(type(self)) if name not in attrs and not hasattr(type(self), name)]
-        unknown = attrs.keys() - set(fields_of(type(self)))
-        if missing or unknown:
-            raise TypeError(f"{type(self).__name__} takes {', '.join(fields_of(type(self)))}, not {', '.join(attrs)}")
-        vars(self).update(attrs)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash((type(self), *sorted(vars(self).items())))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
-
-    def attrs(self) -> dict[str, Any]:
-        """The attributes that are known, by name, in the order of the class."""
-        found = {name: getattr(self, name) for name in fields_of(type(self))}
-        return {name: value for name, value in found.items() if value is not None}
-
-
-_SPLIT = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-
-
-def kind_name(kind: type[FactKind]) -> str:
-    """The name that rules use: that of the class in lower case, its words joined by `-`."""
-    return _SPLIT.sub("-", kind.__name__).lower()
-
-
-def fields_of(kind: type[FactKind]) -> tuple[str, ...]:
-    """The names of a kind's attributes, in order."""
-    return tuple(vars(kind).get("__annotations__", ()))
-
+from kbh_lint.base import folder_facts
+from kbh_lint.base.fact_kind import FactKind, Names, kinds_among
 
 # --- what the number measures -------------------------------------------------------------------------------
 
@@ -407,161 +362,6 @@ class Crash(FactKind):
     message: str
 
 
-# --- problem folders ------------------------------------------------------------------------------------------
-
-
-class Malformed(FactKind):
-    """A file that cannot be used."""
-
-    file: str
-    message: str
-
-
-class ToleranceKey(FactKind):
-    """A tolerance for an element type that no output has."""
-
-    contract: str
-    dtype: str
-    outputs: Names
-
-
-class Tolerance(FactKind):
-    """A tolerance that does not follow from `tolerance.json`."""
-
-    state: str
-    place: str
-    written: str
-    derived: str
-
-
-class Flops(FactKind):
-    """The FLOP formula and a count that differs."""
-
-    state: str
-    formula: str
-    declared: str
-    counted: str
-    shape: str
-    hint: str
-
-
-class Traffic(FactKind):
-    """A byte formula away from the compulsory traffic."""
-
-    side: str
-    share: str
-    formula: str
-
-
-class Regime(FactKind):
-    """A shape whose declared regime does not bind."""
-
-    declared: str
-    binding: str
-    targets: Names
-
-
-class Promise(FactKind):
-    """One of the promises of a problem, and what can break it."""
-
-    id: str
-    rules: int
-    decoys: int
-    honest: int
-
-
-class Honest(FactKind):
-    """An honest solution and what is said of it."""
-
-    file: str
-    state: str
-    said: str
-
-
-class Decoy(FactKind):
-    """A decoy and what is said of it."""
-
-    file: str
-    rule: str
-    state: str
-    said: str
-
-
-class Ban(FactKind):
-    """A banned path that was looked up."""
-
-    symbol: str
-    state: str
-
-
-class Prompt(FactKind):
-    """A prompt that is not generated."""
-
-    state: str
-    detail: str
-
-
-class Input(FactKind):
-    """An input that does not follow the key."""
-
-    name: str
-    state: str
-
-
-class Count(FactKind):
-    """How many mutants, decoys or honest solutions there are."""
-
-    what: str
-    number: int
-
-
-class Mutant(FactKind):
-    """Stored evidence about a mutant."""
-
-    state: str
-    what: str
-    number: str
-
-
-class Reduced(FactKind):
-    """What a reduced shape loses."""
-
-    state: str
-    what: str
-    full: str
-    reduced: str
-
-
-class Case(FactKind):
-    """A property case that is only declared or only implemented."""
-
-    id: str
-    state: str
-
-
-class Part(FactKind):
-    """A function that the checker calls and that is missing."""
-
-    file: str
-    what: str
-
-
-class Seeding(FactKind):
-    """A random state that no key governs."""
-
-    file: str
-    symbol: str
-    state: str
-
-
-class Fault(FactKind):
-    """A known fault without a catcher."""
-
-    id: str
-    state: str
-    named: str
-
-
 class Suppression(FactKind):
     """A comment that is not honoured or hides nothing."""
 
@@ -569,4 +369,4 @@ class Suppression(FactKind):
     state: str
 
 
-KINDS: Mapping[str, type[FactKind]] = {kind_name(kind): kind for kind in FactKind.__subclasses__()}
+KINDS: Mapping[str, type[FactKind]] = {**kinds_among(globals()), **kinds_among(vars(folder_facts))}

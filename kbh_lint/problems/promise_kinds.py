@@ -11,17 +11,8 @@ from enum import StrEnum
 from typing import Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.facts import (
-    Arch,
-    Compensation,
-    FactKind,
-    Int4,
-    LibraryWork,
-    NoAuthoredKernel,
-    Product,
-    Selection,
-    UnreadInput,
-)
+from kbh_lint.base.fact_kind import FactKind
+from kbh_lint.base.facts import Arch, Compensation, Int4, LibraryWork, NoAuthoredKernel, Product, Selection, UnreadInput
 
 NAMES = "names"  # of inputs and state
 Params = Mapping[str, str | tuple[Any, ...]]  # what a parameter may hold: names, or one of these values

@@ -9,7 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast, get_args
 
-from kbh_lint.base.facts import KINDS, fields_of
+from kbh_lint.base.fact_kind import fields_of
+from kbh_lint.base.facts import KINDS
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, Finding, Related, Verdict
 from kbh_lint.marked import DataError, Fields, Items, Map, load

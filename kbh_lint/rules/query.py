@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kbh_lint.base.facts import KINDS, fields_of
+from kbh_lint.base.fact_kind import fields_of
+from kbh_lint.base.facts import KINDS
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact
 from kbh_lint.marked import DataError, Fields, Items, Map

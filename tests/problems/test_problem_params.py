@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kbh_lint.base import paths
-from kbh_lint.base.facts import kind_name
+from kbh_lint.base.fact_kind import kind_name
 from kbh_lint.marked import DataError
 from kbh_lint.problems import load_deck, parse_problem
 from kbh_lint.problems.promise_kinds import KINDS

@@ -1,4 +1,4 @@
-"""docs/facts.md tells of the facts that there are: the classes of kbh_lint.base.facts, with their attributes."""
+"""docs/facts.md tells of the facts that there are: the classes of `facts` and `folder_facts`, with their attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from kbh_lint.base import paths
-from kbh_lint.base.facts import KINDS, fields_of
+from kbh_lint.base.fact_kind import fields_of
+from kbh_lint.base.facts import KINDS
 from kbh_lint.rules import load_rules
 from kbh_lint.rules.query import Query, unknown
 
