@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
+from ground import Ground
 
 from grader.deck.code import Code, load_code
 from kbh_lint.problems import Problem, load_problem
@@ -58,6 +60,7 @@ cases:
 
 REFERENCE = """
 import torch
+from ground import Ground
 from torch import nn
 
 
@@ -77,6 +80,7 @@ def oracle(init, inputs, state):
 
 CASES = """
 import torch
+from ground import Ground
 from hypothesis import strategies as st
 
 from grader.deck.structure import Region, Structure
@@ -137,3 +141,9 @@ def sample_code(sample: Problem) -> Code:
 def one_thread() -> None:
     """Two cores are shared by parallel test runs, and the tensors are small."""
     torch.set_num_threads(1)
+
+
+@pytest.fixture
+def ground(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str], Ground]:
+    cold = request.node.get_closest_marker("cold") is not None
+    return lambda text: Ground(tmp_path, text, cold)

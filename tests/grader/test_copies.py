@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from test_judge import OPTIONS, Ground
+from ground import OPTIONS, Ground
 from torch import nn
 from toy import HONEST
 

@@ -22,7 +22,7 @@ MOST = {
         "largest circle": 0,
         "modules in the fullest folder": 25,
         "comparisons of .path with texts": 0,
-        "modules of more than 400 lines": 6,
+        "modules of more than 400 lines": 1,
     },
     "grader": {
         "untyped parameters": 77,
