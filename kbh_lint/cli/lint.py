@@ -129,12 +129,11 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
     if not (args.paths or args.explain or args.list_rules or args.list_problems):
         print(f"{prog}: error: no path was given (see {prog} --help)", file=sys.stderr)
         return TROUBLE
-    from kbh_lint.base.limits import fewer_collections, leave_garbage  # start-up: `--help` does without it
+    from kbh_lint.base.limits import leave_garbage  # start-up: `--help` does without it
 
     leave_garbage()
     try:
-        with fewer_collections():
-            return _run(args, prog)
+        return _run(args, prog)
     except BrokenPipeError:
         # The reader (head, less) went away; Python's own flush at exit must not complain about it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
