@@ -19,6 +19,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
+from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Sym, Value
 from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, names, subscripts
@@ -150,7 +151,7 @@ class Run(Recorder):
             if self.dying:
                 lifetimes.run_endings(self)
             return signal
-        except (Raised, OutOfFuel, MemoryError):
+        except (Raised, OutOfFuel, MemoryError, SetupError):
             raise
         except RecursionError:
             self.miss("recursion too deep", node.loc)

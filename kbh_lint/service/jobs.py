@@ -169,7 +169,7 @@ def serve() -> None:
             try:
                 rules = load_rules_once(options.rules_dir) if rules is None else rules
                 outcome: Outcome | SetupError = lint_file(submission, options, rules)
-            except (DataError, ImportError) as error:
+            except (DataError, ImportError, SetupError) as error:
                 outcome = SetupError(str(error))
             try:
                 _send(answers, outcome)

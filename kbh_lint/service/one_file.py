@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
+from kbh_lint.base.errors import SetupError
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Unread
 from kbh_lint.marked import DataError
@@ -52,7 +53,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     """The report on one submission: engine, rules, verdict. `rules` are those of `options`, where a run has them.
 
     Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
-    ImportError when a part of the linter is missing.
+    ImportError or SetupError when a part of the linter is missing.
     """
     from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit  # start-up: a stored report does without it
 
@@ -68,7 +69,7 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
                 raise_errors=options.raise_errors,
             )
             return Outcome(judge(submission, rules, analysis), stable=True)
-    except (DataError, ImportError):
+    except (DataError, ImportError, SetupError):
         raise
     except TimeUp:
         return gave_out(submission, late(options.timeout))

@@ -157,7 +157,8 @@ def lint_found(
             reports[index] = known
         else:
             pending.append((index, item, key))
-    with _broken_code(found, options) as broken:
+    read = [(index, item) for index, item in enumerate(found) if not isinstance(item, BadInput)]
+    with _broken_code(read, options) as broken:
         if pending:
             errors += _analyse(pending, options, jobs, store, reports, progress, len(reports) + len(pending))
         for index, facts in broken():
@@ -167,17 +168,16 @@ def lint_found(
 
 @contextmanager
 def _broken_code(
-    found: Sequence[Submission | BadInput], options: Options
+    read: Sequence[tuple[int, Submission]], options: Options
 ) -> Iterator[Callable[[], Iterable[tuple[int, tuple[Fact, ...]]]]]:
     """Has ruff look for code that cannot run while the block works; what it gives waits for facts, by the index of
     the file."""
     from kbh_lint.service.hygiene import checking  # start-up: only where files are linted anew
-    from kbh_lint.source.submissions import BadInput  # start-up: only where files are linted anew
 
     asked = any(query.fact == "broken-code" for rule in _hygiene_rules(options) for query in rule.when)
-    read = [(index, item) for index, item in enumerate(found) if asked and not isinstance(item, BadInput)]
-    with checking([(str(item.path), item.text) for _, item in read]) as facts:
-        yield lambda: zip((index for index, _ in read), facts(), strict=True)
+    wanted = read if asked else ()
+    with checking([(str(item.path), item.text) for _, item in wanted]) as facts:
+        yield lambda: zip((index for index, _ in wanted), facts(), strict=True)
 
 
 def _hygiene_rules(options: Options) -> list[Rule]:

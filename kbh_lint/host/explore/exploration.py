@@ -9,6 +9,7 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
+from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.effects import outside
 from kbh_lint.host.explore import layouts, loading, probes
@@ -288,7 +289,7 @@ def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | 
     An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
     for errors gets it, unless it came up in what the program calls, where odd values may cause it.
     """
-    if isinstance(error, MemoryError):
+    if isinstance(error, (MemoryError, SetupError)):
         raise error
     if isinstance(error, Raised):
         return f"{'it' if what == 'the run' else what} raises {exception(error.value)}", error.loc
