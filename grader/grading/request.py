@@ -172,7 +172,7 @@ def versions(device: str) -> dict[str, str]:
 def _gpu_versions() -> dict[str, str]:
     import torch
 
-    from grader.judge.health import driver_version  # torch comes with it, which takes seconds
+    from grader.judge.resources import driver_version  # torch comes with it, which takes seconds
 
     known = {"cuda": torch.version.cuda or "none"}
     try:

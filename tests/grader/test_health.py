@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from grader.judge.health import driver_version, health
+from grader.judge.resources import driver_version, health
 
 
 def test_a_machine_without_a_gpu_has_no_health_to_tell() -> None:
