@@ -1,7 +1,8 @@
 """The first processes of a grading on a GPU, started before the judge has imported torch, which takes each seconds.
 
 They are those of the build, of a second build beside it, and of the tracer, which takes seconds to begin: they import
-torch, wait, and leave the device alone; no code of the submission runs in them before the linter has read that. Whether
+torch, wait, and leave the device alone; no code of the submission runs in them before the linter has read that. The
+linter is loaded meanwhile too. Whether
 there will be a build is not known yet, so whatever keeps a process from being started is told later, where it counts,
 and one that nobody wants is ended.
 """
@@ -9,8 +10,10 @@ and one that nobody wants is ended.
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from pathlib import Path
 
+from grader.grading.linting import begin_linter, end_linter
 from grader.grading.request import GradeError, Request, copied, problem_of
 from grader.judge.cores import building, enough, kept_away, shared
 from grader.judge.native import cannot_run
@@ -29,12 +32,13 @@ DEVICE = "cuda"
 FOLDER = "run"  # of a grading's scratch folder, where builds are made
 AGAIN, AHEAD = "second", "ahead"  # that of the second build, and that with one of each process after it
 PLACES = {
+    "later": 1,
     "second": 2,
     "replay": 3,
     "counters": 4,
     "trace": 5,
     "trial": 6,
-}  # of their users; 1 is that of a trial's second process
+}  # of their users; "later" is a trial's second process
 FAULTS = (CheckError, DataError, GradeError, OSError, SandboxError)
 
 
@@ -49,7 +53,7 @@ class First:
     """A context manager: copies the submission and starts the processes, and what nobody took is ended. In a thread
     beside the import of torch, starting them takes as long as that.
 
-    `child`, `again` and `tracer` give each once.
+    `child`, `again`, `tracer` and `linter` give each once.
     """
 
     def __init__(self, request: Request, scratch: Path) -> None:
@@ -58,6 +62,7 @@ class First:
         self._child: Child | None = None
         self._again: Child | None = None
         self._tracer: Child | None = None
+        self._linter: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> First:
         if self._request.target != "cpu" and gpu_nodes(False) and enough():
@@ -69,6 +74,9 @@ class First:
             if child is not None:
                 with contextlib.suppress(OSError, SandboxError):
                     child.close()
+        linter = self.linter(self._snapshot)
+        if linter is not None:
+            end_linter(linter)
 
     def snapshot(self) -> Snapshot | None:
         """The copy that the processes were started for; None where there is none, and the submission is still to be
@@ -91,12 +99,20 @@ class First:
         found, self._tracer = self._tracer, None
         return found
 
+    def linter(self, snapshot: Snapshot | None) -> subprocess.Popen[bytes] | None:
+        """The linter's process, which is loaded and waits in the folder of its snapshot; None for another one."""
+        if snapshot is not self._snapshot:
+            return None
+        found, self._linter = self._linter, None
+        return found
+
     def _start(self) -> None:
         request = self._request
         with contextlib.suppress(*FAULTS):
             self._snapshot = copied(request, problem_of(request), self._scratch)
             if cannot_run(self._snapshot, DEVICE):
                 return
+            self._linter = begin_linter(self._snapshot)
             harden_judge()  # before, because a probe looks whether it can read the judge
             sandbox = choose(device=DEVICE, wanted=request.sandbox)
             with building(self._snapshot.calls_nvcc):

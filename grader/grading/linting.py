@@ -18,15 +18,16 @@ from kbh_lint.findings import FileReport
 from kbh_lint.report.data import file_from_dict
 from kbh_lint.service.jobs import death
 
-__all__ = ["LINTER", "Linted", "lint_snapshot"]
+__all__ = ["LINTER", "Linted", "begin_linter", "end_linter", "lint_snapshot"]
 
 LINTER = f"kbh-lint {kbh_lint.__version__}"
 SECONDS = 900  # a bound on what hangs; steps end an analysis, so that seconds decide nothing
-GRACE_SECONDS = 30
+LIMIT = SECONDS + 30
 MOST_BYTES = 32 << 20
 _BOOT = (  # it dies with the judge (PR_SET_PDEATHSIG, SIGKILL), also with one that is gone already
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.getppid() == int(sys.argv[1]) or os._exit(2); "
-    "sys.path[:] = sys.argv[2].split(os.pathsep); from kbh_lint.cli import main; sys.exit(main(sys.argv[3:]))"
+    "import ctypes, json, os, sys; ctypes.CDLL(None).prctl(1, 9); os.getppid() == int(sys.argv[1]) or os._exit(2); "
+    "sys.path[:] = sys.argv[2].split(os.pathsep); import kbh_lint.engine, kbh_lint.service.jobs; "
+    "from kbh_lint.cli import main; said = sys.stdin.readline(); sys.exit(main(json.loads(said)) if said else 2)"
 )
 
 
@@ -38,36 +39,51 @@ class Linted:
     data: bytes
 
 
-def lint_snapshot(snapshot: Snapshot, problem: str, target: str | None, problems_dir: Path | None = None) -> Linted:
-    """Lints a snapshot. Raises GradeError when the linter cannot work, or gives out on this file.
+def begin_linter(snapshot: Snapshot) -> subprocess.Popen[bytes]:
+    """Starts a linter in the submission's folder: it is loaded, reads nothing of that, and waits for what to do."""
+    places = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
+    command = [sys.executable, "-I", "-c", _BOOT, str(os.getpid()), places]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=snapshot.file.parent, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def end_linter(linter: subprocess.Popen[bytes]) -> None:
+    """Ends one that is not wanted."""
+    linter.kill()
+    linter.communicate()
+
+
+def lint_snapshot(
+    snapshot: Snapshot, problem: str, target: str | None, problems_dir: Path | None = None,
+    linter: subprocess.Popen[bytes] | None = None,
+) -> Linted:  # fmt: skip
+    """Lints a snapshot, with a `linter` that was started for it before if there is one. Raises GradeError when the
+    linter cannot work, or gives out on this file.
 
     Giving out says nothing of the submission: the files are then kept, and the sentence names where.
     """
-    places = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
     options = ["--output-format", "json", "--no-cache", "--exit-zero", "--jobs", "1", "--timeout", str(SECONDS)]
     options += ["--problem", problem, *(["--target", target] if target else [])]
     if problems_dir is not None:
         options += ["--problems-dir", str(problems_dir.absolute())]
-    # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
-    command = [sys.executable, "-I", "-c", _BOOT, str(os.getpid()), places, *options, snapshot.file.name]
+    done = linter or begin_linter(snapshot)
     try:
-        done = subprocess.run(
-            command, cwd=snapshot.file.parent, stdin=subprocess.DEVNULL, capture_output=True,
-            timeout=SECONDS + GRACE_SECONDS,
-        )  # fmt: skip
+        said, told = done.communicate(json.dumps([*options, snapshot.file.name]).encode() + b"\n", LIMIT)
     except subprocess.TimeoutExpired:
-        raise _gave_out(snapshot, f"did not come to an end within {SECONDS + GRACE_SECONDS} s") from None
+        end_linter(done)
+        raise _gave_out(snapshot, f"did not come to an end within {LIMIT} s") from None
     if done.returncode not in (0, 2):
         raise _gave_out(snapshot, f"crashed ({death(done.returncode)})")
-    if len(done.stdout) > MOST_BYTES:
+    if len(said) > MOST_BYTES:
         raise _gave_out(snapshot, f"said more than {MOST_BYTES >> 20} MB")
     try:
-        said = json.loads(done.stdout)
-        if said["errors"]:
-            raise _gave_out(snapshot, "gave out: " + str(said["errors"][0])[:300])
-        return Linted(file_from_dict(said["files"][0]), done.stdout)
+        report = json.loads(said)
+        if report["errors"]:
+            raise _gave_out(snapshot, "gave out: " + str(report["errors"][0])[:300])
+        return Linted(file_from_dict(report["files"][0]), said)
     except (ValueError, LookupError, TypeError):
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
+        lines = told.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
         raise GradeError(f"the linter cannot work: {lines[-1][:300]}") from None
 
 

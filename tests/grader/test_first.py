@@ -69,7 +69,10 @@ def test_a_process_that_nobody_takes_is_ended(here: Path) -> None:
     with First(request(here), here / "scratch") as begun:
         begun.snapshot()
         left = begun._child, begun._again, begun._tracer
+        linter = begun._linter
+        assert begun.linter(None) is None, "it waits in the folder of its own snapshot"
     assert all(child is not None and child._closed for child in left)
+    assert linter is not None and linter.returncode == -9
 
 
 def test_there_is_no_second_process_where_it_would_wait_for_the_first_or_nobody_wants_evidence(here: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -48,8 +47,9 @@ def test_a_sidecar_that_is_called_as_a_part_of_the_linter_is_read_and_never_run(
 def test_a_linter_that_cannot_work_ends_the_grading_with_its_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    done = subprocess.CompletedProcess([], 2, b"", b"kbh-lint: error: the rules are gone\n")
-    monkeypatch.setattr(subprocess, "run", lambda *a, **k: done)
+    monkeypatch.setattr(
+        linting, "_BOOT", "import sys; print('kbh-lint: error: the rules are gone', file=sys.stderr); sys.exit(2)"
+    )
     with pytest.raises(GradeError, match="the linter cannot work: kbh-lint: error: the rules are gone"):
         linted(tmp_path, HONEST)
 
@@ -153,28 +153,36 @@ def test_without_a_place_for_builds_they_go_with_the_scratch_folder(tmp_path: Pa
     assert made(store, "k" * 64).parent == tmp_path / "spare"
 
 
-ERRORS = b'{"files": [], "errors": ["solution.py: it took longer"]}'
+ERRORS = """print('{"files": [], "errors": ["solution.py: it took longer"]}'); raise SystemExit(2)"""
 
 
 @pytest.mark.parametrize(
     ("ending", "words"),
     [
-        (subprocess.CompletedProcess([], -11, b"", b""), r"crashed \(SIGSEGV\), which says nothing of the submission"),
-        (subprocess.CompletedProcess([], 2, ERRORS, b""), "gave out: solution.py: it took longer, which says nothing"),
-        (subprocess.TimeoutExpired([], 90), "did not come to an end within 930 s, which says nothing"),
+        ("import os; os.kill(os.getpid(), 11)", r"crashed \(SIGSEGV\), which says nothing of the submission"),
+        (ERRORS, "gave out: solution.py: it took longer, which says nothing"),
+        ("import time; time.sleep(60)", "did not come to an end within 0.2 s, which says nothing"),
     ],
 )
 def test_a_linter_that_gives_out_is_a_fault_of_ours_and_the_file_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: object, words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str, words: str
 ) -> None:
-    def run(*_: object, **__: object) -> object:
-        if isinstance(ending, Exception):
-            raise ending
-        return ending
-
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(subprocess, "run", run)
+    monkeypatch.setattr(linting, "_BOOT", ending)
+    if "sleep" in ending:
+        monkeypatch.setattr(linting, "LIMIT", 0.2)
     with pytest.raises(GradeError, match=words):
         linted(tmp_path, HONEST)
     (kept,) = (tmp_path / "cache" / "kbh" / "crashes").glob("*/solution.py")
     assert kept.read_text() == HONEST
+
+
+def test_a_linter_that_was_loaded_before_says_the_same_and_one_that_is_not_wanted_is_ended(tmp_path: Path) -> None:
+    cold = linted(tmp_path, HONEST)
+    taken = snapshot(solution(tmp_path, HONEST), tmp_path / "again")
+    warm = linting.begin_linter(taken)
+    assert lint_snapshot(taken, "toy", None, tmp_path / "deck", warm) == cold
+    assert warm.returncode == 0
+    unwanted = linting.begin_linter(taken)
+    linting.end_linter(unwanted)
+    assert unwanted.returncode == -9
