@@ -1,10 +1,13 @@
 """The processes of a grading, started while what comes before them goes on, so that importing torch is not waited for.
 
 That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
-evidence pass while the trial runs. Each waits: no code of the submission runs in it before its turn comes, nor does it
-use the device, but for two things that take seconds and that no submission sees: while one is built, the tracer starts
-in its process, and where compilers leave the device alone meanwhile, empty calls are timed in the trial's. All but that
-of the build have a user, a sandbox and a folder of their own.
+evidence pass while the trial runs. Each waits. Two things that take seconds come earlier, and no submission sees them:
+while one is built, the tracer starts in its process, and where compilers leave the device alone meanwhile, empty calls
+are timed in the trial's. All but that of the build have a user, a sandbox and a folder of their own.
+
+Where no other grading of the command is timed, those that have a turn after the first calls of the trial import the
+submission and try it beside those, while nothing is timed (`grader.judge.opening`). Else no code of it runs in a
+process before the replay goes on.
 """
 
 from __future__ import annotations
@@ -27,23 +30,23 @@ from grader.judge import judging as judge
 from grader.judge import plan as planning
 from grader.judge.cores import building, enough, kept_away, set_free, shared
 from grader.judge.judging import Early
+from grader.judge.opening import Meanwhile, Rehearse, Step, Waiting, opened, rehearsal
 from grader.judge.session import Session
 from grader.judge.turns import counters_at_once
-from grader.sandbox import Sandbox, SandboxError, second
+from grader.sandbox import Sandbox, SandboxError, second, seen_at
 from grader.sandbox.base import CheckError
 from grader.sandbox.builds import hand_in
 from grader.sandbox.folders import remove
 from grader.sandbox.supervise import Child, ChildGone
 from grader.silicon.gather import metrics_of
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.opening import opened, rehearsal
 from grader.silicon.passes import Begun, begin
-from grader.wire.marks import Instrument
+from grader.wire.marks import UNSEEN_CALLS, Instrument
 
 __all__ = ["Ahead"]
 
 INSTRUMENTS: tuple[Instrument, ...] = ("counters", "trace")
-THREADS = 4  # the plans of a trial, its empty calls, and a process beside each instrument
+THREADS = 6  # plans, empty calls, later samples, the replay, and a process beside each instrument
 FAULTS = (CheckError, OSError, ProfilerError, SandboxError)  # what cannot be started ahead is started in its turn
 T = TypeVar("T")
 
@@ -60,7 +63,9 @@ class Ahead:
         self._job, self._place, self._first, self._early = job, job.scratch / AHEAD, first, tracer
         self._build: Session | None = None
         self._trial: Early | None = None
-        self._replay: Session | None = None
+        self._replay: Waiting | None = None
+        self._later: Waiting | None = None
+        self._meanwhile, self._lets = Meanwhile(), False
         self._profiled: dict[Instrument, Begun] = {}
         self._tracer: tuple[Sandbox, Future[None]] | None = None  # of a tracer that was started beside the build
         self._threads = ThreadPoolExecutor(THREADS)
@@ -69,8 +74,10 @@ class Ahead:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._meanwhile.end()
         early = None if self._trial is None else self._trial.session
-        for started in (self._build, self._replay, early):
+        waiting = [one.session for one in (self._replay, self._later) if one is not None]
+        for started in (self._build, early, *waiting):
             _end(started)
         for begun in self._profiled.values():
             with contextlib.suppress(OSError, SandboxError):
@@ -146,22 +153,27 @@ class Ahead:
         if self._job.device == "cpu" or not enough():
             return
         job = self._job
+        self._lets = self._trial is not None and not (shared() or job.snapshot.tunes)
         metrics = metrics_of(".".join(map(str, torch.cuda.get_device_capability(job.device))), job.problem)
 
-        def replay(sandbox: Sandbox, scratch: Path) -> Session:
-            return judge.begin(job.snapshot, job.device, job.options, sandbox, scratch, caches)
+        def waiting(sandbox: Sandbox, scratch: Path) -> Waiting:
+            return Waiting(judge.begin(job.snapshot, job.device, job.options, sandbox, scratch, caches))
 
         def profiled(instrument: Instrument, sandbox: Sandbox, scratch: Path) -> Begun:
             return self._beside(instrument, sandbox, scratch, caches, metrics)
 
         with kept_away():
-            self._replay = self._started("replay", sandbox, replay)
+            self._replay = self._started("replay", sandbox, waiting)
+            if self._lets and job.options.later and job.options.wanted and seen_at(sandbox):
+                self._later = self._started("later", sandbox, waiting)  # its folders have the trial's names there
             self._hand_in(caches)
             for instrument in INSTRUMENTS:
                 if instrument not in self._profiled:
                     begun = self._started(instrument, sandbox, partial(profiled, instrument))
                     if begun is not None:
                         self._profiled[instrument] = begun
+        if self._lets:
+            self._open_beside()
 
     def _hand_in(self, caches: Path | None) -> None:
         """Gives what was built to a tracer that started beside the build; where that fails another one starts."""
@@ -175,30 +187,57 @@ class Ahead:
             _end(begun.session)
             remove(begun.scratch)
 
+    @property
+    def meanwhile(self) -> Meanwhile | None:
+        """What others of the grading do beside the first calls of its first trial: nothing where another grading is
+        timed, or where the submission tunes, which would have the device alone for that.
+        """
+        return self._meanwhile if self._lets else None
+
+    def _open_beside(self) -> None:
+        """Has the processes that wait import the submission and rehearse it when the first trial lets them."""
+        job = self._job
+        once = partial(rehearsal, job.problem, job.chosen.record.scale, job.device, 1)
+
+        def tried(waiting: Waiting | None) -> Waiting | None:
+            if waiting is None:
+                return None
+            visitor = self._meanwhile.visitor()
+            found = self._threads.submit(opened, waiting.session, visitor.step, once)
+            return replace(waiting, visitor=visitor, opened=found)
+
+        self._replay, self._later = tried(self._replay), tried(self._later)
+        self._open_profiled()
+
     def open(self, held: Callable[[], AbstractContextManager[None]]) -> None:
         """Has the processes beside instruments import the submission and rehearse it, inside `held()`, while the replay
-        goes on: their first calls take some seconds. The one that counts is opened in its turn where another grading
-        counts. A submission that tunes is not rehearsed: it would have the device alone for that.
+        goes on: their first calls take some seconds.
+        """
+        _end(self.later())  # nobody wanted it
+        waiting = [begun.session for begun in self._profiled.values()]
+        for session in (*waiting, *([self._replay.session] if self._replay else [])):
+            everywhere(session)
+        self._meanwhile.let(held)
+        self._open_profiled()
+
+    def _open_profiled(self) -> None:
+        """The one that counts is opened in its turn where another grading counts. A submission that tunes is not
+        rehearsed: it would have the device alone for that.
         """
         job = self._job
         rehearse = None if job.snapshot.tunes else partial(
-            rehearsal, job.problem, job.chosen.record.scale, job.device
+            rehearsal, job.problem, job.chosen.record.scale, job.device, UNSEEN_CALLS + 1
         )  # fmt: skip
-        everywhere(self._replay)
         for instrument, begun in self._profiled.items():
-            everywhere(begun.session)
-            turn = counters_at_once(job.device) if instrument == "counters" else None
-            if instrument != "counters" or turn is not None:
-                waited = self._threads.submit(self._opened, begun.session, held, rehearse)
+            turn = counters_at_once(job.device) if instrument == "counters" and begun.opened is None else None
+            if begun.opened is None and (instrument != "counters" or turn is not None):
+                waited = self._threads.submit(self._opened, begun.session, self._meanwhile.visitor().step, rehearse)
                 self._profiled[instrument] = replace(begun, opened=waited, turn=turn)
 
-    def _opened(
-        self, session: Session, held: Callable[[], AbstractContextManager[None]],
-        rehearse: Callable[[Session], None] | None,
-    ) -> bool:  # fmt: skip
+    def _opened(self, session: Session, step: Step, rehearse: Rehearse | None) -> bool:
         if self._tracer is not None:
             self._tracer[1].result()  # two threads must not ask one process
-        return opened(session, held, rehearse)
+        return opened(session, step, rehearse)
 
     def build(self) -> Session | None:
         """The process of the build, once."""
@@ -214,10 +253,17 @@ class Ahead:
         found, self._trial = self._trial, None
         return found
 
+    def later(self) -> Session | None:
+        """The process of the first trial's later samples, once."""
+        waiting, self._later = self._later, None
+        found = _taken(waiting)
+        everywhere(found)
+        return found
+
     def replay(self) -> Session | None:
         """The process of the replay, once."""
-        found, self._replay = self._replay, None
-        return found
+        waiting, self._replay = self._replay, None
+        return _taken(waiting)
 
     def profiled(self, instrument: Instrument) -> Begun | None:
         """The process beside an instrument, once."""
@@ -235,6 +281,14 @@ def everywhere(session: Session | None) -> None:
     """Lets a process that was kept away from what was timed run on all processors."""
     if session is not None:
         set_free(session.process.processes())
+
+
+def _taken(waiting: Waiting | None) -> Session | None:
+    if waiting is None:
+        return None
+    with contextlib.suppress(OSError, SandboxError):
+        return waiting.taken()
+    return None
 
 
 def _end(session: Session | None) -> None:

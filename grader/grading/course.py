@@ -29,7 +29,6 @@ from grader.record.bundle import Bundle, cell_to_json, redact, trial_from_json, 
 from grader.record.cell import SCORED, Cell, Scores, ShapeScore, TrialResult, VerdictRecord
 from grader.record.words import seconds
 from grader.sandbox import Sandbox, SandboxError, choose, harden_judge
-from grader.sandbox.supervise import Child
 from grader.score import scoring
 from grader.silicon import Silicon, silicon_from_json, silicon_to_json
 from grader.silicon.gather import gather
@@ -50,11 +49,11 @@ def graded(request: Request, scratch: Path, progress: Tell, first: First) -> tup
 
 def _graded(job: Job, bundle: Bundle, first: First) -> Cell:
     with Ahead(job, first.child, first.tracer) as ahead:
-        return _graded_with(job, bundle, ahead, first.again)
+        return _graded_with(job, bundle, ahead, first)
 
 
-def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, again: Callable[[], Child | None]) -> Cell:
-    linted, report_hash = _lint(job, bundle, ahead)
+def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> Cell:
+    linted, report_hash = _lint(job, bundle, ahead, at_first)
     hoped = _verdict(job, linted, report_hash, () if job.request.evidence else None)
     if job.request.strict and not job.request.all_evidence and not hoped.accepted:
         left = replace(_verdict(job, linted, report_hash, None), why=hoped.why)
@@ -67,7 +66,7 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, again: Callable[[], Chi
         why = f"on a GPU --strict wants a sandbox: {error}"
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
-    with Beside(job, sandbox, again) as second:
+    with Beside(job, sandbox, at_first.again) as second:
         wanted = job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
         if wanted:
             second.start()
@@ -98,13 +97,14 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, again: Callable[[], Chi
     return cell
 
 
-def _lint(job: Job, bundle: Bundle, ahead: Ahead) -> tuple[Linted, str]:
+def _lint(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> tuple[Linted, str]:
     job.tell(Progress("lint", "begin"))
     record = job.chosen.record
     target = record.id if record.device == "cuda" else None
     probe = threading.Thread(target=_probed, args=(job, ahead), daemon=True)
     probe.start()
-    linted = lint_snapshot(job.snapshot, job.problem.id, target, job.request.problems_dir)
+    linter = at_first.linter(job.snapshot)
+    linted = lint_snapshot(job.snapshot, job.problem.id, target, job.request.problems_dir, linter)
     probe.join()
     key = bundle.put(linted.data)
     if not any(entry.kind == "lint" and key in entry.objects for entry in bundle.entries()):
@@ -186,7 +186,8 @@ def _trial(
     of = f"{index + 1} of {job.request.trials}"
     job.tell(Progress("trial", "begin", of=of))
     result = tried(
-        job, sandbox, build, index=index, master=master, of=of, begun=ahead.trial,
+        job, sandbox, build, index=index, master=master, of=of, begun=ahead.trial, later=ahead.later,
+        meanwhile=None if index else ahead.meanwhile,
         keep_log=lambda text: bundle.put(redact(text, scratch=[job.scratch]).encode()) if text else "",
     )  # fmt: skip
     bundle.append("trial", trial_to_json(result), [result.log] if result.log else [])

@@ -18,6 +18,7 @@ from grader.judge.compiling import Compiled, Yielding
 from grader.judge.cores import building
 from grader.judge.judging import Early
 from grader.judge.native import cannot_run
+from grader.judge.opening import Meanwhile
 from grader.judge.resources import give_back
 from grader.judge.session import Session
 from grader.judge.ticking import Ticking
@@ -158,9 +159,10 @@ def _moved(made: Path, folder: Path) -> Path:
 def tried(
     job: Job, sandbox: Sandbox, build: Built, *, index: int, master: bytes, keep_log: Callable[[str], str],
     stage: Stage = "trial", of: str = "", begun: Callable[[], Early | None] = lambda: None,
+    later: Callable[[], Session | None] = lambda: None, meanwhile: Meanwhile | None = None,
 ) -> TrialResult:  # fmt: skip
     """One trial while nothing else is timed on the device, without secrets in what the submission said. `begun` gives
-    its process, if one was started ahead.
+    its process, if one was started ahead, `later` that of its later samples, and `meanwhile` lets others in.
     """
     if build.failed:
         return _clean(judge.not_tried(
@@ -172,7 +174,7 @@ def tried(
         result = judge.run_trial(
             job.problem, job.snapshot, index=index, device=job.device, scale=job.chosen.record.scale, master=master,
             options=job.options, sandbox=sandbox, scratch=job.workplace(), caches=build.caches, keep_log=keep_log,
-            progress=say, held=held(job, stage, of), begun=begun(),
+            progress=say, held=held(job, stage, of), begun=begun(), later=later, meanwhile=meanwhile,
         )  # fmt: skip
     return _clean(result, job.scratch)
 

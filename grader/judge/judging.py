@@ -27,6 +27,7 @@ from grader.judge.compiling import Compiled, Yielding, collected, compiled
 from grader.judge.cores import enough
 from grader.judge.empty_calls import BEFORE, empty_calls
 from grader.judge.native import cannot_run
+from grader.judge.opening import Meanwhile
 from grader.judge.plan import ShapePlan, TrialOptions, default_options
 from grader.judge.session import Session
 from grader.judge.trial import NotReplayed, Trial
@@ -75,12 +76,15 @@ def run_trial(
     problem: Problem, snapshot: Snapshot, *, index: int, device: str, scale: str, master: bytes,
     options: TrialOptions, sandbox: Sandbox, scratch: Path, caches: Path | None,
     keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext, begun: Early | None = None,
+    later: Callable[[], Session | None] = lambda: None, meanwhile: Meanwhile | None = None,
 ) -> TrialResult:  # fmt: skip
     """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
 
     The device is used inside `held()` alone. The process is started before, as far as it needs no device, and the plan
-    made; `begun` is one that was started while the submission was built, in place of `sandbox` and `scratch`. Raises
-    CheckError or DeckError where we, the problem or the machine are to blame.
+    made; `begun` is one that was started while the submission was built, in place of `sandbox` and `scratch`, and
+    `later` gives that of the later samples, where it was started too. Others of this grading may use the device
+    `meanwhile`, while nothing is timed. Raises CheckError or DeckError where we, the problem or the machine are to
+    blame.
     """
     began = time.monotonic()
     shapes = planning.graded_shapes(problem, scale)
@@ -102,7 +106,7 @@ def run_trial(
         early = begun is not None or _early(device)
         if not early:
             stack.enter_context(held())
-        ahead = stack.enter_context(_Ahead(snapshot, device, options, sandbox, scratch, caches))
+        ahead = stack.enter_context(_Ahead(snapshot, device, options, sandbox, scratch, caches, later, meanwhile))
         # it starts while the judge plans
         unused = stack.enter_context(contextlib.ExitStack())
         session = begun.session if begun is not None else _session(
@@ -116,7 +120,7 @@ def run_trial(
         trial.up()
         with held() if early else nullcontext():
             with unused.pop_all():
-                trial.run(order, ahead.start)
+                trial.run(order, ahead.start, ahead.quiet)
             logs = [session.log]
             if trial.goes_on:
                 with ahead.session() as session:
@@ -295,15 +299,16 @@ class _Ahead:
     Where the sandbox keeps two processes apart, it starts beside the first, as another user, and waits with torch
     imported, which takes a second or more. It has folders of its own under the same names, because builds remember
     names; the first keeps the ones that it was started with. No code of the submission runs in it before the first has
-    ended.
+    ended, unless it is `later`'s, which rehearses `meanwhile`.
     """
 
     def __init__(
         self, snapshot: Snapshot, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
-        caches: Path | None,
+        caches: Path | None, later: Callable[[], Session | None], meanwhile: Meanwhile | None,
     ) -> None:  # fmt: skip
         self._snapshot, self._device, self._options = snapshot, device, options
         self._sandbox, self._scratch, self._caches = sandbox, scratch, caches
+        self._later, self._meanwhile = later, meanwhile
         self._waiting: Session | None = None
 
     def __enter__(self) -> _Ahead:
@@ -316,7 +321,12 @@ class _Ahead:
             remove(self._scratch / f"{FIRST}{name}")
 
     def start(self) -> None:
-        """Starts it beside the first process; left for later where that cannot be."""
+        """Lets others use the device, by whom the process was started before, or starts it beside the first one; left
+        for later where that cannot be.
+        """
+        if self._meanwhile is not None:
+            self._meanwhile.let()
+            return
         if not (self._options.later and self._options.wanted) or len(os.sched_getaffinity(0)) < LEAST_CPUS:
             return
         with contextlib.suppress(SandboxError):
@@ -326,10 +336,15 @@ class _Ahead:
                     (self._scratch / name).rename(self._scratch / f"{FIRST}{name}")
                 self._waiting = self._made(sandbox, ahead=True)
 
+    def quiet(self) -> None:
+        """Returns when nobody else of this grading uses the device any longer."""
+        if self._meanwhile is not None:
+            self._meanwhile.shut()
+
     def session(self) -> Session:
         """The process, after the first has ended."""
         found, self._waiting = self._waiting, None
-        return found or self._made(self._sandbox, ahead=False)
+        return found or self._later() or self._made(self._sandbox, ahead=False)
 
     def _made(self, sandbox: Sandbox, *, ahead: bool) -> Session:
         return begin(self._snapshot, self._device, self._options, sandbox, self._scratch, self._caches, ahead=ahead)

@@ -82,6 +82,7 @@ class Session:
         self.measured: set[Path] = set()  # where what empty calls cost is kept that was measured in this process
         self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
         self._started: Frame | None = None
+        self._imported: Frame | None = None
         self._build = Purse.of(build_timeout, "building")
         self._unbuilt: set[int] = set()  # models that have not been called yet
         self._met: set[int] = set()  # slots that have been called on
@@ -147,9 +148,13 @@ class Session:
         return self._child.wait("start", SETUP_LIMIT)
 
     def submission(self) -> Frame:
-        """Has the submission imported, which may compile; its time counts from here."""
-        self._child.begin(self._timeout)
-        return self._child.ask(Kind.IMPORT, "import the submission", purse=self._build)
+        """Has the submission imported, which may compile; its time counts from here. It does so once, whoever asks
+        first.
+        """
+        if self._imported is None:
+            self._child.begin(self._timeout)
+            self._imported = self._child.ask(Kind.IMPORT, "import the submission", purse=self._build)
+        return self._imported
 
     def load(
         self, binding: Binding, states: Sequence[Mapping[str, Tensor]], *, rounds: int, null: bool = False,

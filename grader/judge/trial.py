@@ -83,19 +83,22 @@ class Trial:
             self._lost = gone
         self._spend("start")
 
-    def run(self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None) -> None:
+    def run(
+        self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None,
+        timed: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
         """Everything: calibration, the import, and shape after shape until nothing further can be asked.
 
-        After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed.
+        After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed, and
+        `timed` before anything is.
         """
-        if time.monotonic() - self._since >= WAITED_SECONDS:
-            self._spend("waiting")  # for the device, since the process is up
+        self._waited()  # for the device, since the process is up
         for plan in plans:
             self.states[plan.shape.label] = Seen()
             drawn = random.Random(derive(self.master, "whole", plan.shape.label))
             self.whole[plan.shape.label] = drawn.choice(sorted(plan.compared))
         calibrate = [plan.shape for plan in plans] if self.options.timing else []
-        self._course(plans, calibrate, (self._first, self._shape), imported)
+        self._course(plans, calibrate, (self._first, self._shape), imported, timed)
 
     @property
     def goes_on(self) -> bool:
@@ -111,13 +114,15 @@ class Trial:
 
     def _course(
         self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
-        imported: Callable[[], None] = lambda: None,
+        imported: Callable[[], None] = lambda: None, timed: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         current: Seen | None = None
         try:
             self.started(calibrate)
             imported()
-            for each in steps:
+            for number, each in enumerate(steps):
+                if number:
+                    self._quiet(timed)
                 for plan in plans:
                     current = self.states[plan.shape.label]
                     each(plan, current)
@@ -133,6 +138,15 @@ class Trial:
             if current is None or taken < MOST_GPU_MEMORY:
                 raise
             self._ended(Ended("crashed", f"it held {taken:.0%} of the GPU's memory, and too little was left"), current)
+
+    def _quiet(self, timed: Callable[[], None]) -> None:
+        """What is timed from here on is timed alone."""
+        timed()
+        self._waited()
+
+    def _waited(self) -> None:
+        if time.monotonic() - self._since >= WAITED_SECONDS:
+            self._spend("waiting")
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
         """What differs from the trial."""

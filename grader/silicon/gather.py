@@ -79,7 +79,7 @@ def gather(
     cache = int(torch.cuda.get_device_properties(device).L2_cache_size)
     spent: dict[str, float] = {}
     with ThreadPoolExecutor(READERS) as readers:
-        other = readers.submit(tried, lambda: compiled_beside(arch, sandbox, again))
+        other = readers.submit(tried, lambda: compiled_beside(arch, bench, again))
         counting = _timed(spent, "counters", lambda: count(bench, metrics_of(capability, problem)))
         reading = None
         if isinstance(counting, Counting):

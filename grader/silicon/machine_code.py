@@ -89,11 +89,14 @@ class MachineCode:
         return tuple(fitting or found)
 
 
-def collect(folder: Path, arch: str, sandbox: Sandbox | None = None) -> MachineCode:
+def collect(
+    folder: Path, arch: str, sandbox: Sandbox | None = None, known: dict[str, tuple[Census, ...]] | None = None
+) -> MachineCode:
     """The machine code for `arch` (such as `sm_90a`) under a folder of compiler caches.
 
     The tools run in `sandbox`, by default the best of this machine. Code that such a chip cannot run is left out.
-    Raises ToolError when the tools are missing, and SandboxError.
+    `known` has what was read for this chip, by the SHA-256 of cubins, and gets what is read now. Raises ToolError when
+    the tools are missing, and SandboxError.
     """
     tools = _Reader(find_tools(), sandbox or choose(device="cpu"))
     if family_of(arch) is None:
@@ -116,7 +119,7 @@ def collect(folder: Path, arch: str, sandbox: Sandbox | None = None) -> MachineC
             except (OSError, ToolError) as error:
                 notes.append(f"{relative[-200:]} cannot be read: {error}")
         with ThreadPoolExecutor(tools.threads) as pool:
-            results = list(pool.map(lambda job: _kernels(tools, job[0], arch), jobs))
+            results = list(pool.map(lambda job: _kernels(tools, job[0], arch, job[2], known), jobs))
     kernels = []
     for (_, relative, sha, (threads, shared)), result in zip(jobs, results, strict=True):
         if isinstance(result, str):
@@ -169,10 +172,17 @@ class _Reader:
         return run_tool(argv, self.sandbox, read=(file,), work=work, most=most)
 
 
-def _kernels(tools: _Reader, cubin: Path, arch: str) -> tuple[Census, ...] | str:
+def _kernels(
+    tools: _Reader, cubin: Path, arch: str, sha256: str, known: dict[str, tuple[Census, ...]] | None
+) -> tuple[Census, ...] | str:
     """The kernels of a cubin, none if it is for other chips, or why it cannot be read."""
+    if known is not None and sha256 in known:
+        return known[sha256]
     try:
-        return tuple(one for one in tools.census(cubin) if may_run(one.arch, arch))
+        found = tuple(one for one in tools.census(cubin) if may_run(one.arch, arch))
+        if known is not None:
+            known[sha256] = found
+        return found
     except (OSError, ToolError, SassError) as error:
         return str(error)
 

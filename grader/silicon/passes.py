@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -39,15 +39,15 @@ from grader.silicon.ncu import (
     parse,
     report_beside,
 )
-from grader.silicon.opening import expect, opened
 from grader.silicon.sass.census import Census
 from grader.silicon.tools import ToolError
+from grader.wire.frames import Frame, Kind, clean_text
 from grader.wire.marks import MARK, UNSEEN_CALLS, Instrument
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "MARKED_CALLS", "TRACED_CALLS", "Begun", "Bench", "Counted", "Counting", "Traces", "arch_of", "begin", "count",
-    "same_results", "trace",
+    "expect", "same_results", "trace",
 ]  # fmt: skip
 
 MARKED_CALLS = 1  # the counters repeat, and every call costs a run of each kernel for each group of metrics
@@ -91,6 +91,7 @@ def _none_ahead(instrument: Instrument) -> Begun | None:
 class Bench:
     """What all passes share. `scratch` gives a fresh folder, always at the same path; `keep` stores a raw text,
     `held` holds the device, and `ahead` gives the process of an instrument that was started before, if one was.
+    `known` has the machine code that was read, by its bytes: that of a second build is mostly that of the first.
     """
 
     problem: Problem
@@ -106,6 +107,7 @@ class Bench:
     say: Callable[[str], None]
     held: Callable[[], AbstractContextManager[None]] = nullcontext
     ahead: Callable[[Instrument], Begun | None] = _none_ahead
+    known: dict[str, tuple[Census, ...]] = field(default_factory=dict)
 
     @property
     def shapes(self) -> tuple[Shape, ...]:
@@ -224,7 +226,7 @@ class Counting:
 def _code(bench: Bench, caches: Path, launches: Sequence[Launch]) -> MachineCode | ToolError:
     """The machine code that the process had compiled for the GPU that it ran on."""
     try:
-        return collect(caches, _arch(launches), bench.sandbox)
+        return collect(caches, _arch(launches), bench.sandbox, bench.known)
     except (ToolError, SandboxError) as error:
         return ToolError(str(error))
 
@@ -295,7 +297,8 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
             expect(session.up(), "when it was started")
             with bench.held():
                 if begun.opened is None:
-                    opened(session)
+                    expect(session.start(), "when it was started")
+                    expect(session.submission(), "when it was imported")
                 for shape in bench.shapes:
                     bench.say(f"profiling {shape.label}")
                     other = _again(bench, code, session, shape, marked)
@@ -307,6 +310,13 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
         except ChildGone as gone:
             raise ProfilerError(f"beside a profiler {gone}") from gone
     return models, found
+
+
+def expect(answer: Frame, when: str) -> None:
+    """Raises ProfilerError with what the submission said, if it failed."""
+    if answer.kind not in (Kind.READY, Kind.DONE):
+        said = clean_text(answer.text.partition("\n")[0], 300) or answer.kind.name
+        raise ProfilerError(f"beside a profiler the submission failed {when}: {said}")
 
 
 def _again(bench: Bench, code: Code, session: Session, shape: Shape, marked: int) -> bool | None:

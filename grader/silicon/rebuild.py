@@ -49,7 +49,7 @@ def compiled_again(
     `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one. With
     `whole` the submission is called as a build that collects nothing calls it.
     """
-    beside = compiled_beside(arch, bench.sandbox, again)
+    beside = compiled_beside(arch, bench, again)
     if beside is not None:
         return beside
     place = scratch()
@@ -60,14 +60,14 @@ def compiled_again(
             bench.problem, bench.snapshot, device=bench.device, scale=bench.scale, options=bench.options,
             sandbox=bench.sandbox, scratch=place, caches=kept, progress=bench.say, held=bench.held, whole=whole,
         )  # fmt: skip
-        return collect(kept, arch, bench.sandbox)
+        return collect(kept, arch, bench.sandbox, bench.known)
     except (CheckError, SandboxError, ToolError) as error:
         raise ProfilerError(f"a second build cannot be read: {error}") from error
     finally:
         remove(kept)
 
 
-def compiled_beside(arch: str, sandbox: Sandbox, again: Callable[[], Path | None]) -> MachineCode | None:
+def compiled_beside(arch: str, bench: Bench, again: Callable[[], Path | None]) -> MachineCode | None:
     """The machine code of the second build that `again` waits for, None where there was none. It needs no device.
 
     Raises ProfilerError where it cannot be read.
@@ -76,7 +76,7 @@ def compiled_beside(arch: str, sandbox: Sandbox, again: Callable[[], Path | None
     if kept is None:
         return None
     try:
-        return collect(kept, arch, sandbox)
+        return collect(kept, arch, bench.sandbox, bench.known)
     except (SandboxError, ToolError) as error:
         raise ProfilerError(f"a second build cannot be read: {error}") from error
     finally:

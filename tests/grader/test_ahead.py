@@ -49,7 +49,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
         return found[name][2]
 
     def replay(snapshot: object, device: str, options: object, sandbox: object, scratch: Path, caches: object) -> Any:
-        return session("replay", sandbox, scratch)
+        return session(scratch.name, sandbox, scratch)
 
     def profiled(instrument: str, snapshot: object, *, sandbox: object, scratch: Path, **more: object) -> Begun:
         return Begun(session(instrument, sandbox, scratch), scratch, None, bool(more["own"]))
@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
 def job(folder: Path, device: str = "cuda") -> Any:
     snapshot = SimpleNamespace(calls_nvcc=False, apart=False, tunes=False)
     chosen = SimpleNamespace(record=SimpleNamespace(scale="full"))
-    options = SimpleNamespace(timing=True)
+    options = SimpleNamespace(timing=True, later=1, wanted=("a shape",))
     return SimpleNamespace(
         device=device, scratch=folder, snapshot=snapshot, options=options, problem=None, chosen=chosen
     )
@@ -76,7 +76,7 @@ def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(start
     with Ahead(job(tmp_path)) as ahead:
         ahead.start(sandbox, None)
         assert {name: place for name, ((_, place), _, _) in started.items()} == {
-            name: place for name, place in PLACES.items() if name not in ("second", "trial")
+            name: place for name, place in PLACES.items() if name not in ("later", "second", "trial")
         }
         assert len({folder for _, folder, _ in started.values()}) == 3
         taken: Any = ahead.profiled("counters")
@@ -250,6 +250,46 @@ def test_a_tracer_that_cannot_be_given_what_was_built_ends_and_another_starts(
         monkeypatch.setattr(module, "hand_in", Failing(OSError(28, "full")))
         ahead.start(sandbox, tmp_path)
         assert first[2].closed and started["trace"][0] == (sandbox, 9)
+
+
+@pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
+def test_where_no_other_is_timed_all_that_wait_are_opened_beside_the_first_calls_of_the_trial(
+    others: bool, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    monkeypatch.setattr(module, "seen_at", lambda sandbox: tmp_path)
+    monkeypatch.setattr(module, "shared", lambda: others)
+    asked: list[object] = []
+
+    def opened(session: object, step: Any, rehearse: object) -> bool:
+        with step():
+            asked.append(session)
+        return True
+
+    monkeypatch.setattr(module, "opened", opened)
+    sandbox: Any = object()
+    with Ahead(job(tmp_path / "one")) as ahead:
+        ahead._trial = cast(Any, SimpleNamespace(session=_Session()))
+        ahead.start(sandbox, None)
+        names = {"replay", "counters", "trace"} | (set() if others else {"later"})
+        assert set(started) == names and not asked
+        assert (ahead.meanwhile is None) == others
+        if others:
+            assert ahead.later() is None
+        else:
+            gate = ahead.meanwhile
+            assert gate is not None
+            gate.let()
+            for waiting in (ahead._replay, ahead._later):
+                assert waiting is not None and waiting.opened is not None and waiting.opened.result(30)
+            assert ahead.later() is started["later"][2] and ahead.later() is None
+            assert ahead.replay() is started["replay"][2]
+        ahead.open(contextlib.nullcontext)
+        for instrument in module.INSTRUMENTS:
+            begun = ahead._profiled[instrument]
+            assert begun.opened is not None and begun.opened.result(30)
+    assert len(asked) == (2 if others else 4)
 
 
 class Failing:

@@ -24,7 +24,7 @@ from grader.silicon.loaded import blocks, disassembly
 from grader.silicon.machine_code import MachineCode, collect
 from grader.silicon.promises import Ran, settle
 from grader.silicon.rebuild import Comparison
-from grader.silicon.sass.census import census
+from grader.silicon.sass.census import Census, census
 from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError, find_tools, run_tool
 from kbh_lint.base import dtypes
@@ -121,6 +121,16 @@ def test_the_honest_fp8_product_is_fp8_in_the_machine_code_of_hopper(built: Path
     assert code.names == {"fp8_gemm"} and code.notes == ()
     found = settle(FP8, "kept", ran(code, "fp8_gemm"))
     assert found is not None and found.state == "kept" and "QGMMA of e4m3" in found.reason
+
+
+def test_code_that_was_read_is_not_read_again_and_is_told_by_its_bytes(
+    built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known: dict[str, tuple[Census, ...]] = {}
+    first = collect(built / "hopper", "sm_90a", BOX, known)
+    assert set(known) == {kernel.sha256 for kernel in first.kernels}
+    monkeypatch.setattr(machine_code, "run_tool", lambda *_, **__: pytest.fail("it is known"))
+    assert collect(built / "hopper", "sm_90a", BOX, known) == first
 
 
 def test_the_same_source_with_tiles_of_sixteen_rows_is_emulated_on_hopper(built: Path) -> None:

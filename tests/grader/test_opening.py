@@ -1,33 +1,38 @@
-"""What a process beside a profiler rehearses before its turn: models are made then, and copied in the turn."""
+"""What a process rehearses before its turn: models are made then, and copied in the turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
+from ground import OPTIONS, Ground
 from test_copies import INIT, slow
-from test_judge import OPTIONS, Ground
 from toy import HONEST
 
 from grader.deck.code import load_code
-from grader.judge import judging
+from grader.judge import judging, opening
+from grader.judge.opening import Meanwhile, Rehearse, Waiting, opened, rehearsal
 from grader.judge.session import Session
 from grader.record.cell import TrialResult
-from grader.silicon import opening, passes
+from grader.silicon import passes
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.opening import opened, rehearsal
 from grader.silicon.passes import Bench
+from grader.wire.marks import UNSEEN_CALLS
+
+ALL = 100_000_000
 
 
 @pytest.fixture(autouse=True)
 def memory(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How much of the device is free, of 100 bytes."""
-    free = [100]
-    monkeypatch.setattr(opening, "free_bytes", lambda device: (free[0], 100))
+    """How many bytes of the device are free, of 100 MB."""
+    free = [ALL]
+    monkeypatch.setattr(opening, "free_bytes", lambda device: (free[0], ALL))
     return free
 
 
@@ -36,8 +41,8 @@ def started(here: Ground) -> Session:
     return judging.begin(here.snapshot, "cpu", options, here.sandbox, here.scratch / "beside", None)
 
 
-def rehearse(here: Ground) -> Callable[[Session], None]:
-    return partial(rehearsal, here.problem, "reduced", "cpu")
+def rehearse(here: Ground) -> Rehearse:
+    return partial(rehearsal, here.problem, "reduced", "cpu", UNSEEN_CALLS + 1)
 
 
 def asked(here: Ground, session: Session, trial: TrialResult) -> bool | None:
@@ -92,10 +97,48 @@ def test_a_rehearsal_that_fails_is_held_against_nobody_but_ends_the_use_of_the_p
         assert opened(session), "as it is without one"
 
 
-def test_an_import_that_fails_is_told(tmp_path: Path) -> None:
+def test_an_import_that_fails_is_told_by_a_process_in_its_turn(tmp_path: Path) -> None:
     here = Ground(tmp_path, "raise OSError('no')\n")
+    with started(here) as session:
+        assert not opened(session, rehearse=rehearse(here))
     with started(here) as session, pytest.raises(ProfilerError, match="when it was imported: OSError: no"):
-        opened(session, rehearse=rehearse(here))
+        session.up()
+        session.start()
+        passes.expect(session.submission(), "when it was imported")
+
+
+def test_a_process_rehearses_while_it_is_let_and_is_taken_for_its_turn_where_it_stands(tmp_path: Path) -> None:
+    """The gate is shut after the import: the model of the turn is the first that is made."""
+    here = Ground(tmp_path, "print('import')\n" + HONEST.replace(INIT, f"{INIT}        print('made')\n"))
+    trial, gate = here.trial(), Meanwhile()
+    visitor, asked_for = gate.visitor(), []
+
+    def step() -> AbstractContextManager[None]:
+        asked_for.append(len(asked_for))
+        if len(asked_for) > 2:
+            inside.set()
+            gate.shut()
+        return visitor.step()
+
+    inside = threading.Event()
+    with started(here) as session, ThreadPoolExecutor(1) as other:
+        gate.let()
+        waiting = Waiting(session, visitor, other.submit(opened, session, step, rehearse(here)))
+        assert inside.wait(60) and not waiting.opened.done()  # type: ignore[union-attr]
+        assert waiting.taken() is session and session.loads == 0
+        assert asked(here, session, trial) is None, "it is not imported again"
+    assert session.log.count("import") == session.log.count("made") == 1
+
+
+def test_a_process_that_cannot_be_used_further_is_ended_when_its_turn_comes(tmp_path: Path) -> None:
+    here, gate = Ground(tmp_path, HONEST.replace(INIT, f"{INIT}        raise OSError('no')\n")), Meanwhile()
+    visitor = gate.visitor()
+    with started(here) as session, ThreadPoolExecutor(1) as other:
+        gate.let()
+        found = other.submit(opened, session, visitor.step, rehearse(here))
+        assert not found.result()
+        assert Waiting(session, visitor, found).taken() is None
+        assert session.process.processes() == []
 
 
 @pytest.mark.parametrize("fault", [None, torch.OutOfMemoryError("the judge's own")])
@@ -106,9 +149,18 @@ def test_nothing_is_rehearsed_where_memory_is_short_and_running_out_of_it_is_no_
         assert fault is not None, "nothing is drawn"
         raise fault
 
-    memory[0] = 100 if fault else 49
+    memory[0] = ALL if fault else ALL // 2 - 1
     monkeypatch.setattr(opening, "materialise", drawn)
     here = Ground(tmp_path, HONEST)
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here)) == (fault is None)
         assert session.loads == 0
+
+
+def test_a_shape_that_would_take_much_of_the_memory_is_not_rehearsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opening, "HELD", ALL)
+    here = Ground(tmp_path, HONEST)
+    with started(here) as session:
+        assert opened(session, rehearse=rehearse(here)) and session.loads == 0

@@ -242,7 +242,7 @@ def test_the_second_build_keeps_off_the_processors_of_what_is_timed(
 
 
 def bench(folder: Path) -> Any:
-    return SimpleNamespace(
+    return SimpleNamespace(known={},
         problem=None, snapshot=Snapshot(Path("solution.py"), "", ""), device="cuda", scale="full", options=None,
         sandbox=BOX, say=lambda _: None, held=nullcontext,
     )  # fmt: skip
@@ -253,7 +253,7 @@ def test_what_was_compiled_beside_the_first_build_is_read_and_not_compiled_again
 ) -> None:
     read: list[Path] = []
 
-    def collect(folder: Path, arch: str, box: object) -> MachineCode:
+    def collect(folder: Path, arch: str, box: object, known: object) -> MachineCode:
         read.append(folder)
         return MachineCode((), (), arch)
 
