@@ -155,12 +155,16 @@ class Func(Brief):
 class Buffer:
     """A pointer argument: the element type seen through the pointer and the id of the storage behind it.
 
-    `content` is the element type of what the storage holds (it differs from `dtype` after a byte view).
+    `content` is the element type of what the storage holds (it differs from `dtype` after a byte view). `leads` is the
+    memory that addresses in it lead to, where it is a table of pointers, each with the field of a struct that holds it;
+    the `role` of such memory is `empty` while nothing has written it, and `given` of an input or a weight.
     """
 
     dtype: str
     storage: int
     content: str
+    leads: tuple[tuple[str, Buffer], ...] = ()
+    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
 from kbh_lint.host.values.objects import Authored, Graph, Instance, LibObject
 from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
-from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Tensor, Unknown
+from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Placed, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 
 FUEL = 400_000
@@ -141,7 +141,7 @@ class Recorder:
         """The tensor contents a value was computed from."""
         if isinstance(value, Tensor):
             return (value.storage.content,)
-        if isinstance(value, Unknown):
+        if isinstance(value, (Unknown, Placed)):
             return value.contents
         if isinstance(value, Text):
             value = doubts(value)

@@ -344,7 +344,7 @@ def _launch(interp: Run, owner: Launcher, grid: Value, block: Value, loc: ir.Loc
     binding = {name: host_values.argument(interp, value) for name, value in bound.items()}
     interp.session.outer = partial(host_values.outer, interp, {})
     facts = interp.analyse_kernel(func, [binding])
-    arguments = {name: launch_arguments.tree(interp, value) for name, value in {**bound, **_held(bound)}.items()}
+    arguments = launch_arguments.trees(interp, {**bound, **_held(bound)})
     tensors = launch_arguments.tensors(arguments.values())
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     event = launches.record(interp, func, tensors, [binding], facts, grid, loc, steer, block)

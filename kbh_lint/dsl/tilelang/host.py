@@ -187,7 +187,7 @@ def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, A
     wrong = _mismatch(interp, func, bound)
     if wrong:
         return foreign.unread_call(interp, wrong, tensor_arguments.tensors_in(bound), loc)
-    arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
+    arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(arguments[name]) for name in names if name in bound}
     interp.session.outer = partial(host_values.outer, interp, {})
     kernels = (func, *made.others)

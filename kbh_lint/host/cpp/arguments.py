@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import IntArrayRef, Pointer, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -72,6 +73,7 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
         if isinstance(value, Slot):
             value = value.get()
         if isinstance(value, Pointer):
+            found.extend(recording.steered_by([value.tensor]))
             value = value.offset
         if isinstance(value, Unknown):
             found.extend(interp.contents_of(value))

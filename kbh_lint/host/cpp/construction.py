@@ -115,6 +115,14 @@ def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     return Unknown((), "a missing entry") if opaque else made
 
 
+def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env) -> list[Any]:
+    """So many elements of a vector, each an object of its own where they are of a class of the text."""
+    one = ref.args[0] if ref.args else None
+    if given or not isinstance(one, ir.TypeRef) or one.pointers or _class(run, one, env) is None:
+        return [cpp_std.copied(run.interp, given[0] if given else 0) for _ in range(count)]
+    return [construct(run, one, [], env, None) for _ in range(count)]
+
+
 def construct(
     run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
 ) -> Any:
@@ -137,7 +145,7 @@ def construct(
             return items[0]
         count = items[0] if items and not braces and short == "vector" and integers.is_plain(items[0]) else -1
         if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
-            return [items[1] if len(items) > 1 else 0] * count
+            return _elements(run, ref, items[1:], count, env)
         return list(items)
     if short in ("Tensor",):
         return items[0] if items else None

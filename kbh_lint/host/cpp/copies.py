@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor
@@ -32,8 +33,9 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         target.storage.content.notes["descriptor"] = ends[1]
     elif found and ends[0] in found and isinstance(ends[1], list):
         target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
-        steer: EventAttrs = {"cast": False, "steer": run.interp.contents_of(ends[1])}
+        steer: EventAttrs = {"cast": False, "steer": cpp_arguments.numbers(run.interp, ends[1])}
         recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
+        recording.addresses(run.interp, target, ends[1])
     elif found and ends[1] in found and isinstance(args[0], Slot) and isinstance(ends[0], (int, float, Unknown)):
         args[0].set(_elements(run, found[0], 1, loc)[0])
     return Sym("cudaSuccess")

@@ -14,7 +14,7 @@ from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.gpu import handshakes, launch_arguments, launches
+from kbh_lint.host.gpu import handshakes, launch_arguments, launches, pointer_tables
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import taint
@@ -69,9 +69,8 @@ def launch_value(run: Cpp, target: Any, args: list[Any], grid: Value, loc: ir.Lo
 def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Record the launch of a CUDA kernel."""
     interp, func = run.interp, choice.func
-    arguments = {
-        param.name: launch_arguments.tree(interp, value) for param, value in zip(func.node.params, args, strict=False)
-    }
+    names = (param.name for param in func.node.params)
+    arguments = launch_arguments.trees(interp, dict(zip(names, args, strict=False)))
     unread = launch_arguments.unread_class(arguments.values())
     if unread:
         return cpp_libraries.opaque(run, f"the class {unread}, an object of which {func.node.name} is given", args, loc)
@@ -98,6 +97,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
     taint.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
+    pointer_tables.after_launch(tensors, event, [facts])
     device_flags.after_launch(interp, func, facts)
     tensor_flags.after_launch(interp, bound, [facts])
     handshakes.after_launch(interp, event)

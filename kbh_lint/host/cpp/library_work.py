@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.gpu import pointer_tables
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.objects import LibObject
@@ -63,6 +64,7 @@ def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
 
 def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs) -> None:
     """The event of a library's work on pointers."""
+    found = _reached(found)
     places = _written(run.interp, found, name)
     reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
     event = recording.record(
@@ -70,6 +72,20 @@ def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | No
     )
     for place in places:
         recording.write(run.interp, found[place].tensor, event)
+
+
+def _reached(found: list[Pointer]) -> list[Pointer]:
+    """The pointers with those that tables of pointers among them hold, which grouped and batched products get."""
+    made: list[Pointer] = []
+    for pointer in found:
+        made.append(pointer)
+        storage, start = pointer.tensor.storage, pointer.start
+        beside = (other.start for other in found if other.tensor.storage is storage)
+        stop = min((at for at in beside if at is not None and start is not None and at > start), default=None)
+        for _, tensor in pointer_tables.leads(storage.content, start, stop):
+            if all(tensor.storage is not other.tensor.storage for other in (*found, *made)):
+                made.append(Pointer(tensor, tensor.dtype))
+    return made
 
 
 def _cuda_type(name: str) -> str:

@@ -47,6 +47,11 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         return Slot(this.attrs, node.id) if this is not None else Slot(env.vars, node.id)
     if isinstance(node, ir.Attr):
         owner = field_owner(run, node.value, env)
+        if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
+            slot = place(run, node.value, env)
+            if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
+                owner = LibObject.by_path("struct:", {})
+                slot.set(owner)
         return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
     if isinstance(node, ir.Index):
         owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))

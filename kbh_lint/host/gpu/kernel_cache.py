@@ -54,7 +54,7 @@ def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) 
 def _as_key(value: Value) -> Any:
     """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
     if isinstance(value, Buffer):
-        return Buffer, value.dtype, value.storage, value.content
+        return Buffer, value.dtype, value.storage, value.content, value.leads, value.role
     if isinstance(value, Scalar):
         return Scalar, value.value, value.dtype
     return type(value), value
@@ -128,7 +128,9 @@ def _plain(value: Value) -> bool:
 def normal(value: Value, numbers: dict[int, int]) -> Any:
     """Storages by order of appearance, so that equal launches on other tensors look equal."""
     if isinstance(value, Buffer):
-        return Buffer(value.dtype, numbers.setdefault(value.storage, len(numbers) + 1), value.content)
+        storage = numbers.setdefault(value.storage, len(numbers) + 1)
+        leads = tuple((name, normal(one, numbers)) for name, one in value.leads)
+        return Buffer(value.dtype, storage, value.content, leads, value.role)
     if isinstance(value, Descriptor):
         return replace(value, storage=numbers.setdefault(value.storage, len(numbers) + 1))
     if isinstance(value, tuple):

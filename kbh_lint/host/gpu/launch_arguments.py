@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.records import dataclass
@@ -20,7 +21,8 @@ from kbh_lint.base.values import (
     Sym,
     Value,
 )
-from kbh_lint.host.gpu import lambdas
+from kbh_lint.host.gpu import lambdas, pointer_tables
+from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
@@ -47,6 +49,7 @@ class Argument:
     dtype: str = "?"
     parts: tuple[tuple[str, Argument], ...] = ()
     struct: bool = False
+    leads: tuple[tuple[str, Tensor], ...] = ()  # the tensors that addresses in the memory lead to, by field
 
     def leaves(self, path: str) -> Iterator[tuple[str, Argument]]:
         """All leaves below, with their paths: `args.x` is a field of a struct, `args.0` the item of a tuple."""
@@ -83,6 +86,46 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     return Argument(value)
 
 
+def trees(interp: Run, values: Mapping[str, Value]) -> dict[str, Argument]:
+    """The values that one launch is given as arguments of it, with what tables of pointers among them lead to."""
+    made = {name: tree(interp, value) for name, value in values.items()}
+    leaves = [leaf for name, argument in made.items() for _, leaf in argument.leaves(name) if leaf.tensor is not None]
+    if not any(_may_lead(leaf.tensor) for leaf in leaves):
+        return made
+    places: dict[int, list[int]] = {}
+    for leaf in leaves:
+        start = _start(leaf)
+        if leaf.tensor is not None and start is not None:
+            places.setdefault(leaf.tensor.storage.ident, []).append(start)
+    return {name: _leading(argument, places) for name, argument in made.items()}
+
+
+def _may_lead(tensor: Tensor | None) -> bool:
+    """Whether addresses may lie in a tensor's memory: any that were noted there, or that were copied or computed."""
+    content = None if tensor is None else tensor.storage.content
+    if content is None:
+        return False
+    return ADDRESSES in content.notes or not content.label and content.dtype in pointer_tables.WIDE
+
+
+def _leading(argument: Argument, places: Mapping[int, list[int]]) -> Argument:
+    """An argument with the tensors that addresses behind it lead to: in the part of the memory that it shows, or up to
+    where another argument begins."""
+    if argument.parts:
+        parts = tuple((name, _leading(part, places)) for name, part in argument.parts)
+        return argument if parts == argument.parts else replace(argument, parts=parts)
+    tensor = argument.tensor
+    if tensor is None or not _may_lead(tensor):
+        return argument
+    start, stop = _start(argument), None
+    if isinstance(argument.value, Tensor) and tensor.place is not None:
+        stop = tensor.place.stop
+    elif start is not None:
+        stop = min((at for at in places.get(tensor.storage.ident, ()) if at > start), default=None)
+    found = pointer_tables.leads(tensor.storage.content, start, stop)
+    return replace(argument, leads=found) if found else argument
+
+
 def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[tuple[str, Argument], ...]:
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
 
@@ -105,7 +148,8 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
             sizes = None if block is None else tuple(b for b in block if isinstance(b, int))
             shape, strides = _whole(value.shape), _whole(value.strides)
             return Descriptor(tensor.dtype, tensor.storage.ident, content, sizes, shape, strides)
-        return Buffer(seen_as or argument.dtype, tensor.storage.ident, content)
+        leads = tuple((name, _led(found)) for name, found in argument.leads)
+        return Buffer(seen_as or argument.dtype, tensor.storage.ident, content, leads)
     if argument.struct:
         return StructArg(tuple((name, given(part)) for name, part in argument.parts if _says_something(part)))
     if isinstance(value, _CONSTANTS) or value is None or isinstance(value, str):
@@ -117,6 +161,14 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
     if isinstance(value, (int, float, bool)):
         return value if constexpr else Scalar(value)
     return value if constexpr else Scalar(UNKNOWN)
+
+
+def _led(tensor: Tensor) -> Buffer:
+    """The memory that an address in a table leads to."""
+    content = tensor.storage.content_at(tensor.start)
+    fresh = content.label == "empty" and content.event is None
+    role = "empty" if fresh else "given" if content.label.startswith(("input:", "state:")) else ""
+    return Buffer(tensor.dtype, tensor.storage.ident, content.dtype, role=role)
 
 
 def _whole(sizes: object) -> tuple[int, ...]:
@@ -147,6 +199,8 @@ def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
         for _, leaf in argument.leaves(""):
             if leaf.tensor is not None:
                 found.setdefault(leaf.tensor.storage.ident, leaf.tensor)
+            for _, tensor in leaf.leads:
+                found.setdefault(tensor.storage.ident, tensor)
     return found
 
 
@@ -166,11 +220,14 @@ def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, argument in arguments.items():
         for path, leaf in argument.leaves(name):
-            if leaf.tensor is None:
-                continue
-            value = leaf.value
-            if isinstance(value, int):
-                found[path] = value - leaf.tensor.storage.address
-            else:
-                found[path] = value.tensor.start if isinstance(value, HostDescriptor) else value.start
+            if leaf.tensor is not None:
+                found[path] = _start(leaf)
     return found
+
+
+def _start(leaf: Argument) -> int | None:
+    value = leaf.value
+    if isinstance(value, int) and leaf.tensor is not None:
+        return value - leaf.tensor.storage.address
+    start: int | None = value.tensor.start if isinstance(value, HostDescriptor) else value.start
+    return start

@@ -8,13 +8,22 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, walk
-from kbh_lint.host.gpu import device_memory, extents, handshakes, launch_arguments, launches_that_fail, tuned
+from kbh_lint.host.gpu import (
+    device_memory,
+    extents,
+    handshakes,
+    launch_arguments,
+    launches_that_fail,
+    pointer_tables,
+    tuned,
+)
 from kbh_lint.host.gpu.kernel_cache import scope
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.memory import LED
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -155,7 +164,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
     given = {**jit.func.defaults, **bound}
-    arguments = {name: launch_arguments.tree(interp, value) for name, value in given.items()}
+    arguments = launch_arguments.trees(interp, given)
     tensors = launch_arguments.tensors(arguments[name] for name in bound)
     held = tensor_flags.values(interp, bound)
     params = {p.name: is_constexpr(p) for p in jit.func.node.params}
@@ -183,6 +192,7 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
     event = record(interp, jit.func, tensors, bindings, facts, size, loc, steer)
     event.attrs["numbers"] = numbers(interp, {**bound, **settings[0], **meta})
     event.attrs["starts"] = launch_arguments.starts({name: arguments[name] for name in bound})
+    pointer_tables.after_launch(tensors, event, facts)
     tensor_flags.after_launch(interp, bound, facts)
     handshakes.after_launch(interp, event)
     if len(jit.configs) > MAX_CONFIGS:
@@ -218,7 +228,7 @@ def _outer(interp: Run, kernel: Func) -> list[Any]:
 
 def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
     """Record the launch of a kernel of a language that has nothing to configure: `bound` are its arguments."""
-    arguments = {name: launch_arguments.tree(interp, value) for name, value in bound.items()}
+    arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
@@ -226,6 +236,7 @@ def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: i
     tensors = launch_arguments.tensors(arguments.values())
     event = record(interp, func, tensors, [binding], facts, grid, loc, steer)
     event.attrs["numbers"], event.attrs["starts"] = numbers(interp, bound), launch_arguments.starts(arguments)
+    pointer_tables.after_launch(tensors, event, facts)
     return event
 
 
@@ -260,7 +271,9 @@ def record(
             stores.setdefault(storage, dtype)
             flows.setdefault(storage, set()).update(sources)
     blind = any(f.unread for f in distinct)
-    if blind and not stores:
+    if any(s.storage == -1 and s.param.endswith(LED) for f in distinct for s in f.stores):
+        interp.miss(f"{kernel.node.name} writes through addresses that lead to nothing known", loc)
+    if blind and not stores.keys() & tensors.keys():
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights
         stores = {
             i: t.dtype for i, t in tensors.items() if not t.storage.content.label.startswith(("input:", "state:"))

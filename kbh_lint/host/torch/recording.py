@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+ADDRESSES = "addresses"  # the note on a content of the tensors that addresses in it lead to, and where these begin
+MAX_ADDRESSES = 1024  # of one content
+MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
 
 
@@ -112,3 +118,44 @@ def record(
 def steered_by(tensors: Sequence[Tensor]) -> tuple[Content, ...]:
     """The contents that chose which part of a storage these views show (`x[first:last]` with bounds from a tensor)."""
     return tuple(content for tensor in tensors for content in tensor.attrs.get("steer", ()))
+
+
+class Address(NamedTuple):
+    """The address of a tensor in a content: where its row begins, in bytes, and the field of a struct that holds it."""
+
+    at: int | None
+    tensor: Tensor
+    field: str = ""
+
+
+def addresses(interp: Run, target: Tensor, values: Value, old: Content | None = None) -> None:
+    """Notes on what was just written to `target` which tensors addresses among `values` lead to. What a loop wrote to
+    `old` before, at the same place of the text, stays."""
+    content = target.storage.content
+    found: list[Address] = []
+    if old is not None and old.event is not None and content.event is not None and old.event.loc == content.event.loc:
+        found += old.notes.get(ADDRESSES, ())
+    _add_addresses(interp, values, target.start, "", found, 0)
+    if found:
+        content.notes[ADDRESSES] = found
+
+
+def _add_addresses(interp: Run, value: Value, start: int | None, field: str, found: list[Address], depth: int) -> None:
+    """Addresses of one row of a table count as ones that begin where the row does."""
+    value = value.get() if isinstance(value, Slot) else value
+    if isinstance(value, (list, tuple)) and depth < MAX_DEPTH:
+        rows = isinstance(value[0], (list, tuple)) if value else False
+        width = 8 * len(value[0]) if rows else 0
+        for at, item in enumerate(value[:MAX_ADDRESSES]):
+            _add_addresses(interp, item, start if start is None else start + at * width, field, found, depth + 1)
+        return
+    if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_DEPTH:
+        for name, item in value.attrs.items():
+            _add_addresses(interp, item, start, f"{field}.{name}".strip("."), found, depth + 1)
+        return
+    tensor = value.tensor if isinstance(value, Pointer) else interp.tensor_at(value)
+    if tensor is None or len(found) >= MAX_ADDRESSES:
+        return
+    near = found[-MAX_PIECES:]
+    if not any((a.at, a.field) == (start, field) and a.tensor.storage is tensor.storage for a in near):
+        found.append(Address(start, tensor, field))

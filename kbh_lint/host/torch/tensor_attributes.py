@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType
-from kbh_lint.host.torch import tensor_views
+from kbh_lint.host.torch import recording, tensor_views
 from kbh_lint.host.values import checksums, tensor_arguments
 from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
+from kbh_lint.host.values.tensors import Placed, Tensor, Unknown, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -134,7 +134,9 @@ def meta(name: str) -> Callable[..., Any]:
             return count if count is not None else Unknown((), "a size")
         if name == "data_ptr":
             interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.trace.call_index}, loc)
-            return tensor.address
+            placed = Placed(tensor.address)
+            placed.contents = recording.steered_by([tensor])
+            return placed if placed.contents else tensor.address
         if name == "element_size":
             return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
         if name == "is_contiguous":

@@ -84,6 +84,7 @@ def fill(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         label = "random" if name in ("normal", "uniform") else "constant"
         storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
         storage.version += 1
+        recording.addresses(interp, target, args[1:])
     return target
 
 

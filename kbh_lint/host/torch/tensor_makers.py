@@ -76,6 +76,7 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     value = kwargs.get("fill_value", args[-1] if args and name.startswith(("full", "new_full")) else None)
     if name.startswith(("full", "new_full")) and type(value) is int:
         tensor.storage.content.notes[whole_numbers.ENDS] = value, value
+        recording.addresses(interp, tensor, value)
     out = kwargs.get("out")
     return out if isinstance(out, Tensor) else tensor
 
@@ -108,7 +109,10 @@ def from_values(interp: Run, args: list[Any], kwargs: dict[str, Any], device: st
     contents = interp.contents_of(data)
     size: tuple[Any, ...] | None = None if isinstance(data, Unknown) else tuple(shape)
     if not contents:
-        return recording.make(interp, size, dtype, "constant", device=device)
-    event = Event("copy", "tensor", loc, [(c, Tensor(c.storage, c.dtype, None)) for c in contents])
-    interp.emit(event)
-    return recording.make(interp, size, dtype, event=event, device=device)
+        made = recording.make(interp, size, dtype, "constant", device=device)
+    else:
+        event = Event("copy", "tensor", loc, [(c, Tensor(c.storage, c.dtype, None)) for c in contents])
+        interp.emit(event)
+        made = recording.make(interp, size, dtype, event=event, device=device)
+    recording.addresses(interp, made, data)
+    return made

@@ -167,8 +167,9 @@ def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.
     event = Event("copy", "setitem", loc, [(t.storage.content, t) for t in inputs], attrs=attrs)
     event.reads.extend((c, Tensor(c.storage, c.dtype, None)) for c in contents)
     interp.emit(event)
-    whole = key == slice(None) or key is Ellipsis
+    whole, old = key == slice(None) or key is Ellipsis, tensor.storage.content
     recording.write(interp, tensor, event, partial=not whole)
+    recording.addresses(interp, tensor, value, old)
 
 
 def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Any]:

@@ -109,6 +109,7 @@ def compute(
     event = recording.record(interp, kind_of(name), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event)
+        recording.addresses(interp, args[0], args[1:])
         return args[0]
     if brought:
         out.write(interp, brought, event, found, lambda shape: _strides(name, shape, inputs))
@@ -117,6 +118,7 @@ def compute(
         made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
         made.attrs["range"] = _range(name, inputs)
         whole_numbers.note(name, args, kwargs, made)
+        recording.addresses(interp, made, args)
         return made
     return tuple(
         recording.make(interp, shape, dtype, event=event, strides=_strides(name, shape, inputs))

@@ -70,6 +70,12 @@ class Unknown(Brief):
         raise UnknownTruth(self)
 
 
+class Placed(int):
+    """The address of a view whose place in its storage was computed from `contents`."""
+
+    contents: tuple[Content, ...] = ()
+
+
 class UnknownTruth(Exception):
     """The truth of an unknown value was asked where only a decision can answer."""
 

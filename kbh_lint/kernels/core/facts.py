@@ -81,6 +81,18 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
+class Lead:
+    """An address that is written to a parameter's memory, into this `field` of a struct if it is one: `origins` is the
+    memory that it leads to."""
+
+    param: str
+    storage: int
+    origins: Origins
+    loc: ir.Loc
+    field: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Cast:
     """A change of numeric type of a value loaded from memory (a bitcast or a byte view is not one)."""
 
@@ -191,7 +203,8 @@ class KernelFacts:
     anything was added, multiplied or put through a function in floating point; `settings` are the numbers that flags
     in device memory hold after the launch, by their names; `choices` the data that chose where something is stored,
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
-    compiler takes the kernel at these arguments; `lost` the data of which a product with zero left nothing."""
+    compiler takes the kernel at these arguments; `lost` the data of which a product with zero left nothing;
+    `leads` the addresses that it writes to memory."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -212,6 +225,7 @@ class KernelFacts:
     waits: list[Wait] = field(default_factory=list)
     refused: str = ""
     lost: list[Bound] = field(default_factory=list)
+    leads: list[Lead] = field(default_factory=list)
     tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes
+from kbh_lint.base import dtypes, values
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.frames import Frame
@@ -15,6 +16,7 @@ from kbh_lint.kernels.core.value import (
     NOTHING,
     UNKNOWN_V,
     Cell,
+    Cells,
     Struct,
     Unbound,
     V,
@@ -28,6 +30,19 @@ if TYPE_CHECKING:
 
 
 _VAGUE = ("?", LITERAL)
+LED = "[]"  # the end of the name of memory that an address in an argument's memory leads to
+ADDRESSES = ("i64", "u64")  # what addresses are loaded as
+
+
+def _read_of(cells: list[Cell]) -> list[Cell]:
+    """Where an address that may be any of a table's is read: not where nothing was written."""
+    return [cell for cell in cells if cell.role != "empty" or cell.entries] or cells
+
+
+def _written_of(cells: list[Cell]) -> list[Cell]:
+    """Where an address that may be any of a table's is written: where nothing was, else at least not what is given."""
+    empty = [cell for cell in cells if cell.role == "empty"]
+    return empty or [cell for cell in cells if cell.role != "given"] or cells
 
 
 def _is_flag(entries: list[tuple[str, str, V]], exact: list[V], dtype: str) -> bool:
@@ -61,6 +76,25 @@ class Memory:
             cell = self.param_cells[path] = Cell("param", path, storage, dtype, content)
         return cell
 
+    def argument_cell(self, path: str, given: values.Buffer | values.Descriptor) -> Cell:
+        """The memory that a launch gives to an argument, and what addresses in it lead to."""
+        cell = self.param_cell(path, given.storage, given.dtype, given.content)
+        leads = given.leads if isinstance(given, values.Buffer) else ()
+        if leads and not cell.leads:
+            found: dict[str, set[Cell]] = {}
+            for at, (name, one) in enumerate(leads):
+                inner = f"{path}.{name}" if name else path
+                target = self.argument_cell(f"{inner}{LED}{at}" if len(leads) > 1 else f"{inner}{LED}", one)
+                target.role = one.role
+                found.setdefault(name, set()).add(target)
+            cell.leads = {name: frozenset(cells) for name, cells in found.items()}
+        return cell
+
+    def pointed(self, value: V) -> Iterator[tuple[str, Cells]]:
+        """The memory that a value leads to, where it is an address, or that addresses in its fields lead to."""
+        if value.cells:
+            yield "", value.cells
+
     def load(self, pointer: V, dtype: str, loc: Loc) -> V:
         """What is read through `pointer` as elements of `dtype` ("?": the pointer's own type)."""
         if dtype in _VAGUE:
@@ -72,7 +106,7 @@ class Memory:
             else:
                 return V(dtype, origins=flagged(pointer.origins, "index"), shape=pointer.shape)
         result: V | None = None
-        for cell in cells:
+        for cell in _read_of(cells) if len(cells) > 1 else cells:
             found = self.read_cell(cell, dtype, loc, offset_of(pointer))
             if found is not None:
                 result = found if result is None else join(result, found)
@@ -109,6 +143,8 @@ class Memory:
             early = self.alone and (not self.repeats or loc in self.first)
             self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc, early)
         own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
+        if cell.leads and seen in ADDRESSES:
+            own = own.with_(cells=cell.led())
         return own if result is None else join(own, result)
 
     def _entries(self, entries: list[tuple[str, str, V]], dtype: str, loc: Loc) -> V:
@@ -150,7 +186,9 @@ class Memory:
             cells = [self.param_cell("an unknown address", -1, pointer.dtype, pointer.dtype)]
         if not raw and pointer.dtype not in _VAGUE and not isinstance(value.x, Struct) and not value.cells:
             value = self.run.numbers.convert(value, pointer.dtype, loc)
-        for cell in cells:
+        for cell in _written_of(cells) if len(cells) > 1 else cells:
+            if cell.storage == -1 and cell.name.endswith(LED):
+                self.run.facts.unread("a store through an address that was read from memory", loc)
             self.write_cell(cell, value, loc, pointer.dtype, offset_of(pointer))
 
     def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
@@ -168,6 +206,9 @@ class Memory:
             kept = kept.with_(dtype=dtype, content=dtype)
         if cell.kind == "param":
             seen = dtype if dtype not in _VAGUE else (cell.dtype if cell.dtype != "?" else value.dtype)
+            for name, to in self.pointed(value):
+                self.run.facts.add_lead(cell, f"{cell.field}.{name}".strip("."), to, loc)
+                seen = "i64"
             if seen in dtypes.INTS and value.content in dtypes.FLOATS and cell.content not in ("i32", "i64"):
                 seen = value.content
             key = (cell.name, seen, loc)

@@ -9,6 +9,8 @@ from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.guards import Tests
 from kbh_lint.kernels.core.origins import data_origins, flagged, union
 from kbh_lint.kernels.core.value import (
+    Cell,
+    Cells,
     V,
     in_order,
 )
@@ -41,6 +43,7 @@ class Recorder:
         self.choices: dict[Any, F.Bound] = {}
         self.waits: dict[Any, F.Wait] = {}
         self.lost: dict[Any, F.Bound] = {}
+        self.leads: dict[Any, F.Lead] = {}
         self.refused = ""  # why no compiler takes the kernel
 
     def found(self) -> F.KernelFacts:
@@ -51,13 +54,20 @@ class Recorder:
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.run.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
-            self.refused, list(self.lost.values()), self.tests,
+            self.refused, list(self.lost.values()), list(self.leads.values()), self.tests,
         )  # fmt: skip
 
     def lose(self, a: V, b: V, loc: Loc) -> None:
         """Note a product with zero: nothing is left of the other factor."""
         old, origins = self.lost.get(loc), union(a.origins, b.origins)
         self.lost[loc] = F.Bound(union(old.origins, origins) if old else origins, loc)
+
+    def add_lead(self, cell: Cell, field: str, to: Cells, loc: Loc) -> None:
+        """Note an address that is written to an argument's memory, where it leads to that of others."""
+        origins = frozenset(F.Origin(at.name, at.storage, at.dtype) for at in to if at.kind == "param")
+        if origins:
+            key, old = (cell.name, field, loc), self.leads.get((cell.name, field, loc))
+            self.leads[key] = F.Lead(cell.name, cell.storage, old.origins | origins if old else origins, loc, field)
 
     def unread(self, reason: str, loc: Loc) -> None:
         """Note that something could not be followed."""

@@ -33,10 +33,24 @@ class Cell:
     """A piece of memory: a parameter's buffer, a shared or local array, a TMA descriptor's tensor.
 
     `entries` holds what was written, by (element type, content, byte offset where known). `content` is the
-    numeric type of what a parameter's storage holds. `read_empty` says that something read it before a write.
+    numeric type of what a parameter's storage holds. `read_empty` says that something read it before a write. `leads`
+    is the memory that addresses which a launch finds in it lead to, by the field of a struct that holds each; `field`
+    is which field of structs this is. `role` is as that of a `Buffer`.
     """
 
-    __slots__ = ("kind", "name", "storage", "dtype", "content", "entries", "read_empty", "subs")
+    __slots__ = (
+        "kind",
+        "name",
+        "storage",
+        "dtype",
+        "content",
+        "entries",
+        "read_empty",
+        "subs",
+        "leads",
+        "field",
+        "role",
+    )
 
     def __init__(
         self,
@@ -54,6 +68,9 @@ class Cell:
         self.entries: dict[tuple[str, str, int | None], V] = {}
         self.read_empty = False
         self.subs: dict[str, Cell] = {}
+        self.leads: dict[str, Cells] = {}
+        self.field = ""
+        self.role = ""
 
     def sub(self, name: str) -> Cell:
         """The memory of one field of a struct held here."""
@@ -61,8 +78,15 @@ class Cell:
         if cell is None:
             label = self.name if self.kind == "param" else f"{self.name}.{name}"
             cell = Cell(self.kind, label, self.storage)
+            cell.field = f"{self.field}.{name}".strip(".")
+            cell.leads = self.leads
             self.subs[name] = cell
         return cell
+
+    def led(self) -> Cells:
+        """The memory that addresses found here lead to: those in this field, or any where fields are not told apart."""
+        here = self.leads.get(self.field)
+        return here if here is not None else frozenset(cell for found in self.leads.values() for cell in found)
 
     def written(self, at: int | None) -> list[tuple[str, str, V]]:
         """What a read at byte offset `at` can see: the part of the memory that begins last before it.

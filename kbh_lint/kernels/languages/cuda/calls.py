@@ -50,7 +50,7 @@ class CudaCalls(Calls):
         """Makes the abstract value, of the declared type, that a parameter begins with."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
             seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
-            cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)
+            cell = self.run.memory.argument_cell(name, value)
             if ct.name.endswith("CUtensorMap"):
                 return V(seen, value.content, cells=frozenset((cell,)), ct=TENSOR_MAP)
             if ct.name.rpartition("::")[2] == "Tensor" and not ct.pointers:  # CuTe's, over the memory

@@ -75,7 +75,7 @@ _LAYOUTS = (
     "make_shape make_stride make_layout make_coord make_tile tile_to_shape clear size rank cosize ceil_div round_up "
     "composition make_ordered_layout select take shape stride layout congruent is_static make_tiled_copy "
     "make_tiled_copy_A make_tiled_copy_B make_tiled_copy_C make_cotiled_copy cp_async_fence cp_async_wait "
-    "elem_less fill"
+    "elem_less fill make_cute_packed_stride cutlass::make_cute_packed_stride"
 )
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join, mix
-from kbh_lint.kernels.core.memory import Memory
-from kbh_lint.kernels.core.origins import union, union_casts
+from kbh_lint.kernels.core.memory import LED, Memory
+from kbh_lint.kernels.core.origins import flagged, union, union_casts
 from kbh_lint.kernels.core.value import (
     NOTHING,
     UNKNOWN_V,
     Cell,
+    Cells,
     CType,
     Struct,
     Unbound,
@@ -80,6 +82,14 @@ class CudaMemory(Memory):
         if value.dtype != dtype and dtype not in ("?", "") and not value.cells and value.x is not IN_MEMORY:
             return self.run.numbers.bitcast(value, dtype, loc)
         return value
+
+    def pointed(self, value: V) -> Iterator[tuple[str, Cells]]:
+        if isinstance(value.x, Struct):
+            for name, item in value.x.fields.items():
+                for inner, cells in self.pointed(item):
+                    yield f"{name}.{inner}".strip("."), cells
+        elif value.cells and value.x is not IN_MEMORY and (value.ct is None or is_pointer(value.ct)):
+            yield "", value.cells
 
     def bytes_of(self, value: V, dtype: str, loc: ir.Loc, depth: int = 0) -> V | None:
         """A struct read through a pointer to a number: any of its fields may be what is read."""
@@ -184,11 +194,18 @@ class CudaMemory(Memory):
                 continue
             for entry in cell.entries.values():
                 found = entry if found is None else join(found, entry)
-            if cell.kind == "param" and not cell.entries:
-                target = self.param_cell(cell.name + "[]", -1, inner.dtype, inner.dtype)
+            if cell.kind == "param" and cell.leads:
+                made = self._found(cell, "i64", loc)
+                if made is not None:
+                    made = made.with_(dtype=inner.dtype, content=inner.dtype, origins=flagged(made.origins, "index"))
+                    found = made if found is None else join(found, made)
+            elif cell.kind == "param" and not cell.entries:
+                target = self.param_cell(cell.name + LED, -1, inner.dtype, inner.dtype)
                 made = V(inner.dtype, inner.dtype, cells=frozenset((target,)), ct=inner)
                 found = made if found is None else join(found, made)
-        return found.with_(ct=inner) if found is not None else V(inner.dtype, inner.dtype, ct=inner)
+        if found is None:
+            return V(inner.dtype, inner.dtype, ct=inner)
+        return found.with_(ct=inner, origins=union(found.origins, flagged(pointer.origins, "index")))
 
     def write_through(self, pointer: V, value: V, loc: ir.Loc, *, index: V | None = None) -> None:
         """`*pointer = value` or `pointer[index] = value`."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.memory import LED
 from kbh_lint.kernels.core.numbers import broadcast
 from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, Mul, Unbound, V, constant
@@ -41,7 +42,7 @@ def to(base: V, call: Call) -> V:
 
 def pointer_name(value: V) -> str:
     names = sorted(o.param for o in data_origins(value.origins))
-    return (names[0] if names else "pointer") + "[]"
+    return (names[0] if names else "pointer") + LED
 
 
 def where(call: Call) -> V:

@@ -41,7 +41,7 @@ class PythonCalls(Calls):
         """A kernel argument as an abstract value."""
         deps = frozenset((name.split(".")[0].split("[")[0],))
         if isinstance(value, (values.Buffer, values.Descriptor)):
-            cell = self.run.memory.param_cell(name, value.storage, value.dtype, value.content)
+            cell = self.run.memory.argument_cell(name, value)
             block = value.block if isinstance(value, values.Descriptor) else ()
             return V(value.dtype, value.content, deps=NO_NAMES, cells=frozenset((cell,)), shape=block)
         if isinstance(value, values.Scalar):
