@@ -15,6 +15,7 @@ from kbh_lint import registry
 from kbh_lint.base import values
 from kbh_lint.base.limits import Budget
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.ranges import Rising
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.walker import OutOfFuel
 
@@ -39,17 +40,20 @@ def analyze(
     budget: Budget | None = None,
     outer: Callable[[Any], Any] | None = None,
     ranges: Mapping[int, tuple[int, int]] | None = None,
+    rising: Mapping[int, Rising] | None = None,
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
     `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
     Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
     and taken from `budget`. `outer` turns values of the host that a kernel sees through its scope into those that
-    kernels know. With `ranges`, the ends of the whole numbers in storages, facts are those of such numbers alone.
+    kernels know. With `ranges`, the ends of the whole numbers in storages, and those that are `rising`, facts are
+    those of such numbers alone.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     run = _run(kernel, fuel, outer)
     run.ranges.given.update(ranges or {})
+    run.ranges.rising.update(rising or {})
     try:
         for _ in range(_MAX_RUNS):
             run.memory.dirty = False

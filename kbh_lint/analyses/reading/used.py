@@ -10,11 +10,12 @@ from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.torch import limits
-from kbh_lint.host.torch.whole_numbers import ENDS, source
+from kbh_lint.host.torch.whole_numbers import ENDS, FIXED, held, source, whole
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.kernels.core.origins import floors
+from kbh_lint.kernels.core.ranges import Rising
 from kbh_lint.kernels.extents.asides import without
 from kbh_lint.kernels.extents.unused import unused
 
@@ -106,7 +107,8 @@ def unneeded(event: Event) -> frozenset[int]:
     local = launches[0].storages
     if any(launch.storages != local for launch in launches) or not ends.keys() <= local.keys():
         return frozenset(held[at].ident for at in _unneeded(event, ends))
-    told = tuple(sorted((local[at], between) for at, between in ends.items()))
+    rising = _rising(event, ends)
+    told = tuple(sorted((local[at], between, str(rising.get(at))) for at, between in ends.items()))
     key = ("legal", attrs["seen"], told, *(launch.key for launch in launches))
     if key not in answers:
         answers[key] = frozenset(local[at] for at in _unneeded(event, ends))
@@ -123,11 +125,27 @@ def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
     return {at: known for at in held if at in loaded and (known := _legal(held[at])) is not None}
 
 
+def _rising(event: Event, storages: Collection[int]) -> dict[int, Rising]:
+    """Of the storages those that hold offsets that rise; with no count where it is not all, from the first on."""
+    found: dict[int, Rising] = {}
+    for at in storages:
+        content = event.attrs["contents"][at]
+        known = source(content).notes.get(FIXED, {})
+        if not source(content).notes.get("rising") or not {0, -1} <= known.keys():
+            continue
+        names = [name for name, value in event.attrs["bindings"][0].items() if getattr(value, "storage", -1) == at]
+        starts = event.attrs.get("starts", {})
+        plain = whole(content) is source(content) and all(starts.get(name) == 0 for name in names)
+        found[at] = Rising((held(content) or -1) if plain else -1, known[0], known[-1])
+    return found
+
+
 def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
     attrs, before, after = event.attrs, set[int](), set[int]()
     first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
     for binding, facts in list(first.values())[:MAX_WALKS]:
-        again = analyze(attrs["kernel"], binding, budget=attrs["budgets"].kernels, ranges=ends)
+        budget = attrs["budgets"].kernels
+        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=_rising(event, ends))
         if again.unread:
             return frozenset()
         before |= _reached(facts) | {origin.storage for gone in facts.lost for origin in gone.origins}
@@ -145,7 +163,7 @@ def _legal(content: Content) -> tuple[int, int] | None:
 
 def _reached(facts: KernelFacts) -> set[int]:
     """The storages of which something reaches a result, an address, a bound or a branch."""
-    groups = (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums, facts.waits, facts.casts)
+    groups = (facts.stores, facts.bounds, facts.choices, facts.branches, facts.waits, facts.casts)
     origins = [fact.origins for group in groups for fact in group]
     origins += [side for product in facts.products for side in (product.a_origins, product.b_origins)]
     return {origin.storage for some in origins for origin in some}
@@ -181,7 +199,7 @@ def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] =
     for facts in event.attrs["distinct"] if kernels is None else _analysed(event, kernels):
         if facts.unread:
             return frozenset()
-        for group in (facts.stores, facts.bounds, facts.choices, facts.branches, facts.sums):
+        for group in (facts.stores, facts.bounds, facts.choices, facts.branches):
             for fact in group:
                 add(fact.origins)
         for product in facts.products:

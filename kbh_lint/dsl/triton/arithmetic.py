@@ -95,8 +95,8 @@ def sum_(call: Call) -> V:
     dtype = call.dtype(3, "dtype", value.dtype)
     if dtype != value.dtype:
         value = call.m.numbers.convert(value, dtype, call.loc)
-    value = call.m.products.accumulate(UNKNOWN_V, value, dtype, call.loc, True)
-    return reduced(call, value)
+    made = reduced(call, call.m.products.accumulate(UNKNOWN_V, value, dtype, call.loc, True))
+    return call.m.ranges.over_all("sum", value, made) if call.m.ranges.rising else made
 
 
 def reduced(call: Call, value: V, keep_at: int = 2) -> V:
@@ -116,6 +116,8 @@ def extreme(call: Call) -> V:
     value = first(call)
     value = value.with_(origins=flagged(value.origins, "max"), x=None)
     made = reduced(call, value, 4)
+    if call.m.ranges.rising and "max" in call.name:
+        made = call.m.ranges.over_all("max", first(call), made)
     pair = call.get(2, "return_indices")
     if pair is not None and pair.const is True:
         return V(x=(made, chosen(made)))
@@ -158,7 +160,8 @@ def scan(call: Call) -> V:
 
 def cumulative(call: Call) -> V:
     value = call.m.products.accumulate(UNKNOWN_V, first(call), first(call).dtype, call.loc, True)
-    return value.with_(const=NOTHING)
+    made = value.with_(const=NOTHING)
+    return call.m.ranges.over_all("cumulative", first(call), made) if call.m.ranges.rising else made
 
 
 def whole_job(symbol: str, flag: str) -> Callable[[Call], V]:

@@ -4,7 +4,8 @@ A content whose ends are one number holds that number, whatever it was computed 
 keeps that it was: where one side of a choice is the tensor that was compared, it lies on that side of the number.
 
 The first and the last offset are known of each legal input. The differences of neighbours add up to the last less the
-first, so a tensor with each number repeated by such counts has a known length.
+first, so their sum is a number, as is the last of their running sums, and a tensor with each number repeated by such
+counts has a known length.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor
     counts = _total(name, args, made) if made.dtype in INTS else None
     if counts is not None:
         content.notes[TOTAL] = counts
+    summed = total(args[0]) if name in ("sum", "cumsum") and args else None
+    if summed is not None and name == "sum" and len(args) == 1 and not {"dim", "axis"} & kwargs.keys():
+        made.attrs["value"] = summed
+        content.notes[ENDS] = summed, summed
+    elif summed is not None and name == "cumsum" and made.shape is not None and len(made.shape) == 1:
+        made.attrs["known"] = content.notes[FIXED] = {-1: summed}
     if name in _COMPARISONS and len(args) > 1 and isinstance(args[0], Tensor) and type(args[1]) is int:
         content.notes[COMPARED] = _COMPARISONS[name], source(args[0].storage.content), args[1]
     ends = _ends(name, args, kwargs) if made.dtype in INTS else None
@@ -129,25 +136,25 @@ def _total(name: str, args: Sequence[Any], made: Tensor) -> int | None:
 
 def total(value: object) -> int | None:
     """What the numbers of a tensor come to, where that is known."""
-    if not isinstance(value, Tensor) or value.numel() is None or value.numel() != _held(value.storage.content):
+    if not isinstance(value, Tensor) or value.numel() is None or value.numel() != held(value.storage.content):
         return None
-    known: int | None = _whole(value.storage.content).notes.get(TOTAL)
+    known: int | None = whole(value.storage.content).notes.get(TOTAL)
     return known
 
 
-def _held(content: Content) -> int | None:
+def held(content: Content) -> int | None:
     """How many elements of a content there are."""
     size = content.storage.size
     return None if size is None else size * 8 // BITS.get(content.dtype, 8)
 
 
-def _whole(content: Content) -> Content:
+def whole(content: Content) -> Content:
     """What a content is a copy of as a whole, in the same order; itself where it is none."""
     while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
         if "from" not in content.event.attrs:  # in another order, or with more beside it
             break
         before = content.event.reads[0][0]
-        if content.previous is not None or _held(before) != _held(content):
+        if content.previous is not None or held(before) != held(content):
             break
         content = before
     return content
@@ -158,11 +165,11 @@ def _between_ends(later: object, earlier: object, made: Tensor) -> int | None:
     or both are all of them."""
     if not isinstance(later, Tensor) or not isinstance(earlier, Tensor):
         return None
-    count, shape, held = _held(later.storage.content), made.shape, _whole(later.storage.content)
-    known: dict[int, int] = held.notes.get(FIXED, {})
+    count, shape, origin = held(later.storage.content), made.shape, whole(later.storage.content)
+    known: dict[int, int] = origin.notes.get(FIXED, {})
     if count is None or shape != (count - 1,) or later.dtype not in INTS or not {0, -1} <= known.keys():
         return None
     apart = later is earlier or (later.offset, earlier.offset, later.shape, earlier.shape) == (1, 0, shape, shape)
     plain = all(view.strides in (None, (1,)) for view in (later, earlier))
-    same = held is _whole(earlier.storage.content) and _held(earlier.storage.content) == count
+    same = origin is whole(earlier.storage.content) and held(earlier.storage.content) == count
     return known[-1] - known[0] if apart and plain and same else None

@@ -8,6 +8,8 @@ same numbers in another shape.
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from kbh_lint.base import dtypes
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.core.value import NOTHING, Cell, Shape, V, everywhere
@@ -17,32 +19,45 @@ _SAME_NUMBERS = frozenset(("shape", "origins", "casts", "deps", "ct"))
 _LARGEST = 1 << 31  # of a grid
 
 
-class Ranged(V):
-    """A value of whole numbers between two ends."""
+@dataclass(frozen=True, slots=True)
+class Rising:
+    """Offsets of which each is at least the one before: how many there are, the first and the last."""
 
-    __slots__ = ("ends",)
+    count: int
+    first: int
+    last: int
+
+
+class Ranged(V):
+    """A value of whole numbers between two ends; of a tile, `all` is what its elements come to, by their `sum` or their
+    `max`, where that is known."""
+
+    __slots__ = ("ends", "all")
     ends: Ends
+    all: tuple[str, int] | None
 
     @classmethod
-    def of(cls, value: V, ends: Ends) -> Ranged:
+    def of(cls, value: V, ends: Ends, all: tuple[str, int] | None = None) -> Ranged:
         """The same value, of which this is known."""
         made = cls(
             value.dtype, value.content, value.origins, value.casts, value.const, value.deps, value.cells, value.shape,
             value.x, value.ct,
         )  # fmt: skip
-        made.ends = ends
+        made.ends, made.all = ends, all
         return made
 
     def with_(self, **changes: object) -> V:
         made = V.with_(self, **changes)
-        return Ranged.of(made, self.ends) if changes.keys() <= _SAME_NUMBERS else made
+        return Ranged.of(made, self.ends, self.all) if changes.keys() <= _SAME_NUMBERS else made
 
 
 @dataclass(slots=True)
 class Ranges:
-    """What a run is given: the ends of the numbers in storages. Nothing is kept where it is given none."""
+    """What a run is given: the ends of the numbers in storages, and those that are `rising`. Nothing is kept where it
+    is given none."""
 
     given: dict[int, Ends]
+    rising: dict[int, Rising] = field(default_factory=dict)
 
     def loaded(self, cells: list[Cell], value: V) -> V:
         """What is read of memory that holds legal inputs, and nothing that the kernel wrote."""
@@ -78,7 +93,7 @@ class Ranges:
             return made
         if any(v.dtype.startswith("u") for v in (a, b)) and min(left[0], right[0]) < 0:  # it is compared as a large one
             return made
-        answer = _comparison(op, left, right)
+        answer = comparison(op, left, right)
         return made if answer is None else V("bool", "bool", const=answer, shape=made.shape)
 
     def negated(self, value: V, made: V) -> V:
@@ -92,7 +107,14 @@ class Ranges:
         ends = ends_of(value) if not value.known else None
         if ends is None or target not in dtypes.INTS or target == "bool" or not _held(target, ends):
             return made
-        return Ranged.of(made, ends)
+        return Ranged.of(made, ends, value.all if isinstance(value, Ranged) else None)
+
+    def over_all(self, how: str, value: V, made: V) -> V:
+        """The `sum` or the `max` of all elements of a tile; of a running sum the `max` is the sum of all."""
+        known = value.all if isinstance(value, Ranged) and value.shape is not None and len(value.shape) == 1 else None
+        if known is not None and how == "cumulative" and known[0] == "sum":
+            return Ranged.of(made, (0, known[1]), ("max", known[1]))
+        return settled(made, (known[1], known[1])) if known is not None and known[0] == how else made
 
     def extreme(self, larger: bool, a: V, b: V, made: V) -> V:
         """The larger or the smaller of two: where one of them always is, it depends on nothing of the other."""
@@ -172,7 +194,8 @@ def arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
     return None
 
 
-def _comparison(op: str, a: Ends, b: Ends) -> bool | None:
+def comparison(op: str, a: Ends, b: Ends) -> bool | None:
+    """What a comparison of numbers between two ends each comes to; None where that is not known."""
     if op in (">", ">="):
         op, a, b = ("<" if op == ">" else "<="), b, a
     if op == "<":

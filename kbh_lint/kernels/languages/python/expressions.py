@@ -10,6 +10,7 @@ from kbh_lint.kernels.core.expressions import Expressions
 from kbh_lint.kernels.core.identities import Identities, nothing_left
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Struct, Unbound, V, constant
+from kbh_lint.kernels.languages.python import rising
 from kbh_lint.kernels.languages.python.call import Call
 
 if TYPE_CHECKING:
@@ -37,8 +38,17 @@ class PythonExpressions(Expressions):
 
     def e_binary(self, node: ir.Binary) -> V:
         made = super().e_binary(node)
+        if self.run.ranges.rising and made.origins and self.run.frame.func is not None:
+            made = rising.subtracted(self.run, self.identities(), node, made)
         gone = made.origins and made.dtype in dtypes.INTS and not made.cells and nothing_left(node)
         return V(made.dtype, made.dtype, shape=made.shape) if gone else made
+
+    def e_compare(self, node: ir.Compare) -> V:
+        made = super().e_compare(node)
+        if self.run.ranges.rising and made.origins and self.run.frame.func is not None:
+            answer = rising.compared(self.run, self.identities(), node)
+            return made if answer is None else V("bool", "bool", const=answer, shape=made.shape)
+        return made
 
     def e_attr(self, node: ir.Attr) -> V:
         base = self.eval(node.value)
