@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import yaml
+
+    YamlNode = yaml.ScalarNode | yaml.SequenceNode | yaml.MappingNode
 
 MAX_NODES = 50_000
 MAX_DEPTH = 60
@@ -73,7 +78,7 @@ def load_any(text: str, path: str) -> Any:
         raise DataError(path, 1, f"not valid YAML: {error}") from None
 
 
-def _build(node: Any, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> Any:
+def _build(node: YamlNode, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> Any:
     """The value of a node; `scalar` makes those of scalars that are not text."""
     count[0] += 1
     if count[0] > MAX_NODES or depth > MAX_DEPTH:
@@ -139,7 +144,7 @@ class Fields:
             raise self.fail(key, f"`{key}` of {self.what} must be a list of texts")
         return tuple(items)
 
-    def take(self, key: str, default: Any = None) -> Any:
+    def take(self, key: str, default: object = None) -> Any:
         """The value as it is."""
         self._left.discard(key)
         return self.data.get(key, default)
@@ -166,7 +171,7 @@ class Fields:
             raise self.fail(key, f"{self.what} has no key `{key}`")
 
 
-def _said(value: Any) -> str:
+def _said(value: object) -> str:
     if value is None:
         return "nothing"
     if isinstance(value, Map):

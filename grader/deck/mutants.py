@@ -82,8 +82,9 @@ def generic(model: type[nn.Module]) -> tuple[Mutant, ...]:
     return tuple(Mutant(name, idea, partial(Altered, model, last, change)) for name, idea, change in ideas)
 
 
-def _each(outputs: Any, change: Callable[[Tensor], Tensor]) -> Any:
-    return tuple(change(t) for t in outputs) if isinstance(outputs, tuple) else change(outputs)
+def _each(outputs: object, change: Callable[[Tensor], Tensor]) -> Any:
+    one: Any = outputs
+    return tuple(map(change, outputs)) if isinstance(outputs, tuple) else change(one)
 
 
 def _zeros(module: Altered, outputs: object) -> Any:

@@ -14,6 +14,7 @@ import resource
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 TYPE_CHECKING = False  # importing typing, json, contextlib or signal would double the time that this takes
 if TYPE_CHECKING:
@@ -254,7 +255,7 @@ def _prctl(*arguments: int) -> None:
     _call(LIBC.prctl, *arguments, *(0,) * (5 - len(arguments)))
 
 
-def _call(function: Any, *arguments: Any) -> int:
+def _call(function: Callable[..., int], *arguments: object) -> int:
     """Calls into libc. Raises OSError."""
     result: int = function(*(ctypes.c_ulong(a) if isinstance(a, int) else a for a in arguments))
     if result < 0:

@@ -97,14 +97,16 @@ def _answer(state: _State, request: Asked, case: Case, fault: str) -> Answer:
     )  # fmt: skip
 
 
-async def _converse(state: _State, request: web.Request, dialect: Dialect, **said: Any) -> web.StreamResponse:
+async def _converse(
+    state: _State, request: web.Request, dialect: Dialect, model: str = "", stream: bool | None = None
+) -> web.StreamResponse:
     try:
         body = json.loads(await request.read())
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         return _refusal(dialect, 400, "The body is no JSON object.")
-    wanted = asked(dialect, body, **said)
+    wanted = asked(dialect, body, model=model, stream=stream)
     case, side, fault = _chosen(state, wanted)
     kind = fault.kind if fault else ""
     try:

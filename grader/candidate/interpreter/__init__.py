@@ -9,8 +9,8 @@ and writes outside of the launch's tensors are errors; floats that are passed to
 and `or` work on blocks; autotuning takes the first configuration without timing; asking torch.cuda or Triton's driver
 about a device is refused, save `torch.cuda.is_available()`, which says no.
 
-Functions here stand in for Triton's, which have no types, and are given its handles and builder, which are of other
-classes in each of its versions: those parameters are `Any` on purpose.
+Functions here stand in for Triton's, which have no types: `typed` says what is used of its objects. Its own module
+`stock`, whose functions are replaced, is `Any` on purpose, as is an argument of a launch.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import importlib
 import operator
 import os
 import sys
-from collections.abc import Callable
-from types import FrameType, SimpleNamespace
+from collections.abc import Callable, Sequence
+from types import FrameType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grader.candidate.interpreter.ops import InterpreterRefusal, OutOfBoundsError
+    from grader.candidate.interpreter.typed import Block, BlockType, Handle, SetsAttributes, Type
 
 __all__ = ["KNOWN_TRITON", "InterpreterRefusal", "OutOfBoundsError", "install"]
 
@@ -128,7 +129,7 @@ def _package(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _patch_types(stock: Any, ops: Any) -> None:
+def _patch_types(stock: Any, ops: ModuleType) -> None:
     """Narrow floats in fp32 arrays; the one builder object becomes ours, wherever it was imported to."""
     stock._get_np_dtype = ops.np_dtype
     stock._validate_np_data_size = lambda data, dtype: True
@@ -141,10 +142,10 @@ def _patch_types(stock: Any, ops: Any) -> None:
     stock.interpreter_builder.codegen_fns["min_dot_size"] = nvidia.min_dot_size(None)
 
 
-def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
+def _patch_language(stock: Any, ops: ModuleType, reductions: ModuleType) -> None:
     import triton.language as tl
 
-    def patch_reduce_scan(scope: Any) -> None:
+    def patch_reduce_scan(scope: SetsAttributes) -> None:
         for module in (tl, tl.core):
             scope.set_attr(module, "reduce", reductions.reduce)
             scope.set_attr(module, "associative_scan", reductions.scan)
@@ -153,7 +154,7 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
 
     library = {sys.modules[name].__file__ for name in ("triton.language.semantic", "triton.language.core")}
 
-    def truth(tensor: Any) -> bool:
+    def truth(tensor: Block) -> bool:
         # Triton's own code asks whether there is a tensor at all (`if other`), and when compiling a tensor is true.
         if sys._getframe(1).f_code.co_filename in library:
             return True
@@ -162,7 +163,7 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
             raise ops.InterpreterRefusal("a block of values where Python wants one truth value")
         return bool(data.reshape(-1)[0])
 
-    def transposed(tensor: Any) -> Any:
+    def transposed(tensor: Block) -> Any:
         shape = [int(size) for size in tensor.handle.data.shape]
         if len(shape) < 2:
             raise ops.InterpreterRefusal("the transpose of a block of one dimension")
@@ -172,7 +173,7 @@ def _patch_language(stock: Any, ops: Any, reductions: Any) -> None:
 
     patch_tensor = stock._patch_lang_tensor
 
-    def patch_lang_tensor(tensor: Any, scope: Any) -> None:
+    def patch_lang_tensor(tensor: Block, scope: SetsAttributes) -> None:
         patch_tensor(tensor, scope)
         scope.set_attr(tensor, "__bool__", truth)
         scope.set_attr(tensor, "T", property(transposed))
@@ -194,7 +195,7 @@ def _patch_shapes(stock: Any) -> None:
     types: dict[tuple[int, ...], tuple[Any, int]] = {}
     tensors: dict[tuple[int, ...], tuple[Any, Any]] = {}
 
-    def type_init(self: Any, element_ty: Any, shape: Any) -> None:
+    def type_init(self: BlockType, element_ty: Type, shape: Sequence[Any]) -> None:
         key = tuple([size.value if isinstance(size, tl.constexpr) else size for size in shape])
         if key not in types:
             make_type(self, element_ty, shape)
@@ -203,7 +204,7 @@ def _patch_shapes(stock: Any) -> None:
         self.shape, self.numel = types[key]
         self.name = f"<{key}, {element_ty}>"
 
-    def tensor_init(self: Any, handle: Any, type: Any) -> None:
+    def tensor_init(self: Block, handle: Handle, type: Type) -> None:
         key = tuple(type.shape) if type.is_block() else ()
         if key not in tensors:
             make_tensor(self, handle, type)
@@ -211,7 +212,7 @@ def _patch_shapes(stock: Any) -> None:
         self.handle, self.type, self.dtype = handle, type, type.scalar
         self.shape, self.numel = tensors[key]
 
-    def broadcast_unequal(self: object, lhs: Any, rhs: Any) -> Any:
+    def broadcast_unequal(self: object, lhs: Block, rhs: Block) -> Any:
         blocks = lhs.type.is_block(), rhs.type.is_block()
         if not any(blocks) or (all(blocks) and lhs.type.shape is rhs.type.shape):
             return lhs, rhs
@@ -283,7 +284,7 @@ def _bool_op(method: str, decisive: bool) -> Callable[..., Any]:
     return combine
 
 
-def _patch_launch(stock: Any, ops: Any) -> None:
+def _patch_launch(stock: Any, ops: ModuleType) -> None:
     import numpy as np
     import triton.language as tl
     from triton.runtime.autotuner import Autotuner
@@ -327,7 +328,7 @@ def _patch_launch(stock: Any, ops: Any) -> None:
     stock._implicit_cvt = implicit_cvt
     stock._patch_lang = patch_lang_once
 
-    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Any, *args: object, **kwargs: object) -> Any:
         """A helper called from a kernel."""
         stock._patch_lang(self.fn)
         return self.rewrite()(*args, **kwargs)

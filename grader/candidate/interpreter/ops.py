@@ -25,6 +25,8 @@ from triton._C.libtriton import ir as _ir
 from triton.runtime import interpreter as stock
 
 from grader.candidate.interpreter.formats import BF16, E5M2, NARROW, Array, Narrow, truncate_tf32
+from grader.candidate.interpreter.typed import Handle as Held
+from grader.candidate.interpreter.typed import Type
 
 __all__ = ["InterpreterRefusal", "OutOfBoundsError", "WideBuilder", "narrow_format", "np_dtype"]
 
@@ -43,7 +45,7 @@ class OutOfBoundsError(Exception):
     """A kernel touches memory outside of the tensors that it was given."""
 
 
-def narrow_format(dtype: Any) -> Narrow | None:
+def narrow_format(dtype: Type) -> Narrow | None:
     """The format that values of a Triton type are carried on; None for a type that numpy has, and for pointers."""
     name = dtype.scalar.name
     if name in _UNKNOWN:
@@ -51,7 +53,7 @@ def narrow_format(dtype: Any) -> Narrow | None:
     return NARROW.get(name)
 
 
-def np_dtype(dtype: Any) -> np.dtype[Any]:
+def np_dtype(dtype: Type) -> np.dtype[Any]:
     """The numpy type that values of a Triton type are carried in."""
     found = _CARRIED.get(dtype.scalar.name)
     if found is None:
@@ -68,7 +70,7 @@ _UNKNOWN = ("fp8e4b15", "fp8e4b8", "fp8e5b16")
 _CARRIED: dict[str, np.dtype[Any]] = {}
 
 
-def made(data: Array, dtype: Any, exact: bool = False) -> Any:
+def made(data: Array, dtype: Type, exact: bool = False) -> Any:
     """A handle of `data` as a Triton type, rounded to it unless the values are known to lie on its grid."""
     scalar = dtype.scalar
     if not exact and (form := narrow_format(scalar)) is not None:
@@ -77,7 +79,7 @@ def made(data: Array, dtype: Any, exact: bool = False) -> Any:
     return Handle(data if data.dtype == want else data.astype(want), scalar)
 
 
-def _plain(handle: Any, operation: str) -> None:
+def _plain(handle: Held, operation: str) -> None:
     """Refuses arithmetic that no GPU has: the compiler refuses it too."""
     form = narrow_format(handle.dtype)
     if form is not None and form is not BF16:
@@ -85,7 +87,7 @@ def _plain(handle: Any, operation: str) -> None:
 
 
 def _binary(name: str, op: Callable[[Array, Array], Array], fp8: bool = False) -> Callable[[Any, Any, Any], Any]:
-    def create(self: object, lhs: Any, rhs: Any) -> Any:
+    def create(self: object, lhs: Held, rhs: Held) -> Any:
         if not fp8:
             _plain(lhs, name)
         if lhs.data.dtype == np.bool_ and name in ("add", "sub"):
@@ -96,7 +98,7 @@ def _binary(name: str, op: Callable[[Array, Array], Array], fp8: bool = False) -
 
 
 def _compare(op: Callable[[Array, Array], Array]) -> Callable[[Any, Any, Any], Any]:
-    def create(self: object, lhs: Any, rhs: Any) -> Any:
+    def create(self: object, lhs: Held, rhs: Held) -> Any:
         _plain(lhs, "comparison")
         return Handle(op(lhs.data, rhs.data), tl.int1)
 
@@ -104,7 +106,7 @@ def _compare(op: Callable[[Array, Array], Array]) -> Callable[[Any, Any, Any], A
 
 
 def _unary(name: str, op: Callable[[Array], Array]) -> Callable[[Any, Any], Any]:
-    def create(self: object, arg: Any) -> Any:
+    def create(self: object, arg: Held) -> Any:
         _plain(arg, name)
         return made(op(arg.data), arg.dtype)
 
@@ -177,10 +179,10 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     def get_bf16(self, value: float) -> Any:
         return made(np.array([value], dtype=np.float64), tl.bfloat16)
 
-    def create_unsplat(self, arg: Any) -> Any:
+    def create_unsplat(self, arg: Held) -> Any:
         return Handle(arg.data.reshape(-1)[:1], arg.dtype.scalar)
 
-    def _convert(self, src: Any, dst_type: Any, *_: object) -> Any:
+    def _convert(self, src: Held, dst_type: Type, *_: object) -> Any:
         dst = dst_type.scalar
         if narrow_format(src.dtype) is E5M2 and dst == tl.bfloat16 and not np.isfinite(src.data).all():
             raise InterpreterRefusal("infinities and NaN of fp8e5 as bf16, of which Triton's conversion makes numbers")
@@ -190,7 +192,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     create_si_to_fp = create_ui_to_fp = create_fp_ext = create_fp_trunc = create_int_cast = _convert
 
-    def create_fp_to_fp(self, src: Any, dst_type: Any, rounding_mode: object) -> Any:
+    def create_fp_to_fp(self, src: Held, dst_type: Type, rounding_mode: object) -> Any:
         dst = dst_type.scalar
         if rounding_mode != _ir.ROUNDING_MODE.RTZ:
             return self._convert(src, dst)
@@ -199,7 +201,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             raise InterpreterRefusal(f"conversion to {dst.name} that rounds towards zero")
         return made(form.truncate(src.data), dst, exact=True)
 
-    def _to_integer(self, src: Any, dst_type: Any) -> Any:
+    def _to_integer(self, src: Held, dst_type: Type) -> Any:
         """Towards zero; NaN is 0 and what does not fit is the nearest that does, in 32 bits for narrower types."""
         _plain(src, "conversion to whole numbers")
         want = np_dtype(dst_type.scalar)
@@ -212,7 +214,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
 
     create_fp_to_si = create_fp_to_ui = _to_integer
 
-    def create_bitcast(self, src: Any, dst_type: Any) -> Any:
+    def create_bitcast(self, src: Held, dst_type: Type) -> Any:
         dst = dst_type.scalar
         pointer = isinstance(src.dtype.scalar, tl.pointer_type) or isinstance(dst, tl.pointer_type)
         if pointer:
@@ -223,7 +225,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             return Handle(target.decode(bits.view(target.storage)), dst)
         return Handle(bits.view(np_dtype(dst)), dst)
 
-    def create_int_to_ptr(self, src: Any, dst_type: Any) -> Any:
+    def create_int_to_ptr(self, src: Held, dst_type: Type) -> Any:
         self.made_pointers = True
         return Handle(src.data.astype(np.uint64), dst_type.scalar)
 
@@ -232,7 +234,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     # --- memory ------------------------------------------------------------------------------------------
 
     def create_masked_load(
-        self, ptrs: Any, mask: Any, other: Any, cache_modifier: object, eviction_policy: object, is_volatile: object
+        self, ptrs: Held, mask: Held, other: Held, cache_modifier: object, eviction_policy: object, is_volatile: object
     ) -> Any:
         dtype = ptrs.get_element_ty()
         form = narrow_format(dtype)
@@ -251,7 +253,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         return Handle(loaded if form is None else form.decode(loaded), dtype)
 
     def create_masked_store(
-        self, ptrs: Any, value: Any, mask: Any, cache_modifier: object, eviction_policy: object
+        self, ptrs: Held, value: Held, mask: Held, cache_modifier: object, eviction_policy: object
     ) -> None:
         dtype = value.dtype.scalar
         form = narrow_format(dtype)
@@ -259,7 +261,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         self._bounded(ptrs.data, mask.data, bits.dtype.itemsize, "writes")
         _memory.store(ptrs.data, bits, mask.data)
 
-    def create_atomic_rmw(self, op: object, ptr: Any, val: Any, mask: Any, sem: object, scope: object) -> Any:
+    def create_atomic_rmw(self, op: object, ptr: Held, val: Held, mask: Held, sem: object, scope: object) -> Any:
         self._atomic(val)
         self._bounded(ptr.data, mask.data, val.data.dtype.itemsize, "updates")
         old = super().create_atomic_rmw(op, ptr, val, mask, sem, scope)
@@ -267,7 +269,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             self._spun("atomic", ptr.data, old.data)
         return old
 
-    def create_atomic_cas(self, ptr: Any, cmp: object, val: Any, sem: object, scope: object) -> Any:
+    def create_atomic_cas(self, ptr: Held, cmp: object, val: Held, sem: object, scope: object) -> Any:
         self._atomic(val)
         self._bounded(ptr.data, np.ones(ptr.data.shape, dtype=bool), val.data.dtype.itemsize, "updates")
         old = super().create_atomic_cas(ptr, cmp, val, sem, scope)
@@ -275,7 +277,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
             self._spun("atomic", ptr.data, old.data)
         return old
 
-    def _atomic(self, val: Any) -> None:
+    def _atomic(self, val: Held) -> None:
         if narrow_format(val.dtype) is not None or val.data.dtype == np.float16:
             raise InterpreterRefusal(f"atomics on {val.dtype.scalar.name} values")
 
@@ -343,19 +345,19 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
     create_erf = _unary("erf", _erf)
     create_iabs = _unary("abs", np.abs)
 
-    def create_fabs(self, arg: Any) -> Any:
+    def create_fabs(self, arg: Held) -> Any:
         return made(np.abs(arg.data), arg.dtype, exact=True)
 
-    def create_select(self, cond: Any, lhs: Any, rhs: Any) -> Any:
+    def create_select(self, cond: Held, lhs: Held, rhs: Held) -> Any:
         return made(np.where(cond.data, lhs.data, rhs.data), rhs.dtype, exact=True)
 
-    def create_clampf(self, arg: Any, lo: Any, hi: Any, propagate_nans: object) -> Any:
+    def create_clampf(self, arg: Held, lo: Held, hi: Held, propagate_nans: object) -> Any:
         _plain(arg, "clamp")
         every = propagate_nans == _ir.PROPAGATE_NAN.ALL
         low, high = (np.maximum, np.minimum) if every else (np.fmax, np.fmin)
         return made(high(low(arg.data, lo.data), hi.data), arg.dtype, exact=True)
 
-    def create_fma(self, x: Any, y: Any, z: Any) -> Any:
+    def create_fma(self, x: Held, y: Held, z: Held) -> Any:
         """The exact product plus z, rounded to 53 bits and then to the result: one rounding for all that matters."""
         _plain(z, "fma")
         if z.data.dtype == np.float64:
@@ -363,7 +365,7 @@ class WideBuilder(stock.InterpreterBuilder):  # type: ignore[misc]
         wide = x.data.astype(np.float64) * y.data.astype(np.float64) + z.data.astype(np.float64)
         return made(wide, z.dtype)
 
-    def create_dot(self, a: Any, b: Any, d: Any, input_precision: object, max_num_imprecise_acc: object) -> Any:
+    def create_dot(self, a: Held, b: Held, d: Held, input_precision: object, max_num_imprecise_acc: object) -> Any:
         """Exact products, summed in the accumulator's type; an fp16 accumulator rounds after every 16 products."""
         left, right, start = a.data, b.data, d.data
         if start.dtype.kind in "iu":

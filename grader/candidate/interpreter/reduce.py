@@ -11,13 +11,14 @@ from triton.runtime import interpreter as stock
 
 from grader.candidate.interpreter.formats import Array
 from grader.candidate.interpreter.ops import InterpreterRefusal, made, np_dtype
+from grader.candidate.interpreter.typed import Type
 
 __all__ = ["reduce", "scan"]
 
 Combine = Callable[..., Any]
 
 
-def reduce(input: object, axis: Any, combine_fn: object, keep_dims: object = False, **_: object) -> Any:
+def reduce(input: object, axis: int | None, combine_fn: object, keep_dims: object = False, **_: object) -> Any:
     """`tl.reduce`: neighbours are combined in pairs, level by level, so that the order of elements is kept."""
     tensors = input if isinstance(input, tuple) else (input,)
     axis, keep = tl.core._unwrap_if_constexpr(axis), bool(tl.core._unwrap_if_constexpr(keep_dims))
@@ -113,7 +114,7 @@ def _combined(combine: Combine, left: Sequence[Array], right: Sequence[Array], d
     return arrays
 
 
-def _tensor(data: Array, dtype: Any) -> Any:
+def _tensor(data: Array, dtype: Type) -> Any:
     """A Triton tensor of an array; a single value without dimensions is a scalar."""
     if not data.shape:
         return tl.tensor(stock.TensorHandle(data.reshape(1).astype(np_dtype(dtype), copy=False), dtype), dtype)

@@ -249,8 +249,9 @@ def _unfit(value: object, hint: object, at: str) -> CodecError:
     return CodecError(f"{at or 'the value'} is {shown}, not {wanted}")
 
 
-def _name(hint: Any) -> str:
+def _name(hint: object) -> str:
     names = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
     if get_origin(hint) in (tuple, Mapping):
         return "a list" if get_origin(hint) is tuple else "a mapping"
-    return names.get(hint, getattr(hint, "__name__", str(hint)))
+    known = names.get(hint) if isinstance(hint, type) else None
+    return known or str(getattr(hint, "__name__", hint))

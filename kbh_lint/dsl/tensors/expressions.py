@@ -47,7 +47,7 @@ class TensorExpressions(PythonExpressions):
             return base
         return V(x=HANDLE)
 
-    def coordinate(self, node: object) -> tuple[V, bool]:
+    def coordinate(self, node: ir.Expr) -> tuple[V, bool]:
         """The value of an index, and whether it leaves a mode open, which makes a view of what is indexed."""
         if isinstance(node, ir.SliceE):
             return UNKNOWN_V, True
@@ -82,7 +82,7 @@ class TensorExpressions(PythonExpressions):
             return V("i32", "i32", shape=()) if coordinates else base
         return base.with_(const=NOTHING, origins=union(base.origins, flagged(index.origins, "index")))
 
-    def region(self, node: object) -> V:
+    def region(self, node: ir.Expr) -> V:
         """An argument of a tile operation: `A[m, k]` is the tile that begins there."""
         if isinstance(node, ir.Index):
             base = self.eval(node.value)

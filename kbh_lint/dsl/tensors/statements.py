@@ -43,7 +43,7 @@ class TensorStatements(Statements):
         fields = tuple((s.name, self.element_type(s.annotation)) for s in node.body if isinstance(s, ir.Decl))
         self.run.frame.env[node.name] = constant(values.Made(kinds.STRUCT, fields))
 
-    def element_type(self, node: object) -> Any:
+    def element_type(self, node: ir.Expr | None) -> Any:
         """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
         while isinstance(node, ir.Index):
             inner = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index

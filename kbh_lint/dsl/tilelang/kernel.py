@@ -62,7 +62,7 @@ def _copy(call: Call) -> V:
 
 def _l2_window(call: Call) -> V:
     """annotate_l2_hit_ratio({buffer: ratio}): a persisting window over each buffer while the kernel runs."""
-    node = call.node.args[0] if call.node.args else None
+    node = call.node.args[0] if isinstance(call.node, ir.Call) and call.node.args else None
     for key in node.keys if isinstance(node, ir.DictE) else ():
         if key is not None:
             call.m.facts.add_hint(call.m.expressions.eval(key), call.loc)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import Func, JitFunction
@@ -110,10 +109,13 @@ class Triton(Library):
         return LibObject.by_path("triton.backends.compiler.GPUTarget", found)
 
     @models("from_tensor")
-    def from_tensor(self, site: Site, tensor: Any, block_shape: Value = None, *rest: Value, **options: Value) -> Value:
+    def from_tensor(
+        self, site: Site, tensor: Value, block_shape: Value = None, *rest: Value, **options: Value
+    ) -> Value:
         """A descriptor of a tensor."""
-        shape, strides = (tensor.shape, tensor.strides) if isinstance(tensor, Tensor) else (None, None)
-        return HostDescriptor(tensor, block_shape, shape, strides)
+        if not isinstance(tensor, Tensor):
+            return Unknown((), "a descriptor")
+        return HostDescriptor(tensor, block_shape, tensor.shape, tensor.strides)
 
     @models("TensorDescriptor")
     def descriptor(self, site: Site, *given: Value, **named: Value) -> Value:

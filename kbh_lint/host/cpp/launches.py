@@ -54,14 +54,15 @@ def _limit(run: Cpp, block: object, shared: object) -> None:
         run.refused_launch = True
 
 
-def launch_value(run: Cpp, target: Any, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
+def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
     args = [launch_arguments.opened(run.interp, arg) for arg in args]
     given, env = (), None
+    func = target
     if isinstance(target, Template):
-        target, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
-    if isinstance(target, (Func, Overloads)):
-        return launch_kernel(run, run.choose(target, args, given, env), args, grid, loc)
+        func, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
+    if isinstance(func, (Func, Overloads)):
+        return launch_kernel(run, run.choose(func, args, given, env), args, grid, loc)
     run.interp.miss("a kernel that is not in the text was launched", loc)
     return cpp_libraries.opaque(run, "unread kernel", args, loc)
 

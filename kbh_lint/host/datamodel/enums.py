@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Sym
+from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.values import equality, unknowns
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
@@ -60,12 +60,11 @@ def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
         cls.env.vars[name] = _member(interp, cls, name, value, plain, loc)
 
 
-def _member(interp: Run, cls: ClassV, name: str, value: Any, plain: bool, loc: ir.Loc | None) -> Any:
+def _member(interp: Run, cls: ClassV, name: str, value: Value, plain: bool, loc: ir.Loc | None) -> Any:
     if not plain:
-        kind = Number if type(value) is int else Word if type(value) is str else None
-        if kind is None:
+        if not isinstance(value, (int, str)) or type(value) not in (int, str):
             return value
-        made: Any = kind(value)
+        made: Any = Number(value) if isinstance(value, int) else Word(value)
         made.name, made.cls = name, cls
         return made
     member = Instance(cls, {"name": name, "value": value, "_name_": name, "_value_": value})

@@ -66,7 +66,7 @@ _ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__",
 _OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
-def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> Any:
+def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
     """`left op right`."""
     if isinstance(left, Instance) or isinstance(right, Instance):
         name = _SPECIAL[op]
@@ -96,7 +96,8 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
         return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
     if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
-        seq, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
+        sequence, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
+        seq: Any = sequence
         if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
             return unknowns.merged(interp, left, right, why="a repetition past the bound")
         repeated: Any = seq * times
@@ -113,8 +114,9 @@ def binary(interp: Run, op: str, left: Any, right: Any, loc: ir.Loc | None) -> A
     if op in _SETS and isinstance(left, (set, frozenset, dict)):
         bounds.visited(interp, left)
         bounds.visited(interp, right)
-        if op != "|" and any(isinstance(item, Unknown) for item in (*left, *(right if type(right) in _PLAIN else ()))):
-            return unknowns.merged(interp, list(left), list(right), why="a set of what nobody knows")
+        others: Any = right
+        if op != "|" and any(isinstance(item, Unknown) for item in (*left, *(others if type(right) in _PLAIN else ()))):
+            return unknowns.merged(interp, list(left), list(others), why="a set of what nobody knows")
     if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
         bounds.items(interp, len(left) + len(right))
     if op == "/" and isinstance(left, FilePath):

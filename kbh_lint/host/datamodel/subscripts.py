@@ -37,7 +37,7 @@ OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
 
 
-def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> Any:
+def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
     """`item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
@@ -68,12 +68,13 @@ def contains(interp: Run, owner: Any, item: Any, loc: ir.Loc | None = None) -> A
         return interp.call(own, [item], {}, loc)
     if isinstance(owner, ClassV):
         return contains(interp, iteration.iterate(interp, owner, loc), item)
-    if type(owner) is int and type(item) in (int, Number):
+    if type(owner) is int and isinstance(item, int) and type(item) in (int, Number):
         return owner & item == item  # flags
     if isinstance(owner, Environment):
         return interp.call(interp.get_attr(owner, "__contains__", loc), [item], {}, loc)
+    held: Any = owner
     try:
-        return item in owner
+        return item in held
     except Exception:
         return unknowns.merged(interp, owner, item, why="membership")
 
@@ -84,7 +85,7 @@ def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
     return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not ProcessNumber for key in owner)
 
 
-def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
     """`owner[key]`."""
     if type(key) is ProcessNumber and (
         isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
@@ -129,7 +130,8 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         bounds.text(interp, owner if isinstance(key, slice) else "")
         if doubts(owner) and not (type(key) is int and key >= 0 and not doubts(cut(owner, 0, key + 1))):
             return unknowns.merged(interp, owner, key, why="a character")
-        return str.__getitem__(owner, key)
+        at: Any = key
+        return str.__getitem__(owner, at)
     if isinstance(owner, Instance):
         found = find_method(owner, "__getitem__")
         if found is not None:
@@ -141,8 +143,9 @@ def get_item(interp: Run, owner: Any, key: Any, loc: ir.Loc | None) -> Any:
         if is_named_tuple(owner):
             return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
     if isinstance(owner, (list, tuple, range)):
+        place: Any = key
         try:
-            return owner[key] if isinstance(key, int) else bounds.visited(interp, owner[key])
+            return owner[place] if isinstance(key, int) else bounds.visited(interp, owner[place])
         except (IndexError, TypeError):
             if isinstance(key, int):
                 exceptions.raise_("IndexError", [key], loc)

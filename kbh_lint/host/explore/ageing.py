@@ -8,9 +8,12 @@ from copy import copy
 from typing import Any
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.values.escapes import EscapedState, Length
 from kbh_lint.host.values.tensors import ADDRESS_BITS
+
+Held = dict[Any, Any] | set[Any] | list[Any] | tuple[Any, ...] | str | bytes  # what is made longer
 
 MANY_CALLS = 1_000_003
 MANY_ITEMS = 10_007  # below what is compared whole (`bounds.MAX_NODES`)
@@ -43,14 +46,15 @@ class Counter:
             held = self.slot.table[self.slot.name]
             self.put(_longer(held) if self.rises else held[:0])
 
-    def put(self, value: Any) -> None:
+    def put(self, value: Value) -> None:
         """Store a number or a text in its place; give a container other items."""
         table = self.slot.table
         if self.slot.name is not None:
             if isinstance(table, dict) or _is_there(self.slot):
                 table[self.slot.name] = value
         elif isinstance(table, list):
-            table[:] = value
+            items: Any = value
+            table[:] = items
         else:
             table.clear()
             table.update(value)
@@ -111,9 +115,12 @@ def _after(value: float, step: float, grows: bool) -> Any:
     return value + MANY_CALLS * step
 
 
-def _longer(held: Any) -> Any:
+def _longer(held: Held) -> Any:
     """A container or a text with its last item many times more, or with other keys."""
     more = range(_KEYS, _KEYS + MANY_ITEMS)
     if isinstance(held, dict):
         return {**held, **dict.fromkeys(more)}
-    return held.union(more) if isinstance(held, set) else held + held[-1:] * MANY_ITEMS
+    if isinstance(held, set):
+        return held.union(more)
+    last: Any = held[-1:]
+    return held + last * MANY_ITEMS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, TypeValue, Value
@@ -44,7 +44,7 @@ def as_object(interp: Run, func: Func) -> LibObject:
     return made
 
 
-def is_lambda(value: Value) -> bool:
+def is_lambda(value: Value) -> TypeGuard[Func]:
     """Whether a value of the host is a lambda of C++."""
     return isinstance(value, Func) and value.node.kind == "lambda"
 

@@ -130,7 +130,7 @@ def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[t
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
 
 
-def opened(interp: Run, value: Any) -> Any:
+def opened(interp: Run, value: Value) -> Any:
     """What a launch is given, a lambda as the object that it is."""
     return lambdas.as_object(interp, value) if lambdas.is_lambda(value) else value
 

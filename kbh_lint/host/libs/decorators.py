@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func
+from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.python import contextmanagers
@@ -18,6 +18,7 @@ from kbh_lint.host.values.objects import (
     ClassV,
     Compiled,
     Instance,
+    LibObject,
     Memo,
     Method,
     Partial,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 KNOWN = frozenset("torch tvm cuda numpy typing_extensions einops".split())
 
 
-def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> Any:
+def decorate(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Any:
     """`@decorator` over a function or class."""
     path = getattr(decorator, "path", "")
     row = registry.of_path(path)
@@ -45,7 +46,7 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
         return Compiled(target, loc)
     if path in ("property", "builtins.property", "functools.cached_property"):
         return Property(target, cached=path == "functools.cached_property")
-    if contextmanagers.is_manager(decorator):
+    if isinstance(decorator, LibObject) and contextmanagers.is_manager(decorator):
         again = Partial(decorator.attrs["func"], tuple(decorator.attrs["args"]), decorator.attrs["kwargs"])
         return interp.call(prelude.value(interp, "contextlib.decorated"), [again, target], {}, loc)
     if isinstance(decorator, Unknown) or _is_foreign(path):
@@ -74,7 +75,7 @@ def decorate(interp: Run, decorator: Any, target: Any, loc: ir.Loc | None) -> An
     known = hasattr(decorator, "__kbh_builtin__")  # as functools.wraps(f)
     if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
-    if path == custom_ops.WAY:
+    if isinstance(decorator, LibObject) and path == custom_ops.WAY:
         return custom_ops.decorate(interp, decorator, target, loc)
     return target
 

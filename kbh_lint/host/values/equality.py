@@ -25,7 +25,7 @@ def is_success(value: Value) -> bool:
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
 
 
-def same(interp: Run, left: Any, right: Any) -> Any:
+def same(interp: Run, left: Value, right: Value) -> Any:
     """`left == right`: True, False or an Unknown."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
@@ -56,14 +56,14 @@ def same(interp: Run, left: Any, right: Any) -> Any:
             return same(interp, one, other)
     if isinstance(left, Keys) or isinstance(right, Keys):
         left, right = (set(side) if isinstance(side, Keys) else side for side in (left, right))
-    sequences = isinstance(left, (list, tuple)) and isinstance(right, (list, tuple))
-    if sequences and (type(left) is not type(right) or len(left) != len(right)):
+    items = (left, right) if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)) else None
+    if items is not None and (type(left) is not type(right) or len(items[0]) != len(items[1])):
         return False
     if not bounds.is_small(left) or not bounds.is_small(right):
         return unknowns.merged(interp, left, right, why="a comparison past the bound")
-    if sequences:
+    if items is not None:
         doubt: Any = True
-        for a, b in zip(left, right, strict=True):
+        for a, b in zip(*items, strict=True):
             verdict = same(interp, a, b)
             if verdict is False:
                 return False

@@ -56,7 +56,7 @@ class Expressions:
         """A type as a value."""
         return UNKNOWN_V
 
-    def eval(self, node: Any) -> V:
+    def eval(self, node: ir.Expr) -> V:
         """The value of an expression."""
         handler = self.expressions.get(type(node))
         if handler is None:

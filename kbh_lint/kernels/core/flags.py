@@ -6,7 +6,7 @@ other threads may have written it by then."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import UNKNOWN, Scalar
@@ -40,7 +40,7 @@ class Flags:
         self.polled: set[str] = set()  # read in a loop
         self.unsteady: set[str] = set()  # read and written in loops, or waited for: no value counts
 
-    def start(self, args: Any) -> None:
+    def start(self, args: Mapping[str, object]) -> None:
         """Begins one execution of the kernel."""
         self.changed.clear()
         for name, value in args.items():

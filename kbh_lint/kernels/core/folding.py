@@ -23,15 +23,15 @@ _MAX_FOLDED_BITS = 256
 _MAX_OPERAND_BITS = 4096
 
 
-def fold(op: str, a: Any, b: Any, *, c_division: bool) -> Any:
+def fold(op: str, a: object, b: object, *, c_division: bool) -> Any:
     """The result of a known operation, or NOTHING when it has none or would be large."""
     function = _FOLD.get(op)
     if function is None:
         return NOTHING
     if op in ("**", "<<") and isinstance(b, (int, float)) and not -64 <= b <= 64:
         return NOTHING
-    if isinstance(a, (str, bytes)) or isinstance(b, (str, bytes)):
-        return a + b if op == "+" and type(a) is type(b) and len(a) + len(b) < 4096 else NOTHING
+    if isinstance(a, str) and isinstance(b, str) or isinstance(a, bytes) and isinstance(b, bytes):
+        return function(a, b) if op == "+" and type(a) is type(b) and len(a) + len(b) < 4096 else NOTHING
     if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or _costly(op, a, b):
         return NOTHING
     try:

@@ -15,7 +15,7 @@ class Frame:
 
     __slots__ = ("env", "outer", "func", "returned", "jumps", "key", "this", "shadowed", "loops")
 
-    def __init__(self, env: Env, outer: values.Env, func: Any, key: tuple[Any, ...]) -> None:
+    def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
         self.outer = outer
         self.func = func

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
 from kbh_lint.kernels.core.joins import mix
@@ -42,7 +42,7 @@ class Names:
             self.outer_cache[key] = found
         return found
 
-    def assign(self, target: Any, value: V) -> None:
+    def assign(self, target: ir.Expr, value: V) -> None:
         """Binds `target` to `value`."""
         if isinstance(target, ir.Name):
             self.bind(target.id, value)

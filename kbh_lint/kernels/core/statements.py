@@ -31,10 +31,10 @@ class Statements(Walker[V, Frame]):
         if run.fuel < 0:
             raise OutOfFuel
 
-    def evaluate(self, node: object) -> V:
+    def evaluate(self, node: ir.Expr) -> V:
         return self.run.expressions.eval(node)
 
-    def assign(self, target: object, value: V) -> None:
+    def assign(self, target: ir.Expr, value: V) -> None:
         self.run.names.assign(target, value)
 
     def enter_scope(self) -> None:

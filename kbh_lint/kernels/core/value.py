@@ -258,7 +258,7 @@ def everywhere(value: V) -> object:
     return value.x.value if isinstance(value.x, Splat) else value.const
 
 
-def constant(value: Any, deps: frozenset[str] = NO_NAMES) -> V:
+def constant(value: object, deps: frozenset[str] = NO_NAMES) -> V:
     """A known value; tuples and lists become values with items."""
     if type(value) in (int, bool) and not deps:
         found = _LITERALS.get((type(value), value))

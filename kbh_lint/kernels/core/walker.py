@@ -102,11 +102,11 @@ class Walker(ABC, Generic[T, F]):
         """Spends fuel for a statement; raises OutOfFuel."""
 
     @abstractmethod
-    def evaluate(self, node: object) -> T:
+    def evaluate(self, node: ir.Expr) -> T:
         """The value of an expression."""
 
     @abstractmethod
-    def assign(self, target: object, value: T) -> None:
+    def assign(self, target: ir.Expr, value: T) -> None:
         """`target = value`."""
 
     @abstractmethod
@@ -153,7 +153,7 @@ class Walker(ABC, Generic[T, F]):
                 return why
         return None
 
-    def execute(self, node: object) -> Exit:
+    def execute(self, node: ir.Stmt) -> Exit:
         """Executes one statement; says why control does not go on behind it."""
         self.step()
         handler = self.statements.get(type(node))

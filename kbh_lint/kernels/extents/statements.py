@@ -26,7 +26,7 @@ class Statements(Walker[Value, Frame]):
     def step(self) -> None:
         self.run.step()
 
-    def execute(self, node: object) -> Exit:
+    def execute(self, node: ir.Stmt) -> Exit:
         self.run.begins(node)
         if type(node) not in self.statements:
             self.run.assigned(node)

@@ -69,7 +69,7 @@ def inline_asm(m: Machine, c: Args) -> Any:
     return value
 
 
-def _made_of(m: Machine, names: dict[str, Any], dt: str, node: object, frame: Frame, i: int) -> Any:
+def _made_of(m: Machine, names: dict[str, Any], dt: str, node: ir.Expr | ir.Stmt, frame: Frame, i: int) -> Any:
     """An output nobody computed: some value made of what went in."""
     src = ops.sources(tuple(names.values()))
     if src:
@@ -77,7 +77,7 @@ def _made_of(m: Machine, names: dict[str, Any], dt: str, node: object, frame: Fr
     return m.numbers.data(m.site(frame, node) + i % 8, dt, src)
 
 
-def _run(m: Machine, text: str, names: dict[str, Any], node: object, frame: Frame) -> None:
+def _run(m: Machine, text: str, names: dict[str, Any], node: ir.Expr | ir.Stmt, frame: Frame) -> None:
     for i, instr in enumerate(ptx.parse(text)[:_MAX_INSTRUCTIONS]):
         if not instr.operands or instr.opcode.startswith("."):
             continue

@@ -43,7 +43,7 @@ class Args:
     node: Any
     frame: Frame
 
-    def get(self, index: int, name: str = "", default: Any = UNKNOWN) -> Any:
+    def get(self, index: int, name: str = "", default: object = UNKNOWN) -> Any:
         """The argument at a position, or by its keyword."""
         if name in self.keywords:
             return self.keywords[name]

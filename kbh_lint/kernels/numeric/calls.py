@@ -132,7 +132,7 @@ class Calls:
         callee: object,
         args: list[Any],
         keywords: dict[str, Any],
-        node: object,
+        node: ir.Expr | ir.Stmt,
         frame: Frame,
         targs: tuple[Any, ...] = (),
     ) -> Any:
@@ -172,7 +172,7 @@ class Calls:
             return self._call_symbol(callee.path, packed)
         return unknown_call(self.m, "a call", packed)
 
-    def _loaded(self, value: object, node: object, frame: Frame) -> Any:
+    def _loaded(self, value: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         if isinstance(value, Reference) and not value.address:
             return self.m.places.load(value.place, node, frame)
         return value
@@ -210,7 +210,7 @@ class Calls:
         env: Env,
         args: list[Any],
         keywords: dict[str, Any],
-        at: object,
+        at: ir.Expr | ir.Stmt,
         frame: Frame,
         *,
         outer: list[dict[str, Any]] | None = None,

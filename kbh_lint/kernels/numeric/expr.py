@@ -180,7 +180,7 @@ class Expressions:
 
     # --- operators --------
 
-    def binary(self, op: str, a: object, b: object, node: object, frame: Frame) -> Any:
+    def binary(self, op: str, a: object, b: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         """`a op b`, with the operators a submission defines for its own structs."""
         if isinstance(a, Obj) or isinstance(b, Obj):
             called = self.m.structs.operator(f"operator{op}", [a, b], node, frame)

@@ -38,7 +38,7 @@ class Sites:
         self.nodes: list[Any] = []  # keeps the nodes alive, so that their ids stay theirs
         self.symbols: dict[int, Any] = {}  # what an attribute of an outside module means, by node
 
-    def number(self, ctx: int, node: Any) -> int:
+    def number(self, ctx: int, node: ir.Expr | ir.Stmt) -> int:
         """A multiple of 8: the numbers in between are for the parts of a vector."""
         key = (ctx, id(node))
         found = self.numbers.get(key)
@@ -123,7 +123,7 @@ class Machine:
         """Whether something was read of which another store may have been the last."""
         return any(tensor.doubtful for tensor in self.tensors.values())
 
-    def site(self, frame: Frame, node: object) -> int:
+    def site(self, frame: Frame, node: ir.Expr | ir.Stmt) -> int:
         return self.sites.number(frame.ctx, node)
 
     def spend(self) -> None:
@@ -157,7 +157,7 @@ class Machine:
                 found.setdefault(loop, set()).add(test)
         return {loop: frozenset(tests) for loop, tests in found.items()}
 
-    def note(self, reason: str, node: Any) -> None:
+    def note(self, reason: str, node: ir.Expr | ir.Stmt) -> None:
         """Something that may hide a compensation was not followed."""
         if len(self.unread) < 64:
             self.unread.setdefault((reason, id(node)), node.loc)

@@ -158,19 +158,19 @@ def _part_known(op: str, a: object, b: object) -> Any:
     return UNKNOWN
 
 
-def pointers(op: str, a: Any, b: Any, site: int) -> Any:
+def pointers(op: str, a: object, b: object, site: int) -> Any:
     """Pointer arithmetic. An offset nobody knows starts a region of its own."""
     if isinstance(a, Ptr) and isinstance(b, Ptr):
         if op == "-" and isinstance(a.off, int) and isinstance(b.off, int):
             return a.off - b.off
         return UNKNOWN
     pointer, offset = (a, b) if isinstance(a, Ptr) else (b, a)
-    if op not in ("+", "-"):
+    if op not in ("+", "-") or not isinstance(pointer, Ptr):
         return UNKNOWN
     return moved(pointer, offset, site, 1 if op == "+" else -1)
 
 
-def moved(pointer: Ptr, offset: Any, site: int, sign: int = 1) -> Ptr:
+def moved(pointer: Ptr, offset: object, site: int, sign: int = 1) -> Ptr:
     """`pointer + offset` in elements of what it points to."""
     if isinstance(offset, int) and isinstance(pointer.off, int):
         stride = pointer.type.lanes * math.prod(pointer.rest[1:])
@@ -180,8 +180,11 @@ def moved(pointer: Ptr, offset: Any, site: int, sign: int = 1) -> Ptr:
     return Ptr(pointer.mem.region(site), 0, pointer.type, pointer.rest[1:])
 
 
-def vectors(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) -> Any:
+def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
     """Arithmetic of CUDA vector values, field by field."""
+    vector = a if isinstance(a, Obj) else b
+    if not isinstance(vector, Obj):
+        return UNKNOWN
     left = a.fields if isinstance(a, Obj) else {}
     right = b.fields if isinstance(b, Obj) else {}
     names = [n for n in (left or right) if n in _VECTOR_FIELDS]
@@ -192,10 +195,10 @@ def vectors(op: str, a: Any, b: Any, numbers: Numbers, site: int, cpp: bool) -> 
         x = left.get(name, UNKNOWN) if left else a
         y = right.get(name, UNKNOWN) if right else b
         fields[name] = arithmetic(op, x, y, numbers, site + i, cpp)
-    return Obj(fields, a.type if isinstance(a, Obj) else b.type)
+    return Obj(fields, vector.type)
 
 
-def compare(op: str, a: Any, b: Any, numbers: Numbers) -> Any:
+def compare(op: str, a: object, b: object, numbers: Numbers) -> Any:
     """One comparison: True, False or UNKNOWN."""
     if isinstance(a, bool | int) and isinstance(b, bool | int):
         found = _ordered(op, *whole.alike(a, b))
@@ -230,7 +233,7 @@ def failing(op: str, a: object, b: object) -> whole.Elsewhere | None:
     return whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)) is False, a, b)
 
 
-def _ordered(op: str, a: Any, b: Any) -> Any:
+def _ordered(op: str, a: float, b: float) -> Any:
     if op in ("==", "is"):
         return a == b
     if op in ("!=", "is not"):

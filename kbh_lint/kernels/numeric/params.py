@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
     return Ptr(shared, shared.at(at) if isinstance(at, int) else at, kind)
 
 
-def _parameters(m: Machine, name: str, kind: CType, given: Any = (), depth: int = 0) -> Any:
+def _parameters(m: Machine, name: str, kind: CType, given: Iterable[tuple[str, Any]] = (), depth: int = 0) -> Any:
     """A struct of kernel parameters: its pointers point to what they are `given`, or to memory of their own."""
     made = m.ctypes.zero(kind)
     if not isinstance(made, Obj) or depth > ctypes.MAX_DEPTH:

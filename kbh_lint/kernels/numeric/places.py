@@ -22,17 +22,16 @@ class Places:
     def __init__(self, m: Machine) -> None:
         self.m = m
 
-    def load(self, where: Place, node: object, frame: Frame) -> Any:
+    def load(self, where: Place, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         """What a place holds."""
         if isinstance(where, VarRef):
             value = where.table.get(where.name, UNKNOWN)
             return self.load(value.place, node, frame) if type(value) is Reference and not value.address else value
         return where if where.rest else self.m.read(where, self.m.site(frame, node))
 
-    def place(self, node: Any, frame: Frame) -> Place | None:
+    def place(self, node: ir.Expr, frame: Frame) -> Place | None:
         """Where an expression lives, or None when it is no place."""
-        kind = type(node)
-        if kind is ir.Name:
+        if isinstance(node, ir.Name):
             scope = frame.find(node.id)
             if scope is None:
                 if frame.this is not None and node.id in frame.this.fields:
@@ -41,21 +40,21 @@ class Places:
                 return value if isinstance(value, Ptr) else None
             value = scope[node.id]
             return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
-        if kind is ir.Attr:
+        if isinstance(node, ir.Attr):
             return self._field_place(node, frame)
-        if kind is ir.Index:
+        if isinstance(node, ir.Index):
             return self.element(self.m.expressions.evaluate(node.value, frame), node, frame)
-        if kind is ir.Unary and node.op == "*":
+        if isinstance(node, ir.Unary) and node.op == "*":
             return pointed(self.m.expressions.evaluate(node.value, frame))
-        if kind is ir.AssignE:
+        if isinstance(node, ir.AssignE):
             self.m.expressions.evaluate(node, frame)
             return self.place(node.target, frame)
-        if kind is ir.Cond:
+        if isinstance(node, ir.Cond):
             test = ops.truth(self.m.expressions.evaluate(node.test, frame))
             return self.place(node.no if test is False else node.yes, frame)
-        if kind is ir.Cast:
+        if isinstance(node, ir.Cast):
             return self.place(node.value, frame)
-        if kind is ir.Call and frame.cpp:
+        if isinstance(node, ir.Call) and frame.cpp:
             value = self.m.calls.call(node, frame)
             return value.place if type(value) is Reference and not value.address else None
         return None
@@ -115,7 +114,7 @@ class Places:
             return
         where.table[where.name] = new
 
-    def assign(self, target: object, value: object, frame: Frame) -> None:
+    def assign(self, target: ir.Expr, value: object, frame: Frame) -> None:
         """`target = value`."""
         if isinstance(target, ir.Seq):
             self._unpack(target, value, frame)
@@ -137,7 +136,7 @@ class Places:
         elif self.m.dialect.elements and ops.sources(value):
             self.m.note("an attribute that is assigned", target)
 
-    def bind(self, target: object, value: object, frame: Frame) -> None:
+    def bind(self, target: ir.Expr | ir.Decl, value: object, frame: Frame) -> None:
         """Gives a loop variable its value."""
         if isinstance(target, ir.Name):
             frame.scopes[-1][target.id] = value
@@ -157,7 +156,7 @@ class Places:
             else:
                 self.assign(part, item, frame)
 
-    def update(self, target: object, op: str, value: object, node: object, frame: Frame) -> Any:
+    def update(self, target: ir.Expr, op: str, value: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         """`target op= value`; returns the new value."""
         if not frame.cpp and isinstance(target, ir.Name):
             new = self.m.expressions.binary(op, self.m.expressions.evaluate(target, frame), value, node, frame)
@@ -176,7 +175,7 @@ class Places:
         return self.load(where, node, frame) if isinstance(where, VarRef) else new
 
 
-def pointed(value: Any) -> Place | None:
+def pointed(value: object) -> Place | None:
     """Where a pointer points to."""
     if isinstance(value, Ptr):
         return Ptr(value.mem, value.off, value.type, value.rest[1:]) if value.rest else value

@@ -148,9 +148,10 @@ class Chained(Memory):
             rest %= step
         return found
 
-    def written(self, offset: Any = UNKNOWN) -> bool:
-        known = isinstance(offset, int) and not self.unplaced
-        return bool(self._beside(offset)) if known else self.puts > 0
+    def written(self, offset: object = UNKNOWN) -> bool:
+        if not isinstance(offset, int) or self.unplaced:
+            return self.puts > 0
+        return bool(self._beside(offset))
 
     def read(self, offset: int, site: int) -> Any:
         """What was put into a cell."""

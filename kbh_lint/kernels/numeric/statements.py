@@ -30,10 +30,10 @@ class Statements(Walker[Any, Frame]):
     def step(self) -> None:
         self.m.spend()
 
-    def evaluate(self, node: object) -> Any:
+    def evaluate(self, node: ir.Expr) -> Any:
         return self.m.expressions.evaluate(node, self.m.frame)
 
-    def assign(self, target: object, value: object) -> None:
+    def assign(self, target: ir.Expr, value: object) -> None:
         self.m.places.assign(target, value, self.m.frame)
 
     def enter_scope(self) -> None:

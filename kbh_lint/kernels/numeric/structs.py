@@ -39,7 +39,7 @@ class Structs:
         types = self.m.types
         return overloads.takes(types, funcs, [types.type_of(arg) for arg in args], targs, frame)
 
-    def operator(self, name: str, args: list[Any], node: object, frame: Frame) -> Any:
+    def operator(self, name: str, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         """A submission's own operator on its structs; None when there is none for these values."""
         first = args[0]
         if isinstance(first, Obj):
@@ -83,7 +83,9 @@ class Structs:
         types = self.m.types
         return construction.way(types, kind, types.classes.constructors(kind), [types.type_of(arg) for arg in args])
 
-    def construct(self, kind: CType, args: list[Any], node: object, frame: Frame, *, braces: bool = False) -> Any:
+    def construct(
+        self, kind: CType, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame, *, braces: bool = False
+    ) -> Any:
         """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
         if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
             way = self.way(kind, args)

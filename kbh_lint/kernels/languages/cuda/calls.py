@@ -106,7 +106,7 @@ class CudaCalls(Calls):
         )
 
     def call_method(
-        self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: object, loc: ir.Loc,
+        self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: ir.Expr | None, loc: ir.Loc,
         nodes: list[Any] | None = None,
     ) -> V:  # fmt: skip
         """`base.name(args)`."""

@@ -36,7 +36,7 @@ def fragment_load(call: CppCall) -> V:
     return UNKNOWN_V
 
 
-def _put(m: CudaRun, node: object, value: V) -> None:
+def _put(m: CudaRun, node: ir.Expr, value: V) -> None:
     """Writes a whole fragment variable, or an element of an array of them."""
     if isinstance(node, ir.Name) and node.id in m.frame.env and not is_pointer(m.frame.env[node.id].ct):
         old = m.frame.env[node.id]
@@ -125,7 +125,7 @@ _COUNTS = frozenset(
 _ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_and_wait", "try_wait"})
 
 
-def library_method(call: CppCall, base: V, target: object) -> V:
+def library_method(call: CppCall, base: V, target: ir.Expr | None) -> V:
     """A method of an object whose class the file does not define."""
     name, m = call.path, call.m
     owner = base.ct.name if base.ct is not None else ""

@@ -236,7 +236,7 @@ class CudaMemory(Memory):
             elif not inner.pointers and not inner.dims:
                 self.write_through(target, self.read_through(source, loc), loc)
 
-    def address_of(self, node: object) -> V:
+    def address_of(self, node: ir.Expr) -> V:
         """`&expression`, also for binding references."""
         if isinstance(node, ir.Name):
             value = self.run.frame.env.get(node.id)

@@ -73,7 +73,7 @@ class CudaNames(Names):
             with self.run.types.inside(cpp.scope(member.owner.env, {})):
                 init = node.init
                 one = init.items[0] if isinstance(init, ir.Seq) and len(init.items) == 1 else init
-                known = self.run.expressions.eval(one)
+                known = UNKNOWN_V if one is None else self.run.expressions.eval(one)
             declared = cpp.classes.declared(member)
             dt = "" if declared is None or is_pointer(declared.const) else declared.const.dtype
             if type(known.const) is int and dt in dtypes.INTS and dt not in ("i32", "bool"):

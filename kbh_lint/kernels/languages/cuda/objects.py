@@ -97,7 +97,7 @@ class CudaObjects:
             return V(dtype, dtype, value.origins, cells=frozenset((cell,)), ct=ct)
         return value.with_(ct=ct, dtype=dtype, x=None if value.x is IN_MEMORY else value.x)
 
-    def reference(self, init: object, ct: CType) -> V:
+    def reference(self, init: ir.Expr, ct: CType) -> V:
         """A variable that refers to another place."""
         if isinstance(init, (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Cast)):
             pointer = self.run.memory.address_of(init)
@@ -107,9 +107,9 @@ class CudaObjects:
                 return V(x=Ref(pointer))
         return self.run.expressions.eval(init)
 
-    def rows(self, node: ir.Decl, ct: CType) -> V:
+    def rows(self, node: ir.Decl, init: ir.Expr, ct: CType) -> V:
         """`T (*p)[N] = a` and `T (&r)[N] = a`: another name for memory that is there; else an array of its own."""
-        there = self.run.expressions.eval(node.init)
+        there = self.run.expressions.eval(init)
         rows = replace(ct, dims=ct.dims + ct.pointers, pointers=0)
         return self.pointer_cast(there, rows) if there.cells and is_pointer(there.ct) else self.array(node, ct)
 
@@ -130,7 +130,7 @@ class CudaObjects:
                     self.run.memory.write_through(pointer.with_(ct=flat), self.run.expressions.eval(item), node.loc)
         return pointer
 
-    def initialized(self, name: str, ct: CType, init: object, node: ir.Decl) -> V:
+    def initialized(self, name: str, ct: CType, init: ir.Expr, node: ir.Decl) -> V:
         if isinstance(init, ir.Seq) and init.kind in ("init", "ctor"):
             return self.construct(
                 ct, self.run.expressions.items(init.items), node.loc, id(node), name, list(init.items)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
 from kbh_lint.cpp import templates
@@ -27,7 +27,7 @@ class CudaStatements(Statements):
         super().__init__(run, control)
         self.local_classes: dict[object, values.CppType] = {}
 
-    def execute(self, node: Any) -> Exit:
+    def execute(self, node: ir.Stmt) -> Exit:
         self.run.place = node.loc
         return super().execute(node)
 
@@ -46,7 +46,7 @@ class CudaStatements(Statements):
             frame.env[name] = (
                 self.run.objects.array(node, ct)
                 if init is None or isinstance(init, ir.Seq)
-                else self.run.objects.rows(node, ct)
+                else self.run.objects.rows(node, init, ct)
             )
             return
         if init is None:

@@ -177,7 +177,7 @@ class CudaTypes:
             return self.member_type(base, node.name) or CType(name=node.name)
         return CType()
 
-    def template_value(self, node: object, kind: str) -> V:
+    def template_value(self, node: ir.Expr, kind: str) -> V:
         """A template argument as a value: a type, or a constant."""
         if kind == "type":
             return V(const=self.type_argument(node), deps=self._type_deps(node))

@@ -48,7 +48,7 @@ def run_asm(machine: CudaRun, node: ir.Asm) -> None:
             _assign(machine, expr, outputs[position][1], registers.operands[position])
 
 
-def _assign(machine: CudaRun, expr: object, old: V, value: V) -> None:
+def _assign(machine: CudaRun, expr: ir.Expr, old: V, value: V) -> None:
     """Gives a C++ variable the bits of a register: its declared type stays."""
     if old.dtype in dtypes.BITS and value.dtype != old.dtype:
         value = machine.numbers.bitcast(value, old.dtype, machine.place)

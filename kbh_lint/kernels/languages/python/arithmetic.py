@@ -83,7 +83,9 @@ def _kept(call: Call, yes: V, no: V) -> V | None:
 def absorbed(call: Call, operands: Sequence[V]) -> V | None:
     """The operand that a bound always equals, which another bound takes back."""
     kept = call.m.expressions.identities().bound(call.node)
-    return next((v for v, node in zip(operands, call.node.args, strict=True) if node is kept), None) if kept else None
+    if not kept or not isinstance(call.node, ir.Call):
+        return None
+    return next((v for v, node in zip(operands, call.node.args, strict=True) if node is kept), None)
 
 
 def at_least(m: PythonRun, value: V, least: V) -> V:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core.value import UNKNOWN_V, Shape, V
@@ -17,7 +17,7 @@ class Call:
 
     __slots__ = ("m", "args", "kwargs", "node", "loc", "name")
 
-    def __init__(self, m: PythonRun, args: list[V], kwargs: dict[str, V], node: Any, name: str = "") -> None:
+    def __init__(self, m: PythonRun, args: list[V], kwargs: dict[str, V], node: ir.Expr, name: str = "") -> None:
         self.m = m
         self.args = args
         self.kwargs = kwargs

@@ -129,8 +129,9 @@ class PythonCalls(Calls):
         made = self.run.language.method(base, name, call)
         if made is not None:
             return made
-        if name == "append" and isinstance(base.x, tuple) and isinstance(call.node.func, ir.Attr):
-            self.run.names.assign(call.node.func.value, tuple_of(base.x + tuple(call.args)))
+        func = call.node.func if isinstance(call.node, ir.Call) else None
+        if name == "append" and isinstance(base.x, tuple) and isinstance(func, ir.Attr):
+            self.run.names.assign(func.value, tuple_of(base.x + tuple(call.args)))
             return constant(None)
         call.args.insert(0, base)
         made = self.run.language.function(name, call)

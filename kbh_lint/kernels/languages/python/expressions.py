@@ -27,7 +27,9 @@ class PythonExpressions(Expressions):
 
     def identities(self) -> Identities:
         """Of the function that runs."""
-        return _identities(self.run.frame.func.node)
+        func = self.run.frame.func
+        assert func is not None, "a function runs"
+        return _identities(func.node)
 
     def e_cond(self, node: ir.Cond) -> V:
         self.run.statements.control.doubtful += 1

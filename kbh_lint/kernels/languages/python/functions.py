@@ -104,8 +104,9 @@ def _sequence(call: Call) -> V:
 
 def _named(call: Call, count: int) -> ir.Attr | None:
     """The attribute that `getattr` or `setattr` with so many arguments names by a text that is known."""
-    plain = isinstance(call.node, ir.Call) and len(call.args) == len(call.node.args) == count
-    name = call.args[1].const if plain else None
+    if not isinstance(call.node, ir.Call) or not len(call.args) == len(call.node.args) == count:
+        return None
+    name = call.args[1].const
     return ir.Attr(call.node.args[0], name, call.loc) if isinstance(name, str) else None
 
 

@@ -1,0 +1,57 @@
+"""What is used of Triton's objects, which have no types: an element type or pointer, a handle of values, a tensor."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from grader.candidate.interpreter.formats import Array
+
+
+class Type(Protocol):
+    """`tl.dtype` and what is made of one: a pointer to it, a block of it."""
+
+    name: str
+    shape: Any
+
+    @property
+    def scalar(self) -> Any:
+        """The type of one element."""
+
+    def is_block(self) -> bool:
+        """Whether it is the type of a block."""
+
+
+class Handle(Protocol):
+    """`TensorHandle`: the values of a tensor, and their type."""
+
+    data: Array
+    dtype: Type
+
+    def get_element_ty(self) -> Type:
+        """Of a pointer: what it points to."""
+
+
+class Block(Protocol):
+    """`tl.tensor`."""
+
+    handle: Handle
+    type: Type
+    dtype: Any
+    shape: Any
+    numel: Any
+
+
+class SetsAttributes(Protocol):
+    """What patches the language for one launch, and takes the patches back."""
+
+    def set_attr(self, obj: object, name: str, value: object) -> None:
+        """Gives an object an attribute until then."""
+
+
+class BlockType(Protocol):
+    """A `tl.block_type` that is being made."""
+
+    element_ty: Type
+    shape: Any
+    numel: Any
+    name: str
