@@ -11,6 +11,8 @@ from grader.authoring.evidence import Row, folder_of
 from grader.deck.code import DeckError, load_code
 from kbh_lint.authors.solutions import Solutions, read_solutions
 from kbh_lint.problems import Problem
+from kbh_lint.service.api import lint
+from kbh_lint.verdict import accepted
 
 __all__ = ["read_back"]
 
@@ -101,9 +103,6 @@ def _unfit(problem: Problem) -> list[str]:
 
 def _lint(problem: Problem, solutions: Solutions, target: str, folder: Path) -> dict[str, tuple[str, list[str]]]:
     """Verdict and complaints of each solution: honest ones must be clean, decoys flagged by the rule they name."""
-    from kbh_lint.service.api import lint  # start-up: other commands do without it
-    from kbh_lint.verdict import accepted  # start-up: other commands do without it
-
     listed = evidence.listed(solutions)
     paths = [folder_of(problem) / file for file, _, _ in listed]
     report = lint(paths, problem=problem.id, target=target, jobs="auto", problems_dir=folder)

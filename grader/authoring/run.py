@@ -22,6 +22,7 @@ from grader.authoring.common import (
 )
 from grader.deck.keys import new_master
 from grader.judge.ticking import Ticking
+from grader.sandbox import cutlass
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.problems import Problem
 
@@ -53,7 +54,6 @@ def _checked(args: argparse.Namespace, problem: Problem, files: Sequence[Path]) 
     """Checks files on every key; with several files only what is wrong is told case by case."""
     need_grade()
     from grader.grading.check import check_submission  # torch comes with it, which takes seconds
-    from grader.sandbox import cutlass  # start-up: other commands do without it
 
     if args.cutlass is not None:
         cutlass.use(args.cutlass)

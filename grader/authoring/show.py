@@ -8,15 +8,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from grader.authoring import render, roofline
 from grader.authoring.common import DONE, CommandError, chosen, deck_of, print_json, problem_of
+from grader.authoring.new_problem import next_steps, write_problem
 from kbh_lint.authors.solutions import read_solutions
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_targets
 
 
 def _new(args: argparse.Namespace) -> int:
-    from grader.authoring.new_problem import next_steps, write_problem  # start-up: other commands do without it
-
     try:
         path = write_problem(Path(args.dir or args.problems_dir or "problems"), args.id)
     except ValueError as error:
@@ -79,8 +79,6 @@ def _show(args: argparse.Namespace) -> int:
 
 
 def _render(args: argparse.Namespace) -> int:
-    from grader.authoring import render  # start-up: other commands do without it
-
     if args.out is None:
         for name in args.ids:
             print(render.write_prompt(problem_of(args, name)))
@@ -93,8 +91,6 @@ def _render(args: argparse.Namespace) -> int:
 
 
 def _ceilings(args: argparse.Namespace) -> int:
-    from grader.authoring import roofline  # start-up: other commands do without it
-
     deck = paths.problems_dir(args.problems_dir)
     own = deck / "hardware.yaml"
     targets = load_targets(own if own.is_file() else paths.problems_dir() / "hardware.yaml")

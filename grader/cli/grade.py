@@ -20,7 +20,10 @@ from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
 from grader.record.bundle import cell_to_json
 from grader.record.bundle.read import is_bundle
+from grader.record.provenance import of_run
 from grader.record.sandboxes import SANDBOXES
+from grader.report.cell_text import render
+from grader.report.page import render as page_of
 from grader.report.summary import render as summary
 from grader.report.view import View, load_view
 from grader.sandbox import cutlass
@@ -28,6 +31,7 @@ from grader.silicon import silicon_to_json
 from kbh_lint.base import paths
 from kbh_lint.cli import use_colour
 from kbh_lint.marked import DataError
+from kbh_lint.source.submissions import BadInput, discover
 
 if TYPE_CHECKING:
     from grader.grading.progress import Tell
@@ -220,9 +224,7 @@ def _run(args: argparse.Namespace, argv: Sequence[str]) -> int:
     elif len(results.views) + len(results.errors) > 1 and results.views:
         print("\n" + summary(results.views, len(results.errors)), end="")
     if args.html is not None and results.views:
-        from grader.report.page import render  # start-up: other commands do without it
-
-        args.html.write_text(render(results.views), encoding="utf-8")
+        args.html.write_text(page_of(results.views), encoding="utf-8")
     for error in results.errors:
         print(f"kbh grade: error: {error}", file=sys.stderr)
     return results.exit_code
@@ -234,8 +236,6 @@ def _stop(number: int, frame: FrameType | None) -> None:
 
 def _expanded(args: argparse.Namespace, results: _Results) -> Iterator[tuple[Path, str]]:
     """The files that the paths stand for, each with its problem, and bundles, which know their own."""
-    from kbh_lint.source.submissions import BadInput, discover  # start-up: other commands do without it
-
     for path in args.paths:
         if is_bundle(path):
             yield path, ""
@@ -295,8 +295,6 @@ def _came_of(args: argparse.Namespace, path: Path, done: Done, results: _Results
 def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
     results.views.append(view)
     if args.format == "text":
-        from grader.report.cell_text import render  # start-up: other commands do without it
-
         between = "\n" if len(results.views) > 1 else ""
         print(between + render(view, colour=use_colour(args.color)), end="", flush=True)
 
@@ -304,7 +302,6 @@ def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
 def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) -> Path:
     """The bundle of one submission, or of what a bundle holds."""
     from grader.grading.grade import Request, grade  # start-up: other commands do without it
-    from grader.record.provenance import of_run  # start-up: other commands do without it
 
     if not problem:
         from grader.grading.regrade import grade_again  # here, for it imports torch

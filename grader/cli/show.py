@@ -10,8 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.authoring.common import DONE, TROUBLE
+from grader.cli.grade import as_json
 from grader.record.bundle import BundleError, CodecError, verify
 from grader.record.words import short
+from grader.report.cell_text import render
+from grader.report.page import PageError
+from grader.report.page import render as page_of
 from grader.report.view import Unfinished, View, load_view
 from kbh_lint.cli import use_colour
 
@@ -83,10 +87,8 @@ def _run(args: argparse.Namespace, places: Mapping[Path, str]) -> int:
             errors += [] if sentence in errors else [sentence]
     _print(args, views, errors)
     if args.html is not None and views:
-        from grader.report.page import PageError, render  # start-up: other commands do without it
-
         try:
-            args.html.write_text(render(views), encoding="utf-8")
+            args.html.write_text(page_of(views), encoding="utf-8")
         except PageError as error:
             errors.append(str(error))
     for text in errors:
@@ -96,15 +98,11 @@ def _run(args: argparse.Namespace, places: Mapping[Path, str]) -> int:
 
 def _print(args: argparse.Namespace, views: Sequence[View], errors: Sequence[str]) -> None:
     if args.format == "json":
-        from grader.cli.grade import as_json  # start-up: other commands do without it
-
         print(json.dumps(as_json(views, errors), indent=1))
         return
     if args.format == "short":
         print("".join(f"{short(view.cell)}\n" for view in views), end="")
         return
-    from grader.report.cell_text import render  # start-up: other commands do without it
-
     print("\n".join(render(view, colour=use_colour(args.color)) for view in views), end="")
     if args.verify and views and not errors:
         print(f"\n{len(views)} {'bundle is' if len(views) == 1 else 'bundles are'} whole: every hash, key and "

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from grader.deck.code import TORCH_DTYPES
 from grader.wire.outputs import Expected, output_faults
 
 if TYPE_CHECKING:
@@ -76,8 +77,6 @@ def contract_faults(outputs: object, case: Case) -> list[str]:
 
 def expected_of(case: Case) -> tuple[Expected, ...]:
     """The outputs that a case's contract asks for."""
-    from grader.deck.code import TORCH_DTYPES  # start-up: few runs need it
-
     specs = case.binding.outputs
     return tuple(
         Expected(output_name(case.binding, i), TORCH_DTYPES[s.dtype], tuple(s.shape)) for i, s in enumerate(specs)

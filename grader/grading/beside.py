@@ -27,6 +27,8 @@ from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.base import CheckError
 from grader.sandbox.folders import remove
 from grader.sandbox.supervise import Child
+from grader.silicon.ncu import ProfilerError
+from grader.silicon.rebuild import second_build
 from grader.wire.driver import GpuError
 
 __all__ = ["Beside"]
@@ -96,9 +98,6 @@ class Beside:
 
     def _build(self, sandbox: Sandbox, child: Child | None) -> None:
         """Whatever ends it early leaves nothing: the evidence pass then makes one."""
-        from grader.silicon.ncu import ProfilerError  # start-up: only where a second build is looked at
-        from grader.silicon.rebuild import second_build  # start-up: only where a second build is looked at
-
         job = self._job
         with contextlib.suppress(*FAULTS, ProfilerError), kept_away():
             begun = None if child is None else judge.begin_build(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from grader.record import provenance
+from grader.record.bundle.read import canonical
 from grader.record.cell import BaselineName, FindingRecord
 from grader.record.sandboxes import SANDBOXES, SandboxName
 from grader.sandbox import cutlass
@@ -188,8 +189,6 @@ def _gpu_versions() -> dict[str, str]:
 
 def identity(request: Request, submission: str, files: Mapping[str, str], target: str, known: Mapping[str, str]) -> str:
     """SHA-256 of all that decides a result, this grader's code too: gradings with the same one may share trials."""
-    from grader.record.bundle.read import canonical  # start-up: only where a result is kept by its digest
-
     parts: list[Any] = [options_of(request), submission, dict(files), target, dict(known), _code()]
     parts += [provenance.to_json(request.provenance)] if request.provenance else []
     return hashlib.sha256(canonical({"parts": parts})).hexdigest()

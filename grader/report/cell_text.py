@@ -24,6 +24,7 @@ from grader.record.words import (
     standing,
 )
 from grader.report.view import View
+from grader.silicon.shown import remarks
 from kbh_lint.report.text import Paint, excerpt, one_line
 
 __all__ = ["render"]
@@ -125,8 +126,6 @@ def _silicon(view: View) -> Iterator[str]:
         yield "  one call of each shape under the profiler; operations are shares of those that the problem needs, and"
         yield "  bytes read of those that a cold call must read"
         yield from aligned([[one_line(text) for text in row] for row in silicon_rows(view.silicon)])
-    from grader.silicon.shown import remarks  # start-up: only where a GPU was profiled
-
     yield from (f"  {remark}" for remark in remarks(view.silicon))
     yield from (f"  note: {one_line(note)}" for note in view.silicon.notes)
 

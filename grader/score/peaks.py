@@ -23,6 +23,7 @@ import torch
 from torch import Tensor
 
 from grader.judge.turns import turn
+from grader.score.timing import device_times
 
 __all__ = ["Machine", "Measured", "PeakError", "load", "machine", "measure", "store", "stored_or_measured"]
 
@@ -266,6 +267,4 @@ def _cpu_times(call: Callable[[], object]) -> list[float]:
 
 
 def _gpu_times(call: Callable[[], object], repeats: int, where: torch.device) -> list[float]:
-    from grader.score.timing import device_times  # start-up: few runs need it
-
     return device_times(call, trials=repeats, device=where)

@@ -10,11 +10,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from grader.authoring.common import TROUBLE
+from harness.proxy.bodies import load_exchange
 from harness.record.archive import ArchiveError, RunFolder, is_run
 from harness.record.run import RunRecord
 from harness.running.cli import DONE, ERRORS, FAILED, INTERRUPTED, need_harness, said
 from harness.running.display import Display
 from harness.running.request import RunRequest
+from harness.scripted.script import Script, load_script
 
 __all__ = ["compare", "main", "parser"]
 
@@ -123,8 +125,6 @@ def compare(before: RunRecord, after: RunRecord, *, graded: bool) -> list[str]:
 
 
 def _serve(source: Path) -> int:
-    from harness.proxy.bodies import load_exchange  # start-up: other commands do without it
-    from harness.scripted.script import Script, load_script  # yaml comes with it
     from harness.scripted.server import serve  # aiohttp comes with it
 
     if is_run(source):

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.record.archive import ArchiveError, RunFolder, is_run
+from harness.view.exports import ExportError, atif, inspect_log, write
+from harness.view.page import PageError, render
 from harness.view.schema import trajectory_schema
 
 __all__ = ["main", "parser"]
@@ -56,9 +58,6 @@ def main(argv: Sequence[str] | None = None) -> int:
             ask.error("say which run: kbh view RUN")
     except SystemExit as done:
         return int(done.code or 0)
-    from harness.view.exports import ExportError  # start-up: other commands do without it
-    from harness.view.page import PageError  # start-up: other commands do without it
-
     try:
         if args.schema:
             print(json.dumps(trajectory_schema(), indent=2))
@@ -77,15 +76,11 @@ def _run(args: argparse.Namespace) -> int:
         raise ArchiveError(f"{args.run} is not the archive of a run: it needs run.json and record/, as kbh run writes")
     folder = RunFolder(args.run)
     if args.atif or args.inspect:
-        from harness.view.exports import atif, inspect_log, write  # start-up: other commands do without it
-
         for target, made in ((args.atif, atif), (args.inspect, inspect_log)):
             if target is not None:
                 write(target, made(folder))
                 print(target)
         return DONE
-    from harness.view.page import render  # start-up: other commands do without it
-
     target = args.output or args.run / PAGE
     target.write_text(render(folder, problems_dir=args.problems_dir), encoding="utf-8")
     print(target)

@@ -11,8 +11,8 @@ from importlib import import_module
 
 from kbh_lint.base.version import __version__
 from kbh_lint.cli import subcommands
-from kbh_lint.cli.lint import CLEAN, main
-from kbh_lint.cli.options import TROUBLE
+from kbh_lint.cli.lint import main
+from kbh_lint.cli.options import CLEAN, TROUBLE
 
 
 def _kbh_lint(argv: Sequence[str]) -> int:

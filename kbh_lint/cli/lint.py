@@ -5,20 +5,16 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
+from kbh_lint.base.errors import SetupError, UsageError
 from kbh_lint.base.version import __version__
 from kbh_lint.cli.options import TROUBLE, Once, Parser, processes, seconds
 from kbh_lint.cli.subcommands import SUBCOMMANDS
-from kbh_lint.report.formats import FORMATS, Given
-
-if TYPE_CHECKING:
-    from kbh_lint.findings import FileReport, Report
-    from kbh_lint.rules import Rule
-
-CLEAN, FINDINGS = 0, 1
+from kbh_lint.marked import DataError
+from kbh_lint.report.formats import FORMATS
+from kbh_lint.triage import options as triage
 
 _EPILOG = """\
 examples:
@@ -48,8 +44,6 @@ def _words(text: str) -> list[str]:
 
 def parser(prog: str) -> argparse.ArgumentParser:
     """The options of `kbh-lint`."""
-    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
-
     ask = Parser(
         prog=prog,
         description="Says what the benchmark score of a GPU kernel measures, with the lines that show it.",
@@ -129,11 +123,14 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
     if not (args.paths or args.explain or args.list_rules or args.list_problems):
         print(f"{prog}: error: no path was given (see {prog} --help)", file=sys.stderr)
         return TROUBLE
-    from kbh_lint.base.limits import leave_garbage  # start-up: `--help` does without it
-
-    leave_garbage()
     try:
-        return _run(args, prog)
+        if args.explain or args.list_rules or args.list_problems:
+            from kbh_lint.cli import show  # start-up: linting and `--help` do without it
+
+            return show.show(args)
+        from kbh_lint.cli import linting  # start-up: `--help` does without it
+
+        return linting.run(args, prog)
     except BrokenPipeError:
         # The reader (head, less) went away; Python's own flush at exit must not complain about it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -141,156 +138,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "kbh-lint") -> int:
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)
         return 130
-    except Exception as error:
-        if args.debug or not _is_plain(error):
+    except (UsageError, SetupError, DataError, ImportError) as error:  # the user's to mend; the text says it all
+        if args.debug:
             raise
         print(f"{prog}: error: {error}", file=sys.stderr)
         return TROUBLE
-
-
-def _is_plain(error: Exception) -> bool:
-    """Whether the error is the user's to mend; its text is then all there is to say."""
-    from kbh_lint.base.errors import SetupError, UsageError  # start-up: `--help` does without it
-    from kbh_lint.marked import DataError  # start-up: `--help` does without it
-
-    return isinstance(error, (UsageError, SetupError, DataError, ImportError))
-
-
-def _run(args: argparse.Namespace, prog: str) -> int:
-    if args.explain or args.list_rules or args.list_problems:
-        from kbh_lint.cli import show  # start-up: `--help` does without it
-
-        return show.show(args)
-    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
-
-    baseline = triage.baseline(args)
-    report = _lint(args)
-    if args.fix_diff:
-        return triage.fix_diff(report, args)
-    if args.fix and triage.fix(report, args, prog):
-        report = _lint(args)
-    known = triage.apply(baseline, report, args, prog)
-    report = known.report
-    for_people = args.output_format in ("full", "concise")
-    given = Given(lambda: _rules(report, args), use_colour(args.color), args.quiet, __version__)
-    sys.stdout.write(FORMATS[args.output_format](report, given))
-    if args.statistics:
-        print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
-    sys.stdout.flush()
-    if for_people and report.files and not args.quiet:
-        from kbh_lint.service import hygiene  # start-up: `--help` does without it
-
-        if hygiene.executable() is None:
-            print(f"{prog}: {hygiene.MISSING}", file=sys.stderr)
-    if not for_people:
-        for error in report.errors:
-            print(f"{prog}: error: {error}", file=sys.stderr)
-    if args.write_baseline and not report.errors:
-        return CLEAN
-    return exit_code(report, args, prog, known.seen)
-
-
-def _lint(args: argparse.Namespace) -> Report:
-    from kbh_lint.base.limits import memory_limit  # start-up: `--help` does without it
-    from kbh_lint.service.api import lint  # start-up: `--help` does without it
-    from kbh_lint.service.cache import DEFAULT_DIR  # start-up: `--help` does without it
-    from kbh_lint.triage import options as triage  # start-up: `--help` does without it
-
-    with memory_limit():
-        return lint(
-            args.paths,
-            problem=args.problem,
-            target=args.target,
-            select=args.select,
-            ignore=args.ignore,
-            jobs=args.jobs,
-            cache=None if args.no_cache else args.cache_dir or DEFAULT_DIR,
-            trace=args.trace,
-            timeout=args.timeout,
-            rules_dir=args.rules_dir,
-            problems_dir=args.problems_dir,
-            progress=_progress(),
-            raise_errors=args.debug,
-            authors=args.authors,
-            changes=triage.changes(args),
-            problem_file=args.problem_file,
-            problems=args.problems,
-            match=args.match,
-            profile=args.profile,
-            precision=args.precision,
-        )
-
-
-def _rules(report: Report, args: argparse.Namespace) -> dict[str, Rule]:
-    if not any(file.findings for file in report.files):
-        return {}
-    from kbh_lint.base import paths  # start-up: `--help` does without it
-    from kbh_lint.service.one_file import load_rules_once  # start-up: `--help` does without it
-
-    return {rule.id: rule for rule in load_rules_once(str(paths.rules_dir(args.rules_dir)))}
-
-
-def use_colour(choice: str) -> bool:
-    """Whether to colour standard output: as `--color` says; `auto` does on a terminal, unless NO_COLOR or TERM forbid
-    it."""
-    if choice != "auto":
-        return choice == "always"
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-
-
-def statistics(report: Report) -> str:
-    """Counts by rule, then by verdict."""
-    from collections import Counter
-
-    rules = Counter((f.rule, f.name, f.verdict) for file in report.files for f in file.findings)
-    verdicts = Counter(file.verdict for file in report.files)
-    lines = [f"{count:6}  {rule} {name} [{verdict}]" for (rule, name, verdict), count in sorted(rules.items())]
-    lines += [f"{count:6}  files {verdict}" for verdict, count in sorted(verdicts.items())]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def exit_code(
-    report: Report, args: argparse.Namespace, prog: str, seen: Callable[[FileReport], bool] = lambda file: False
-) -> int:
-    """The exit code of a finished run; with --strict says why a file is not accepted. `seen`: see `triage.Known`."""
-    from kbh_lint.verdict import FLAGGED, accepted  # start-up: `--help` does without it
-
-    if report.errors:
-        return TROUBLE
-    flagged = any(f.verdict in FLAGGED and f.severity != "info" for file in report.files for f in file.findings)
-    if not (args.select or args.ignore):
-        flagged = flagged or any(file.verdict in FLAGGED and not seen(file) for file in report.files)
-    if args.strict:
-        for file in report.files:
-            taken, why = accepted(file)
-            if not taken:
-                flagged = True
-                print(f"{prog}: {file.path} is not accepted: {why}", file=sys.stderr)
-    elif not flagged and not args.quiet:
-        open_ = sum(file.verdict == "unproven" for file in report.files)
-        if open_:
-            print(f"{prog}: {open_} of {len(report.files)} files are unproven; --strict makes that an error",
-                  file=sys.stderr)  # fmt: skip
-    return FINDINGS if flagged and not args.exit_zero else CLEAN
-
-
-def _progress() -> Callable[[int, int], None] | None:
-    """Counts files on a terminal's standard error, once the run has taken two seconds."""
-    if not sys.stderr.isatty():
-        return None
-    from time import monotonic
-
-    begun, shown = monotonic(), [0.0]
-
-    def tell(done: int, total: int) -> None:
-        now = monotonic()
-        if now - begun < 2 or total < 2:
-            return
-        if done >= total:
-            sys.stderr.write("\r\x1b[K" if shown[0] else "")
-        elif now - shown[0] > 0.1:
-            shown[0] = now
-            sys.stderr.write(f"\r{done}/{total} files\x1b[K")
-        sys.stderr.flush()
-
-    return tell

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from contextlib import suppress
 
-TROUBLE = 2  # the exit code for work that could not be done
+CLEAN, FINDINGS, TROUBLE = 0, 1, 2  # the exit codes; the last is for work that could not be done
 
 
 class Parser(argparse.ArgumentParser):
@@ -41,3 +43,11 @@ class Once(argparse.Action):
         if getattr(namespace, self.dest, None) is not None:
             parser.error(f"{option} was given twice; for several problems give --problems")
         setattr(namespace, self.dest, values)
+
+
+def use_colour(choice: str) -> bool:
+    """Whether to colour standard output: as `--color` says; `auto` does on a terminal, unless NO_COLOR or TERM forbid
+    it."""
+    if choice != "auto":
+        return choice == "always"
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -7,6 +7,8 @@ import sys
 
 from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
+from kbh_lint.report.explain import find, listing, page
+from kbh_lint.rules import load_rules
 from kbh_lint.service.one_file import load_rules_once
 
 
@@ -15,8 +17,6 @@ def show(args: argparse.Namespace) -> int:
     if args.list_problems:
         sys.stdout.write(problems(args.problems_dir))
     if args.list_rules:
-        from kbh_lint.report.explain import listing  # start-up: `--help` does without it
-
         sys.stdout.write(listing(load_rules_once(str(paths.rules_dir(args.rules_dir)))))
     if args.explain:
         sys.stdout.write(explain(args.explain, args.rules_dir))
@@ -25,8 +25,6 @@ def show(args: argparse.Namespace) -> int:
 
 def explain(word: str, rules_dir: str | None) -> str:
     """The pages of the rules that `word` names. Raises UsageError with the nearest names when there are none."""
-    from kbh_lint.report.explain import find, page  # start-up: `--help` does without it
-    from kbh_lint.rules import load_rules  # start-up: `--help` does without it
 
     rules = load_rules(paths.rules_dir(rules_dir))
     found = find(word, rules)
@@ -42,7 +40,8 @@ def explain(word: str, rules_dir: str | None) -> str:
 
 def problems(problems_dir: str | None) -> str:
     """The deck: id, title, contracts, promises. Raises UsageError when there is none, ProblemError."""
-    from kbh_lint.problems import load_deck  # start-up: `--help` does without it
+
+    from kbh_lint.problems import load_deck  # start-up: what is said of rules does without it
 
     folder = paths.problems_dir(problems_dir)
     deck = load_deck(folder)

@@ -6,6 +6,22 @@ from collections.abc import Iterable
 from functools import cache
 from random import Random
 
+from kbh_lint.rewrite import (
+    arguments,
+    calls,
+    control,
+    decoys,
+    imports,
+    kernels,
+    launches,
+    lookups,
+    names,
+    places,
+    spelling,
+    structure,
+    wrappers,
+)
+from kbh_lint.rewrite.cuda import code, text_names
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import check_syntax
 
@@ -13,23 +29,6 @@ from kbh_lint.rewrite.tree import check_syntax
 @cache
 def evasions() -> dict[str, Rewrite]:
     """The rewrites that keep the meaning, by name."""
-    from kbh_lint.rewrite import (  # libcst comes with it
-        arguments,
-        calls,
-        control,
-        decoys,
-        imports,
-        kernels,
-        launches,
-        lookups,
-        names,
-        places,
-        spelling,
-        structure,
-        wrappers,
-    )
-    from kbh_lint.rewrite.cuda import code, text_names  # libcst comes with it
-
     modules = (
         names, arguments, imports, lookups, calls, control, structure, wrappers, spelling, kernels, launches,
         text_names, code, places, decoys,

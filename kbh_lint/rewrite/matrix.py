@@ -16,6 +16,7 @@ from kbh_lint.rewrite.cells import Case, Cell, Column
 from kbh_lint.rewrite.compose import apply, compose, drawn
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite, read_program
 from kbh_lint.rewrite.results import Results
+from kbh_lint.rules import load_rules
 from kbh_lint.service.jobs import run
 from kbh_lint.service.one_file import Options, Outcome
 from kbh_lint.source.sidecars import Sidecar
@@ -253,8 +254,6 @@ def _unread(report: FileReport) -> str:
 
 def rule_cases(rules_dir: Path, *, good: bool = True, bad: bool = True) -> Iterator[Case]:
     """The examples of all rules about submissions, equal ones once, grouped by rule."""
-    from kbh_lint.rules import load_rules  # start-up: `--list` does without it
-
     seen: set[tuple[str | None, str]] = set()
     for rule in load_rules(rules_dir):
         if rule.id.startswith("KBH9"):

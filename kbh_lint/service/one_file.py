@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kbh_lint.base.errors import SetupError
+from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Unread
 from kbh_lint.marked import DataError
+from kbh_lint.rules import Rule, apply, is_selected, load_rules
+from kbh_lint.verdict import decide
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine
-    from kbh_lint.rules import Rule
     from kbh_lint.source.submissions import Submission
 
 DEFAULT_TIMEOUT_S = 60.0
@@ -55,8 +57,6 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     Never raises for what is wrong with the submission; raises DataError for a malformed rule or problem, and
     ImportError or SetupError when a part of the linter is missing.
     """
-    from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit  # start-up: a stored report does without it
-
     if rules is None:
         rules = load_rules_once(options.rules_dir)
     engine = cast(_Engine, import_module(options.engine))
@@ -108,9 +108,6 @@ if TYPE_CHECKING:
 
 def judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
     """The report that rules come to on what an analysis shows."""
-    from kbh_lint.rules import apply  # start-up: a stored report does without it
-    from kbh_lint.verdict import decide  # start-up: a stored report does without it
-
     known = analysis.contract is not None
     promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
     path = str(submission.path)
@@ -144,8 +141,6 @@ def load_rules_once(folder: str) -> tuple[Rule, ...]:
 
 @lru_cache(maxsize=4)
 def _load_rules(folder: str, stamps: tuple[tuple[str, int, int], ...]) -> tuple[Rule, ...]:
-    from kbh_lint.rules import load_rules  # start-up: a stored report does without it
-
     return load_rules(Path(folder), examples=False)
 
 
@@ -153,7 +148,6 @@ def select_findings(report: FileReport, select: Collection[str], ignore: Collect
     """The report with only the chosen findings; the verdict stays."""
     if not select and not ignore:
         return report
-    from kbh_lint.rules import is_selected  # start-up: a stored report does without it
 
     kept = tuple(f for f in report.findings if is_selected(f.rule, f.leak_class, select, ignore, f.name))
     return replace(report, findings=kept)

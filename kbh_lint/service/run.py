@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kbh_lint.authors.folders import FAULTS, Found, find
 from kbh_lint.base.errors import UsageError
 from kbh_lint.findings import Fact, FileReport, Report, Unread
+from kbh_lint.rules import Rule, apply, by_line, unknown_words
+from kbh_lint.service.hygiene import checking
 from kbh_lint.service.one_file import Options, load_rules_once, select_findings
 from kbh_lint.source.answers import AnswersError, ProblemFiles
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
+from kbh_lint.source.submissions import BadInput, Submission, discover
 
 if TYPE_CHECKING:
-    from kbh_lint.authors.folders import Found
-    from kbh_lint.rules import Rule
     from kbh_lint.service.cache import Cache
-    from kbh_lint.source.submissions import BadInput, Submission
     from kbh_lint.triage.changes import Changes
 
 Progress = Callable[[int, int], None]  # is given: files done, all files
@@ -40,8 +41,6 @@ def lint_paths(
     files: ProblemFiles | None = None,
 ) -> Report:
     """See `kbh_lint.lint`."""
-    from kbh_lint.authors.folders import FAULTS, Found, find  # start-up: only where files are linted anew
-
     _check_words((*select, *ignore), options)
     given = find(paths, authors=authors)
     found = _discovered(given.rest, options, problem, target, files)
@@ -59,8 +58,6 @@ def lint_paths(
 def _discovered(
     paths: Sequence[Path], options: Options, problem: str | None, target: str | None, files: ProblemFiles | None = None
 ) -> list[Submission | BadInput]:
-    from kbh_lint.source.submissions import discover  # start-up: only where files are linted anew
-
     deck = Path(options.problems_dir)
     return list(discover(paths, problem=problem, target=target, problems_dir=deck, files=files))
 
@@ -137,8 +134,6 @@ def lint_found(
 ) -> Report:
     """Lints what is read already: stored results first, the rest in workers; reports in the order of `found`, one for
     each submission."""
-    from kbh_lint.source.submissions import BadInput  # start-up: only where files are linted anew
-
     store = _open_cache(cache, options)
     reports: dict[int, FileReport] = {}
     errors: list[str] = []
@@ -172,8 +167,6 @@ def _broken_code(
 ) -> Iterator[Callable[[], Iterable[tuple[int, tuple[Fact, ...]]]]]:
     """Has ruff look for code that cannot run while the block works; what it gives waits for facts, by the index of
     the file."""
-    from kbh_lint.service.hygiene import checking  # start-up: only where files are linted anew
-
     asked = any(query.fact == "broken-code" for rule in _hygiene_rules(options) for query in rule.when)
     wanted = read if asked else ()
     with checking([(str(item.path), item.text) for _, item in wanted]) as facts:
@@ -186,8 +179,6 @@ def _hygiene_rules(options: Options) -> list[Rule]:
 
 def _add_hygiene(index: int, facts: tuple[Fact, ...], reports: dict[int, FileReport], options: Options) -> None:
     """Findings of ruff beside the others. They are of severity info: verdicts stay as they are."""
-    from kbh_lint.rules import apply, by_line  # start-up: only where files are linted anew
-
     report = reports[index]
     more = apply(_hygiene_rules(options), facts, path=report.path, contract_known=report.contract is not None)
     if more:
@@ -234,7 +225,5 @@ def _open_cache(folder: Path | None, options: Options) -> Cache | None:
 def _check_words(words: Collection[str], options: Options) -> None:
     if not words:
         return
-    from kbh_lint.rules import unknown_words  # start-up: only where files are linted anew
-
     for word in unknown_words(words, load_rules_once(options.rules_dir)):
         raise UsageError(f"no rule has the id, prefix, name or class `{word}`; see --list-rules")

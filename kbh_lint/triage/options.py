@@ -8,14 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import FileReport, Report
 from kbh_lint.triage.baseline import BaselineError, read
 
 if TYPE_CHECKING:
-    from kbh_lint.authors.fixes import Fix
     from kbh_lint.triage.baseline import Baseline
     from kbh_lint.triage.changes import Changes
 
@@ -86,35 +84,3 @@ def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog
         print(f"{prog}: {known.path} counts findings that are gone ({outdated}); --write-baseline updates it",
               file=sys.stderr)  # fmt: skip
     return Known(known.hide(report), known.knows_verdict)
-
-
-def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
-    """Does --fix; whether anything was written. Raises UsageError when a file cannot be."""
-    from kbh_lint.authors import fixes  # start-up: few runs ask for it
-
-    found = _fixes(report, args)
-    try:
-        fixes.write(found)
-    except OSError as error:
-        raise UsageError(f"{error.filename}: cannot be written ({(error.strerror or 'unknown').lower()})") from None
-    for item in found:
-        print(f"{prog}: {item.path}: {item.why}", file=sys.stderr)
-    if not found:
-        print(f"{prog}: there is nothing that --fix may change", file=sys.stderr)
-    return bool(found)
-
-
-def fix_diff(report: Report, args: argparse.Namespace) -> int:
-    """Does --fix-diff. Returns the exit code: 1 when there is something to fix."""
-    from kbh_lint.authors import fixes  # start-up: few runs ask for it
-
-    found = _fixes(report, args)
-    sys.stdout.write(fixes.preview(found))
-    return 1 if found and not args.exit_zero else 0
-
-
-def _fixes(report: Report, args: argparse.Namespace) -> list[Fix]:
-    from kbh_lint.authors import fixes  # start-up: few runs ask for it
-    from kbh_lint.service.one_file import load_rules_once  # start-up: few runs ask for it
-
-    return fixes.plan(report.files, load_rules_once(str(paths.rules_dir(args.rules_dir))))

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kbh_lint.cli import lint as cli
+from kbh_lint.cli import linting as cli
 
 
 class Terminal(io.StringIO):

@@ -17,7 +17,7 @@ MOST = {
     "kbh_lint": {
         "untyped parameters": 4,
         "untyped runs": 0,
-        "imports in functions": 73,
+        "imports in functions": 26,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 25,
@@ -27,7 +27,7 @@ MOST = {
     "grader": {
         "untyped parameters": 7,
         "untyped runs": 0,
-        "imports in functions": 42,
+        "imports in functions": 23,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 16,
@@ -37,7 +37,7 @@ MOST = {
     "harness": {
         "untyped parameters": 0,
         "untyped runs": 0,
-        "imports in functions": 12,
+        "imports in functions": 6,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 17,

@@ -8,6 +8,7 @@ from kbh_lint.dsl.triton import arithmetic as numbers
 from kbh_lint.dsl.triton import tiles
 from kbh_lint.kernels.core.value import UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python import arithmetic as shared
+from kbh_lint.kernels.languages.python import assembly
 from kbh_lint.kernels.languages.python.call import Call, first
 from kbh_lint.kernels.languages.python.functions import nothing, whole_range
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -15,8 +16,6 @@ from kbh_lint.ops.operation import spelled
 
 
 def _inline_asm(call: Call) -> V:
-    from kbh_lint.kernels.languages.python import assembly  # most kernels have none
-
     return assembly.inline(call)
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env
+from kbh_lint.frontends import python
 from kbh_lint.host.values.frames import Frame
 
 if TYPE_CHECKING:
@@ -44,8 +45,6 @@ def has(path: str) -> bool:
 
 @cache
 def _lowered(module: str) -> ir.Module:
-    from kbh_lint.frontends import python  # start-up: most submissions need none of the texts
-
     text = _text(module)
     return python.lower(text, unit=python.PythonUnit(module, text, language=LANGUAGE))
 

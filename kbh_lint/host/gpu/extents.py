@@ -16,6 +16,7 @@ from kbh_lint.base.dtypes import BITS
 from kbh_lint.base.values import Buffer, Descriptor, Scalar
 from kbh_lint.host.gpu.kernel_cache import identity, normal_key
 from kbh_lint.host.values.tensors import Event, Tensor
+from kbh_lint.kernels.extents.stores import store_extents
 
 
 def keeps_a_part(tensor: Tensor, event: Event) -> bool:
@@ -72,8 +73,6 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     if len(bindings) != 1 or not stores:
         return False
-    from kbh_lint.kernels.extents.stores import store_extents  # start-up: few launches are asked how far they store
-
     dims = [tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)]
     found = store_extents(kernel, bindings[0], *dims)
     if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env
+from kbh_lint.frontends import python
 from kbh_lint.host.datamodel import names
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
@@ -68,8 +69,6 @@ def load(interp: Run, module: str, loc: ir.Loc | None) -> Env | None:
 
 
 def _run(interp: Run, name: str, env: Env, loc: ir.Loc | None) -> None:
-    from kbh_lint.frontends import python  # start-up: few submissions need it
-
     text = interp.files.texts[name]
     first = text.literal_line if hasattr(text, "literal_line") else 1
     try:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
+from kbh_lint.rewrite.leaks import around_models, in_kernels
 from kbh_lint.rewrite.program import Rewrite
 
 
 @cache
 def leaks() -> dict[str, Rewrite]:
     """The rewrites that change the meaning, by name."""
-    from kbh_lint.rewrite.leaks import around_models, in_kernels  # libcst comes with it
-
     return {rewrite.name: rewrite for module in (in_kernels, around_models) for rewrite in module.REWRITES}
