@@ -27,8 +27,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -249,18 +250,25 @@ def _graded(
     ]  # fmt: skip
     began = time.perf_counter()
     most = min(TIMEOUT_S * len(files), limit)
-    done = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment(place / "cache")
-    )
-    try:
-        printed, said = done.communicate(timeout=most)
-    except subprocess.TimeoutExpired:
-        done.send_signal(signal.SIGINT)
-        printed, said = done.communicate()
-    seconds = time.perf_counter() - began
+    heard, errors = os.pipe()
+    with os.fdopen(heard, encoding="utf-8", errors="replace") as lines:
+        done = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=_environment(place / "cache")
+        )
+        os.close(errors)
+        said: list[str] = []
+        listener = threading.Thread(target=lambda: said.extend(_dated(lines, began)))
+        listener.start()
+        try:
+            printed, _ = done.communicate(timeout=most)
+        except subprocess.TimeoutExpired:
+            done.send_signal(signal.SIGINT)
+            printed, _ = done.communicate()
+        seconds = time.perf_counter() - began
+        listener.join()
     if asked.log is not None:
         with asked.log.open("a", encoding="utf-8") as log:
-            log.write(said)
+            log.writelines(said)
     try:
         cells = [dict(one["cell"]) for one in json.loads(printed)["cells"]]
     except (ValueError, KeyError, TypeError):
@@ -268,11 +276,17 @@ def _graded(
     if len(cells) != len(files) and seconds >= most:
         cells = _ended(files, place / "out", f"it had not ended after {most:.0f} s")
     if len(cells) != len(files):
-        last = (said.strip().splitlines() or ["it said nothing"])[-1]
+        last = ([line.strip() for line in said if line.strip()] or ["it said nothing"])[-1]
         if len(files) > 1:
             raise RealError(f"kbh grade gave {len(cells)} cells of {len(files)}: {last}")
         cells = [{"outcome": "none", "reason": last}]
     yield from ((seconds, cell) for cell in cells)
+
+
+def _dated(lines: Iterable[str], began: float) -> Iterator[str]:
+    """Each line with the seconds after which it came."""
+    for line in lines:
+        yield f"{time.perf_counter() - began:6.1f} s  {line.replace(f'{tempfile.gettempdir()}/', '')}"
 
 
 def _ended(files: Sequence[tuple[Label, Path]], out: Path, why: str) -> list[dict[str, Any]]:

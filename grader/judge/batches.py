@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["State", "lone_calls", "sealed_batches"]
 
 State = Mapping[str, Tensor]
-MOST_ALONE = 31  # sealed calls alone, until one leaves the time that would be scored possible
+MOST_ALONE = 31  # sealed calls alone at a time, until one leaves the time that would be scored possible
+SPELLS = (0.0, 0.3, 0.6)  # seconds before each time: for so long a host may disturb every call
 FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all batches
 
 
@@ -64,14 +66,16 @@ def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State])
     runs = _Runs(trial, shape, state, models, itertools.count(FIRST_ALONE))
     claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
     scored = max(claimed, min(batch.per_call for batch in state.sealed))
-    for number in range(MOST_ALONE):
-        found = runs.one(1, next(runs.numbers), prepared=number > 0, alone=True)
-        if found is None:
-            return
-        state.alone.append(found)
-        least = least_alone(state.alone, trial.nulls[shape.label].alone_middle)
-        if not denies(trial.session.device.type, least, scored):
-            return
+    for pause in SPELLS:
+        time.sleep(pause)
+        for _ in range(MOST_ALONE):
+            found = runs.one(1, next(runs.numbers), prepared=bool(state.alone), alone=True)
+            if found is None:
+                return
+            state.alone.append(found)
+            least = least_alone(state.alone, trial.nulls[shape.label].alone_middle)
+            if not denies(trial.session.device.type, least, scored):
+                return
 
 
 @dataclass(frozen=True, slots=True)

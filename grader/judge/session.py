@@ -20,6 +20,7 @@ from torch import Tensor
 from grader.deck.cases import Case
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.correctness import output_name
+from grader.judge.seen import Null
 from grader.sandbox import Sandbox
 from grader.sandbox.base import CheckError
 from grader.sandbox.candidate import SETUP_LIMIT, candidate
@@ -79,7 +80,7 @@ class Session:
         self.setting = f"{sandbox.record.kind}{' published' if published else ''}"  # what calls cost depends on it
         self.in_bytes = self.out_bytes = 0
         self.loads = 0  # how many times models of a shape were made
-        self.measured: set[Path] = set()  # where what empty calls cost is kept that was measured in this process
+        self.measured: dict[Path, Null] = {}  # what empty calls cost in this process, by where it is kept
         self._timeout, self._call_timeout, self._ahead, self._up = timeout, call_timeout, ahead, False
         self._started: Frame | None = None
         self._imported: Frame | None = None

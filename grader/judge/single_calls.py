@@ -32,6 +32,7 @@ __all__ = ["first_calls", "instances", "single_calls"]
 
 MOST_INSTANCES = 16
 MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
+COPYING_SECONDS = MAKING_SECONDS / 8  # as if a copy took so long: as many on every host, since times depend on it
 SLOW_SECONDS = 0.5  # that making the models of a shape may take before all but one are to be copies of it
 TIMED_PLACE = 4  # timed calls of a process on one place of memory
 DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
@@ -77,7 +78,8 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
     """
     shape = plan.shape
     first = trial.case(shape, group.specs[0], None)
-    count = instances(trial, first, trial.making.get(shape.label, 0.0))
+    making = COPYING_SECONDS if shape.label in trial.copied else trial.making.get(shape.label, 0.0)
+    count = instances(trial, first, making)
     states = _states(trial, shape, first, count) if group.base else [first.state]
     slots = _slots(trial, first, len(states), len(group.timed)) if group.base else planning.LEAST_ROUNDS
     trial.say(f"{BUILDING} for {shape.label}: its models")

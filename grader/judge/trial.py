@@ -13,12 +13,12 @@ from torch import Tensor
 
 from grader.deck.against import digest_of, hold
 from grader.deck.cases import Case, CaseSpec, materialise, model_group
-from grader.deck.code import Code, DeckError, ours
+from grader.deck.code import TORCH_DTYPES, Code, DeckError, ours
 from grader.deck.keys import derive
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
 from grader.judge.batches import State, lone_calls, sealed_batches
-from grader.judge.empty_calls import empty_calls
+from grader.judge.empty_calls import empty_calls, together
 from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
@@ -29,6 +29,7 @@ from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
 from grader.sandbox.base import CheckError
 from grader.sandbox.supervise import ChildGone
+from grader.wire.channel import layout, size_of
 from grader.wire.frames import Frame, Kind
 from kbh_lint.problems import Binding, Problem, Shape
 
@@ -206,6 +207,8 @@ class Trial:
                 self.say(f"measuring an empty call at {shape.label}")
                 self.nulls[shape.label] = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
                 self._spend("empty calls")
+            if self.on_gpu:
+                self.nulls = together(self.nulls, {one.label: self._call_bytes(one) for one in calibrate})
         except (Ended, ChildGone) as end:
             reason = (end.detail.strip().splitlines() or [str(end)])[-1]
             raise CheckError(f"the process for the submission could not be used: {reason}") from end
@@ -288,9 +291,25 @@ class Trial:
             state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
 
     def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
+        """What differs at a shape. The model may be a copy of one that was rehearsed; where that gives other results,
+        the submission makes one itself.
+        """
         case = self.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
-        expect(self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS), f"at {shape.label}")
-        marks, states = [], Seen()
+        before = self.unsure
+        for copies in (True, False):
+            self.unsure = before
+            loaded = self.session.load(
+                case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies
+            )  # fmt: skip
+            expect(loaded, f"at {shape.label}")
+            found = self._differs(case, seen)
+            if loaded.numbers[:1] != (1.0,) or not found and self.unsure == before:
+                break
+        return found
+
+    def _differs(self, case: Case, seen: CaseOutcome) -> list[str]:
+        """What differs in calls of the model that is loaded."""
+        shape, marks, states = case.shape, [], Seen()
         for index in range(planning.LEAST_ROUNDS):
             marks.append(self._again(case, index, keep=index == planning.LEAST_ROUNDS - 1))
             self.compare(case, self.session.outputs(index), states)
@@ -339,6 +358,11 @@ class Trial:
             )  # fmt: skip
         self.bindings[shape.label] = case.binding
         return case
+
+    def _call_bytes(self, shape: Shape) -> int:
+        """What the inputs and outputs of a call take."""
+        binding = self.contract.bind(shape)
+        return sum(size_of(layout(part, TORCH_DTYPES)) for part in (binding.inputs, binding.outputs))
 
     def _memory_taken(self) -> float:
         """Ends the submission and returns the share of the GPU's memory that is free for that."""

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -64,10 +65,29 @@ def test_a_model_that_is_slow_to_make_is_made_in_the_rehearsal_and_copied_in_the
     assert session.log.count("made") == 1
 
 
+TAGGED = "        KNOWN.append(self)\n        self.tag = len(KNOWN)\n"
+MIXED = "        self = next(one for one in KNOWN if one.tag == self.tag)\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [(slow(), 1), (slow(TAGGED, MIXED).replace("class Model", "KNOWN = []\n\n\nclass Model"), 2)],
+    ids=["copies are as right", "copies give other results"],
+)
+def test_a_replay_asks_copies_of_what_was_rehearsed_where_they_give_the_trial_s_results(
+    text: str, made: int, tmp_path: Path
+) -> None:
+    here = Ground(tmp_path, text)
+    trial = here.trial()
+    with started(here) as session:
+        assert opened(session, rehearse=rehearse(here))
+        again: dict[str, Any] = here.settings(OPTIONS)
+        assert judging.replay(here.problem, here.snapshot, trial, caches=None, begun=session, **again) == ()
+    assert session.log.count("made") == made
+
+
 def test_where_copies_give_other_results_the_submission_makes_the_model_of_the_turn_itself(tmp_path: Path) -> None:
-    known = "        KNOWN.append(self)\n        self.tag = len(KNOWN)\n"
-    text = slow(known, "        self = next(one for one in KNOWN if one.tag == self.tag)\n")
-    here = Ground(tmp_path, text.replace("class Model", "KNOWN = []\n\n\nclass Model"))
+    here = Ground(tmp_path, slow(TAGGED, MIXED).replace("class Model", "KNOWN = []\n\n\nclass Model"))
     trial = here.trial()
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here))

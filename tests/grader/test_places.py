@@ -16,9 +16,9 @@ from grader.candidate.clock.outside import run
 from grader.candidate.runner import Runner, _Place
 from grader.judge import batches, empty_calls, single_calls
 from grader.judge import plan as planning
-from grader.judge.batches import FIRST_ALONE, MOST_ALONE, lone_calls, sealed_batches
+from grader.judge.batches import FIRST_ALONE, MOST_ALONE, SPELLS, lone_calls, sealed_batches
 from grader.judge.empty_calls import measure_empty
-from grader.judge.seen import Seen
+from grader.judge.seen import Null, Seen
 from grader.judge.trial import Trial
 from grader.record.cell import LEAST_MIDDLE, SealedBatch, ShapeTiming
 from grader.wire.frames import Frame, Kind
@@ -211,12 +211,26 @@ def test_what_a_batch_of_one_call_costs_is_measured_by_itself(monkeypatch: pytes
         assert null.alone_middle > null.alone + null.alone_error
 
 
+def test_no_shape_s_empty_call_alone_costs_more_than_another_s_and_its_own_bytes_explain() -> None:
+    """A slow spell of the host, while one of three was measured, excuses nothing."""
+    costs = {"small": (6e-4, 6.2e-4), "slow": (8e-4, 9e-4), "large": (7e-4, 7.1e-4)}
+    null = Null(0.0, 0.0, 1e-3, 0.0, 1e-6, 0.0, alone_error=1e-5)
+    nulls = {label: replace(null, alone=one, alone_middle=middle) for label, (one, middle) in costs.items()}
+    found = empty_calls.together(nulls, {"small": 0, "slow": 5_000_000, "large": 100_000_000})
+    assert found["small"] == nulls["small"] and found["large"] == nulls["large"], "bytes explain it"
+    assert (found["slow"].alone, found["slow"].alone_middle) == pytest.approx((6.3e-4, 6.5e-4))
+    assert found["slow"].batch == null.batch
+    unknown = {"one": replace(null, alone=8e-4), "two": replace(null, alone=1e-4)}
+    assert empty_calls.together(unknown, {"one": 0, "two": 0}) == unknown, "there it was not measured"
+
+
 @pytest.mark.parametrize(
     ("walls", "runs"),
     [
         ([1.0], 1),
         ([9.0, 1.0], 2),
-        ([9.0] * 40, MOST_ALONE),
+        ([9.0] * 100, len(SPELLS) * MOST_ALONE),
+        ([9.0] * 40 + [1.0] * 5, 41),
         ([9.0, None], 1),
         ([3.0] * 40, LEAST_MIDDLE),
         ([9.0] * 4 + [3.0] * 40, 9),
@@ -225,6 +239,7 @@ def test_what_a_batch_of_one_call_costs_is_measured_by_itself(monkeypatch: pytes
         "the first is near",
         "the first was disturbed",
         "all take longer",
+        "those of one spell do",
         "one breaks down",
         "all take as much longer as empty ones do",
         "their middle does",
@@ -244,6 +259,7 @@ def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
     trial = on("cpu")
     trial.nulls = {"x": SimpleNamespace(alone_middle=2e-3)}
     monkeypatch.setattr(batches._Runs, "one", batch)
+    monkeypatch.setattr(batches.time, "sleep", lambda seconds: None)
     lone_calls(trial, SimpleNamespace(label="x"), state, [])  # type: ignore[arg-type]
     assert [one.per_call for one in state.alone] == pytest.approx([1e-3 * w for w in walls[:runs] if w is not None])
     assert len(set(run)) == len(run) and min(run) >= FIRST_ALONE, "values never repeat"
