@@ -241,6 +241,30 @@ def test_operators_of_structs_carry_their_fields() -> None:
     assert params(facts.stores[0].origins) == {"x"} and facts.unread == []
 
 
+STORED = {
+    "an array of a struct": ("struct Four { float v[4]; };", "p.v[i] = x[i] * y[i];"),
+    "rows of a struct": ("struct Four { float v[2][2]; };", "p.v[i / 2][i % 2] = x[i] * y[i];"),
+    "an array of structs": ("struct One { float a; }; struct Four { One v[4]; };", "p.v[i].a = x[i] * y[i];"),
+    "a field": ("struct Four { float a, b, c, d; };", "p.a = x[i] * y[i];"),
+}
+
+
+@pytest.mark.parametrize("what", STORED)
+def test_a_struct_that_is_stored_whole_takes_along_what_it_holds(what: str) -> None:
+    declared, fill = STORED[what]
+    source = f"""
+        {declared}
+        __global__ void kernel(const float* x, const float* y, const float* z, float* out) {{
+          Four p;
+          Four other;
+          for (int i = 0; i < 4; ++i) {{ {fill} }}
+          other = *(const Four*)z;
+          *(Four*)(out + threadIdx.x * 4) = p;
+        }}"""
+    (store,) = [s for s in run(source, x=F32, y=F32, z=F32, out=F32).stores if s.origins]
+    assert params(store.origins) == {"x", "y"}
+
+
 def test_a_struct_overlaid_on_shared_memory_keeps_its_fields_apart() -> None:
     facts = run(
         """

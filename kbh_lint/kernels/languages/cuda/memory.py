@@ -216,6 +216,10 @@ class CudaMemory(Memory):
             pointer = pointer.with_(dtype=inner.dtype)
         if inner.decl is not None and not inner.pointers and isinstance(value.x, Struct):
             for name, item in value.x.fields.items():
+                if item.cells and item.ct is not None and item.ct.dims:  # what lies in an array goes along
+                    while element(item.ct).dims:
+                        item = item.with_(ct=element(item.ct))
+                    item = self.read_through(item, loc)
                 if not is_pointer(item.ct) or not item.cells:
                     self.write_through(self.run.fields.sub_pointer(pointer.with_(ct=inner), name), item, loc)
         if inner.decl is not None and not inner.pointers and value.x is IN_MEMORY and value.ct is not None:
