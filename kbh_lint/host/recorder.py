@@ -154,6 +154,9 @@ class Recorder:
                     if content not in out:
                         out.append(content)
             return tuple(out)
+        if isinstance(value, LibObject) and value.path.startswith("cpp:"):  # it may hold all that it was given
+            held = [pointer.tensor for pointer in value.attrs.get("pointers", ())]
+            return self.contents_of(held, depth) if held else ()
         return ()
 
     def decide(self, key: Value, value: Unknown) -> bool:

@@ -27,6 +27,10 @@ int over(const float* a) { return 4; }
 int narrow(unsigned char a) { return a; }
 int calls() { thread_local int c = 0; c++; return c; }
 template <int N> int sized() { return N; }
+using Row = std::vector<int>;
+template <class T> using Many = std::vector<T>;
+namespace inner { typedef std::map<int, int> Table; }
+struct Rows { Row kept; };
 template <> int sized<3>() { return 100; }
 void change(std::vector<int> v, Held h) { v[0] = 9; h.n = 9; }
 void store(int* p) { *p = 5; }
@@ -85,6 +89,26 @@ TRUE = {
               "for (auto& [k, v] : m) n += v;", "n == 10 && m.size() == 2 && m.count(1) == 0"),
     "a map of pairs": ("std::map<std::pair<int, int>, int> m; m[std::make_pair(1, 2)] = 5;",
                        "m.find(std::make_pair(1, 2)) != m.end()"),
+    "a key in braces": ("std::map<std::pair<int, int>, int> m; auto [a, b] = m.try_emplace({1, 2}); a->second = 5; "
+                        "auto [c, d] = m.try_emplace({1, 2});", "b && !d && c->second == 5 && m.size() == 1"),
+    "an entry that is there": ("std::map<int, int> m = {{1, 2}}; auto [a, b] = m.emplace(1, 7);", "a->second == 2"),
+    "an entry by its iterator": ("std::map<int, int> m = {{1, 2}}; m.find(1)->second = 7;", "m[1] == 7"),
+    "an alias of a vector": ("Row v; v.push_back(3); Many<int> w(2, 5);", "v.size() == 1 && v[0] == 3 && w[1] == 5"),
+    "an alias of a map": ("inner::Table m; m[3] = 4; using Here = Row; Here v; v.push_back(1);",
+                          "m.count(3) == 1 && v.size() == 1"),
+    "an alias in a struct": ("Rows r; r.kept.push_back(6); Rows q = r; q.kept[0] = 7;", "r.kept[0] == 6"),
+    "other containers": ("std::deque<int> d; d.push_back(4); c10::SmallVector<int, 4> s; s.push_back(5);",
+                         "d.front() == 4 && d.size() == 1 && s[0] == 5"),
+    "a view of a vector": ("std::vector<int> v = {1, 2, 3}; at::ArrayRef<int> a(v); at::ArrayRef<int> b(v.data(), 2);",
+                           "a.size() == 3 && a[2] == 3 && b.size() == 2"),
+    "a vector of a range": ("std::vector<int> v = {1, 2, 3}; std::vector<int> w(v.begin(), v.end()); w[0] = 9;",
+                            "v[0] == 1 && w.size() == 3 && w[2] == 3"),
+    "a copy of a range": ("std::vector<int> v = {1, 2, 3}, w(3); std::copy(v.begin(), v.end(), w.begin());",
+                          "w[0] == 1 && w[2] == 3"),
+    "a function for each of a range": ("std::vector<int> v = {1, 2}, w(2), u(2); std::transform(v.begin(), v.end(), "
+                                       "w.begin(), [](int a) { return a + 1; }); std::transform(v.begin(), v.end(), "
+                                       "w.begin(), u.begin(), [](int a, int b) { return a * b; });",
+                                       "w[0] == 2 && w[1] == 3 && u[1] == 6"),
     "a set": ("std::set<int> q; q.insert(4);", "q.count(4) == 1"),
     "an optional": ("std::optional<int> o; bool before = o.has_value(); o = 4;", "!before && o.value() == 4"),
     "a variable that is not set": ("", "getenv(\"KEPT_NUMBER\") == nullptr"),
@@ -95,6 +119,11 @@ FALSE = {
     "a parameter by value": ("int n = 0; plain(n);", "n == 5"),
     "a base that is hidden": ("Derived d;", "d.n == 1"),
     "a vector that is filled": ("std::vector<int> v = {1, 2}; std::fill(v.begin(), v.end(), 5);", "v[0] == 1"),
+    "a vector of an alias that is empty": ("Row v;", "v.size() > 0"),
+    "an entry of another key": (
+        "std::map<std::pair<int, int>, int> m; m.try_emplace({1, 2}); auto [c, d] = m.try_emplace({2, 1});",
+        "!d",
+    ),
     "a number past all others": ("double d = 1e308; int n = d * 10;", "false"),
     "a wide number": ("int64_t c = 255; c += 4294967296;", "c == 0 || c == 255"),
 }

@@ -104,7 +104,8 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         return cpp_libraries.library(run, name, (), args, node.loc)
     if isinstance(target, Blob):
         return foreign.call_blob(run.interp, target, args, {}, node.loc)
-    return cpp_libraries.opaque(run, "unknown function", args, node.loc)
+    made = cpp_libraries.opaque(run, "unknown function", args, node.loc)
+    return unknowns.merged(run.interp, target, made) if isinstance(target, Unknown) else made
 
 
 def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Any:
@@ -307,12 +308,20 @@ def bound(
             return Schema("cpp.schema", {"name": args[0].replace("aten::", "at::", 1)})
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
-        return LibObject.by_path(f"{owner.path}.{name}", {"pointers": cpp_arguments.pointers(args)})
+        return _unread_method(owner, name, args)
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)
     if isinstance(owner, (TypeValue, Sym)):
         return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
     return unknowns.merged(interp, owner, args)
+
+
+def _unread_method(owner: LibObject, name: str, args: list[Any]) -> LibObject:
+    """A method of an object of an unknown type: it may keep what it is given, and give any of what it holds."""
+    held = [*owner.attrs.get("pointers", ()), *cpp_arguments.pointers(args)]
+    if len(held) > len(owner.attrs.get("pointers", ())) and owner.path.startswith("cpp:"):
+        owner.attrs["pointers"] = held
+    return LibObject.by_path(f"{owner.path}.{name}", {"pointers": held})
 
 
 def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:

@@ -7,11 +7,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Value
+from kbh_lint.base.values import CppType, Env, TypeValue, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import cutlass as cpp_cutlass
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -27,7 +28,9 @@ MAX_ELEMENTS = 256  # of an array that is laid out
 MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 
 
-CONTAINERS = frozenset({"vector", "initializer_list", "array"})
+VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
+CONTAINERS = VIEWS | {"vector", "initializer_list", "array", "deque", "list", "SmallVector", "DimVector"}
+SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector"})  # `(3)` makes three elements
 
 
 def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
@@ -123,10 +126,23 @@ def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env)
     return [construct(run, one, [], env, None) for _ in range(count)]
 
 
+def _of_library(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
+    """The type that an alias of the text stands for, where the text does not define that type; otherwise as it is."""
+    try:
+        named = env.lookup(ref.name)
+    except KeyError:
+        return ref, env
+    if not cpp_names.is_alias(named) and not isinstance(named, TypeValue):
+        return ref, env
+    target, scope = cpp_types.resolve(run, ref, env)
+    return (ref, env) if target.member or scope.get(target.name) is not None else (target, scope)
+
+
 def construct(
     run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
 ) -> Any:
     """An object of a C++ type from constructor arguments, or from what stands in `braces`."""
+    ref, env = _of_library(run, ref, env)
     short = ref.name.rpartition("::")[2]
     if ref.pointers:
         return items[0] if items else None
@@ -143,7 +159,10 @@ def construct(
     if short in CONTAINERS:
         if len(items) == 1 and isinstance(items[0], list):
             return items[0]
-        count = items[0] if items and not braces and short == "vector" and integers.is_plain(items[0]) else -1
+        if len(items) == 2 and isinstance(items[0], list) and not braces:  # two iterators, or an address and a number
+            whole = not integers.is_plain(items[1])
+            return items[0] if short in VIEWS and whole else items[0][: None if whole else items[1]]
+        count = items[0] if items and not braces and short in SIZED and integers.is_plain(items[0]) else -1
         if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
             return _elements(run, ref, items[1:], count, env)
         return list(items)

@@ -42,6 +42,26 @@ class Entries(dict[Any, Any]):
     fresh: Callable[[], Any] | None = None
 
 
+class _Pair(dict[str, Any]):
+    """What an iterator of a map points at: `second` is the entry itself, and takes what is assigned to it."""
+
+    def __init__(self, owner: dict[Any, Any], key: Value) -> None:
+        super().__init__(first=key, second=owner[key])
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return self._owner.get(self["first"]) if name == "second" else super().__getitem__(name)
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        super().__setitem__(name, value)
+        if name == "second":
+            self._owner[self["first"]] = value
+
+
+def _iterator(owner: dict[Any, Any], key: Value) -> LibObject:
+    return LibObject("cpp.iterator", _Pair(owner, key))
+
+
 def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Any:
     """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
     key = hashed(key)
@@ -58,7 +78,9 @@ def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
     if kind in ("set", "unordered_set"):
         return Keys((hashed(key), True) for key in rows)
     if kind in ("map", "unordered_map"):
-        known = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
+        pairs = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
+        rows = rows if pairs else items  # one pair in braces is no list of pairs
+        known = pairs or all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
         return Entries((hashed(row[0]), row[1]) for row in rows) if known else Entries()
     return None
 
@@ -113,14 +135,19 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         counted = short == "iota" and isinstance(first, int)
         plain[0][:] = [first + i for i in range(count)] if counted else [first] * count
         return None
+    if short in ("copy", "copy_n") and len(plain) == 3 and all(isinstance(plain[i], list) for i in (0, 2)):
+        count = plain[1] if short == "copy_n" and type(plain[1]) is int else len(bounds.visited(run.interp, plain[0]))
+        plain[2][:count] = plain[0][:count]
+        return None
     if called is not None and not short.startswith(("cu", "nvrtc")):
         return _calling(run, short, plain, called, loc)
     if short in WRITERS:
+        contents = run.interp.contents_of(plain)  # any may go to any
         for value, given in zip(plain, args, strict=True):
             if isinstance(value, list):
-                value[:] = [Unknown(run.interp.contents_of(value), name)] * len(value)
+                value[:] = [Unknown(contents, name)] * len(value)
             elif isinstance(given, Slot) and not isinstance(value, LibObject):
-                given.set(Unknown(run.interp.contents_of(value), name))
+                given.set(Unknown(contents, name))
         return Unknown((), name)
     return NotImplemented
 
@@ -133,6 +160,12 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
         for i in range(len(bounds.visited(run.interp, args[0]))):
             run.call(func, [Slot(args[0], i)], loc)
         return None
+    if name == "transform" and at in (3, 4) and at == len(args) - 1 and isinstance(args[at - 1], list):
+        given = [args[0], *args[2 : at - 1]]
+        if all(isinstance(items, list) for items in given):
+            rows = list(zip(*(bounds.visited(run.interp, items) for items in given), strict=False))
+            args[at - 1][: len(rows)] = [run.call(func, list(row), loc) for row in rows]
+            return None
     if name in ("call_once", "invoke", "async"):
         given = args[at + 1 :]
     elif name.endswith("parallel_for") and at >= 2:
@@ -165,21 +198,22 @@ def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> A
     if name == "clear":
         return owner.clear()
     if name in ("insert", "emplace", "try_emplace", "insert_or_assign") and args:
-        pair = (
-            isinstance(args[0], (list, tuple)) and len(args[0]) == 2 and len(args) == 1 and not isinstance(owner, Keys)
-        )
+        # `try_emplace` takes the key and then what a value is made of: one argument is a key, also one in braces.
+        single = len(args) == 1 and name != "try_emplace" and not isinstance(owner, Keys)
+        pair = single and isinstance(args[0], (list, tuple)) and len(args[0]) == 2
+        fresh = owner.fresh if isinstance(owner, Entries) and name == "try_emplace" and len(args) == 1 else None
         key, value = args[0] if pair else (args[0], args[-1])
         key = hashed(key)
         held = keys.held_key(interp, owner, key)
         added = held is keys.MISSING
         if added or name == "insert_or_assign":
-            owner[key if added else held] = value
-        return (LibObject("cpp.iterator", {"first": key, "second": value}), added)
+            owner[key if added else held] = value if fresh is None else fresh()
+        return (_iterator(owner, key if added else held), added)
     if name in ("find", "count", "contains", "at", "erase") and args:
         held = keys.held_key(interp, owner, hashed(args[0]))
         found = held is not keys.MISSING
         if name == "find":
-            return LibObject("cpp.iterator", {"first": held, "second": owner[held]}) if found else "end"
+            return _iterator(owner, held) if found else "end"
         if name == "erase" and found:
             owner.pop(held)
         if name == "at":
