@@ -155,15 +155,18 @@ def _kinds(found: Iterable[Narrow]) -> set[str]:
 
 def cut_short(work: Work) -> list[ShapeFact]:
     """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
-    out: list[ShapeFact] = []
-    for event in work.authored:
+    return [
+        ShapeFact(kinds.ShortSeries(terms=s.terms, needed=s.needed), s.loc, tuple(launched_from(event)))
+        for event, s in short_series(work.authored)
+    ]
+
+
+def short_series(events: Iterable[Event]) -> Iterator[tuple[Event, ShortSeries]]:
+    """The power series of launches that end before their terms vanish."""
+    for event in events:
         for facts, binding in zip(event.attrs.get("facts", ()), event.attrs.get("bindings", ()), strict=False):
-            if not any(_of_products(p) for p in facts.products):
-                continue
-            for found in _series_of(event, binding):
-                fact = kinds.ShortSeries(terms=found.terms, needed=found.needed)
-                out.append(ShapeFact(fact, found.loc, tuple(launched_from(event))))
-    return out
+            if any(_of_products(p) for p in facts.products):
+                yield from ((event, found) for found in _series_of(event, binding))
 
 
 def _of_products(product: Product) -> bool:
@@ -175,8 +178,8 @@ def _of_products(product: Product) -> bool:
 def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     """The short series of one configuration, looked for once for all that cannot differ in them."""
     kernel = event.attrs["kernel"]
-    short_series = registry.of_kernel(kernel.language).short_series if kernel.node.kind == "python" else None
-    if short_series is None:
+    look = registry.of_kernel(kernel.language).short_series if kernel.node.kind == "python" else None
+    if look is None:
         return []
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
     known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])
@@ -187,6 +190,6 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     if len(known) >= MAX_SERIES:
         return []
     made: list[ShortSeries]
-    made, decided = short_series(kernel, binding, event.attrs["budgets"].kernels)
+    made, decided = look(kernel, binding, event.attrs["budgets"].kernels)
     known.append((plain, decided, made))
     return made

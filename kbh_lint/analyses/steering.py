@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from kbh_lint.analyses import compensation
 from kbh_lint.analyses.flow import Slice, facts_of, last_call, reach, roots
-from kbh_lint.analyses.precision import operand_types
+from kbh_lint.analyses.precision import operand_types, short_series
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -99,9 +99,12 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
     if not change and not here.products and not there.products and "exp" in here.steps:
         care = [_care(end) for end in ends]
         change = "compensation" if sorted(care) == [CAREFUL, PLAIN] else ""
+    if not change and here.products and there.products:
+        care = [_length(end) for end in ends]
+        change = "series" if care[0] != care[1] else ""
     if not change:
         return
-    sides = (care[0], care[1]) if change == "compensation" else (_said(here), _said(there))
+    sides = (care[0], care[1]) if care else (_said(here), _said(there))
     fact = ValueBranch(layer="host", inputs=names, change=change, sides=sides)
     related: list[tuple[ir.Loc | None, str]] = []
     for word, side, rest in (("one side", here, there), ("the other", there, here)):
@@ -119,6 +122,12 @@ def _care(found: Slice) -> str:
         return CAREFUL
     known = states <= {"absent", "vacuous"} if len(launches) == 1 else states == {"absent"}  # or they do it together
     return PLAIN if known and len(launches) <= MAX_SUMS else "?"
+
+
+def _length(found: Slice) -> str:
+    """How far the power series behind a result go that end before their terms vanish, and what is short of none."""
+    short = {(s.terms, s.needed) for _, s in short_series(found.events)}
+    return ", ".join(f"{terms} of {needed} terms of a series" for terms, needed in sorted(short)) or "whole series"
 
 
 def arithmetic(found: Slice) -> Arithmetic:
