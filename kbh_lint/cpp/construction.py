@@ -1,15 +1,16 @@
-"""How an object of a class comes to be of what it is given: by a constructor, as a copy, or field by field."""
+"""How an object of a class comes to be of what it is given: by a constructor, as a copy, or field by field; and which
+conversion operator makes a number of it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Literal
 
-from kbh_lint.base import ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func
 from kbh_lint.cpp.domain import Bound, Domain, Type
-from kbh_lint.cpp.overloads import arity
+from kbh_lint.cpp.overloads import CONVERSION, EXACT, PROMOTION, arity, promotes
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,3 +41,16 @@ def _takes(domain: Domain, func: Func, kind: Bound) -> bool:
     """Whether a constructor is one that copies or moves."""
     ref = func.node.params[0].type if func.node.params and not func.node.template else None
     return isinstance(ref, ir.TypeRef) and _is(domain, domain.named(ref, domain.scope(func.env, {})), kind)
+
+
+def converter(domain: Domain, operators: Sequence[tuple[Bound, Func]], wanted: str) -> Func | None:
+    """The conversion operator that makes the best number of an object for a type of numbers: that type, one that is
+    promoted to it, any. None where there is none."""
+    found: list[tuple[int, int, Func]] = []
+    for order, (kind, func) in enumerate(operators):
+        key = domain.key(kind)
+        if func.node.body is None or not isinstance(key, Type) or key != Type(key.base) or key.base not in dtypes.BITS:
+            continue
+        made = str(key.base)
+        found.append((EXACT if made == wanted else PROMOTION if promotes(made, wanted) else CONVERSION, order, func))
+    return min(found, key=lambda one: one[:2])[2] if found else None

@@ -57,6 +57,11 @@ class Domain(Protocol):
         """The type behind so many pointers."""
         ...
 
+    def extents(self, kind: Bound) -> tuple[int | None, ...]:
+        """The sizes of the dimensions of an array, from the outermost on, as far as they are known; of other types, and
+        where nothing is known, none."""
+        ...
+
     def inside(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
         """The name of the class template that a type was made of, and its arguments; `("", ())` of other types. Of
         classes of the text, `Classes.template`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -28,6 +29,12 @@ def alignment(kind: Type) -> int | None:
     if whole is None or kind.pointers or not whole & (whole - 1):
         return whole if whole is None else min(whole, MOST_ALIGNED)
     return whole // kind.lanes  # three lanes lie as their numbers do
+
+
+def array(one: int | None, sizes: Sequence[int | None]) -> int | None:
+    """The bytes of an array of these dimensions, whose elements have so many."""
+    known = [size for size in sizes if size is not None]
+    return one * prod(known) if one is not None and known and len(known) == len(sizes) else None
 
 
 def measured(domain: Domain, ref: ir.TypeRef, scope: Scope, *, aligned: bool = False, depth: int = 0) -> int | None:

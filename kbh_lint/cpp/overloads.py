@@ -170,10 +170,15 @@ def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: i
     if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes != other.lanes:
         return NEVER  # a number is no vector, and nothing converts one to the other unasked
     if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes == other.lanes == 1:
-        if one.base in _SMALL and other.base == "i32" or one.base == "f32" and other.base == "f64":
+        if promotes(str(one.base), str(other.base)):
             return PROMOTION
         return CONVERSION if one.base in _BUILT_IN and other.base in _BUILT_IN else OWN
     return CONVERSION if _derived(domain, given, other) else OWN
+
+
+def promotes(given: str, wanted: str) -> bool:
+    """Whether a number of one type is promoted to another, and not only converted."""
+    return given in _SMALL and wanted == "i32" or given == "f32" and wanted == "f64"
 
 
 def _derived(domain: Domain, kind: Bound, other: Type) -> bool:

@@ -83,8 +83,8 @@ def mentions(node: object, names: Collection[str], depth: int = 0) -> bool:
     """Whether a written type or template argument has one of these template parameters in it."""
     if _name(node) in names:
         return True
-    args = node.args if isinstance(node, ir.TypeRef) else ()
-    return depth < MAX_DEPTH and any(mentions(arg, names, depth + 1) for arg in args)
+    parts = (*node.args, *node.dims) if isinstance(node, ir.TypeRef) else ()
+    return depth < MAX_DEPTH and any(mentions(part, names, depth + 1) for part in parts)
 
 
 def specificity(node: object, names: Collection[str], depth: int = 0) -> int:
@@ -146,6 +146,12 @@ def deduce(
     levels = ref.pointers + len(ref.dims)
     if key.pointers < levels or (ref.args and key.pointers > levels):
         return False
+    for dim, size in zip(ref.dims, domain.extents(kind) if ref.dims else (), strict=False):
+        if size is None or _name(dim) not in names:
+            continue
+        count = domain.argument(ir.Const(size, ref.loc), "value", at)
+        if count is not None and match(domain, dim, "value", count, names, bound, at) is False:
+            return False
     inner = domain.pointed(kind, levels) if levels else kind
     if ref.name in names and not ref.args and not ref.member:
         return match(domain, ir.Name(ref.name, ref.loc), "type", inner, names, bound, at)

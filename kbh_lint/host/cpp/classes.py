@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
+from kbh_lint.base import ir
+from kbh_lint.base.values import CppType, Env, Overloads, TypeValue, Value
 from kbh_lint.cpp import construction
-from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp.std import copied
@@ -106,10 +105,6 @@ def operator(run: Cpp, op: str, left: LibObject, right: Value, loc: ir.Loc | Non
 def conversion(run: Cpp, value: LibObject, dtype: str) -> Any:
     """What a conversion operator of a struct makes of it for a type of numbers; NotImplemented without one."""
     kind = of(value)
-    found: dict[str, Func] = {}
-    for wanted, func in run.types.classes.conversions_of(kind) if kind is not None else ():
-        key = run.types.key(wanted)
-        if isinstance(key, Type) and key == Type(key.base) and func.node.body is not None:
-            found.setdefault(str(key.base), func)
-    chosen = found.get(dtype) or next((func for made, func in found.items() if made in dtypes.BITS), None)
+    operators = run.types.classes.conversions_of(kind) if kind is not None else []
+    chosen = construction.converter(run.types, operators, dtype)
     return NotImplemented if chosen is None else run.call(chosen, [], chosen.node.loc, this=value)

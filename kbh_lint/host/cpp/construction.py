@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, TypeValue, Value
 from kbh_lint.cpp import integers
+from kbh_lint.cpp.domain import Type
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import cutlass as cpp_cutlass
@@ -118,6 +119,15 @@ def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     return Unknown((), "a missing entry") if opaque else made
 
 
+def vector(name: str, items: list[Any]) -> Any:
+    """A `float2` or its like, of one of its kind or of its lanes; those that are not given are zero."""
+    base, lanes = dtypes.vector_from_cpp(name) or ("?", 0)
+    if len(items) == 1 and not isinstance(items[0], (int, float)):
+        return items[0]
+    given = dict(zip("xyzw"[:lanes], [*items, *[cpp_numbers.held(0, base)] * lanes], strict=False))
+    return LibObject.by_path(f"struct:{name}", given, (), {"type": Type(base, lanes)})
+
+
 def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env) -> list[Any]:
     """So many elements of a vector, each an object of its own where they are of a class of the text."""
     one = ref.args[0] if ref.args else None
@@ -177,10 +187,13 @@ def construct(
                 "z": cpp_numbers.plain(items[2]) if len(items) > 2 else 1,
             },
         )
+    target, scope = cpp_types.resolve(run, ref, env)
+    lanes = dtypes.vector_from_cpp(target.name) if not target.member else None
+    if lanes is not None and lanes[1] > 1:
+        return vector(target.name, items)
     scalar = cpp_types.element(run, ref, env)
     if scalar is not None:
         return converted(run, ref, items[0], env) if items else cpp_numbers.held(0, scalar)
-    target, scope = cpp_types.resolve(run, ref, env)
     try:
         found = scope.lookup(target.name)
     except KeyError:

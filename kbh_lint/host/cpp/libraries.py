@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Env, Func, Overloads, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
 from kbh_lint.host.cpp import library_work
@@ -70,6 +71,8 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return cpp_copies.copied(run, short, args, loc)
     if short.startswith("cuTensorMapEncode"):
         return tensor_map(args)
+    if short.startswith("make_") and (dtypes.vector_from_cpp(short[5:]) or ("", 1))[1] > 1:
+        return cpp_construction.vector(short[5:], args)
     if short in ("make_tensor", "make_gmem_ptr") and args and isinstance(args[0], Pointer):  # of CuTe
         return args[0]
     if short in ("make_tma_copy", "make_tma_atom") and len(args) > 1 and isinstance(args[1], Pointer):

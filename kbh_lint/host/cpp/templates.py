@@ -153,6 +153,10 @@ class Types:
         plain = not inner.pointers and inner.lanes == 1 and isinstance(inner.base, str) and inner.base in dtypes.BITS
         return DType(str(inner.base)) if plain else inner
 
+    def extents(self, kind: Value) -> tuple[int | None, ...]:
+        """How long arrays of the host are is not told by their types."""
+        return ()
+
     def inside(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
         """The class template that a type was made of."""
         if isinstance(kind, Type):

@@ -21,6 +21,7 @@ from kbh_lint.base.values import (
     Sym,
     Value,
 )
+from kbh_lint.cpp.domain import Type
 from kbh_lint.host.gpu import lambdas, pointer_tables
 from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
@@ -77,13 +78,18 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     if depth >= MAX_DEPTH:
         return Argument(value)
     value = opened(interp, value)
-    if isinstance(value, LibObject) and value.path.startswith("struct:"):
+    if isinstance(value, LibObject) and value.path.startswith("struct:") and not isinstance(_kind(value), Type):
         return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
     if isinstance(value, (tuple, list)):
         return Argument(value, parts=_parts(interp, enumerate(value[:MAX_ITEMS]), depth))
     if isinstance(value, dict):
         return Argument(value, parts=_parts(interp, list(value.items())[:MAX_ITEMS], depth))
     return Argument(value)
+
+
+def _kind(value: LibObject) -> object:
+    """The type of an object of C++: a `Type` of a vector, whose lanes are numbers, and no fields."""
+    return value.kwargs.get("type")
 
 
 def trees(interp: Run, values: Mapping[str, Value]) -> dict[str, Argument]:

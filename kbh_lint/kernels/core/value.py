@@ -110,7 +110,8 @@ NO_CELLS: Cells = frozenset()
 class CType:
     """A C++ type: an element type with lanes (`float4` is f32 x 4), pointer depth, array dimensions, or a struct.
 
-    `decl` is the struct's definition (a CppType) and `args` its template arguments by name.
+    `decl` is the struct's definition (a CppType) and `args` its template arguments by name. `sizes` are those of the
+    array's dimensions, from the outermost on, as far as they are known.
     """
 
     dtype: str = "?"
@@ -121,6 +122,7 @@ class CType:
     decl: Any = None
     args: tuple[tuple[str, Any], ...] = ()
     role: str = ""  # of a tensor core fragment: matrix_a, matrix_b, accumulator
+    sizes: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,6 +162,10 @@ class Types:
         """What so many pointers lead to."""
         return replace(kind, pointers=max(kind.pointers - levels, 0))
 
+    def extents(self, kind: Kind) -> tuple[int | None, ...]:
+        """Functions are not called here, so no size is deduced."""
+        return ()
+
     def inside(self, kind: Kind) -> tuple[str, tuple[Any, ...]]:
         """The class template of a struct."""
         return self.classes.template(kind)

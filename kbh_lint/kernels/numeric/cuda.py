@@ -82,10 +82,11 @@ def _measured(m: Machine, c: Args, *, aligned: bool) -> Any:
     if isinstance(written, ir.TypeRef):
         found = layout.measured(m.types, written, c.frame, aligned=aligned)
     else:
-        array = isinstance(value, Ptr) and bool(value.rest)
-        kind = None if array else m.types.type_of(value)
-        key = None if kind is None else m.types.key(kind)
+        kind = m.types.type_of(value)
+        sizes = m.types.extents(kind) if kind is not None else ()
+        key = None if kind is None else m.types.key(m.types.pointed(kind, len(sizes)))
         found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
+        found = layout.array(found, sizes) if sizes and not aligned else found
     return UNKNOWN if found is None else whole.typed(found, "u64")
 
 

@@ -20,7 +20,8 @@ _APART = 32
 class CType:
     """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.
 
-    `dt` is the element type of float, int, bool and vec; `inner` what a pointer points to.
+    `dt` is the element type of float, int, bool and vec; `inner` what a pointer points to. Of an array `sizes` are
+    those of its dimensions.
     """
 
     kind: str
@@ -29,6 +30,7 @@ class CType:
     struct: Any = None  # values.CppType
     inner: CType | None = None
     args: dict[str, Any] = field(default_factory=dict)  # template arguments of a struct
+    sizes: tuple[int, ...] = ()
 
 
 OTHER = CType("other")

@@ -68,14 +68,11 @@ class Structs:
         """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
         if not isinstance(value, Obj) or value.type.kind != "struct":
             return None
-        made = self.m.types.classes.conversions(value.type)
-        found = {kind.dt: func for kind, func in reversed(made) if func.node.body is not None}
-        numeric = {
-            dt: s for dt, s in found.items() if dt in dtypes.FLOATS or wanted in dtypes.INTS and dt in dtypes.INTS
-        }
-        if not numeric:
+        allowed = dtypes.FLOATS | dtypes.INTS if wanted in dtypes.INTS else dtypes.FLOATS
+        operators = [one for one in self.m.types.classes.conversions(value.type) if one[0].dt in allowed]
+        func = construction.converter(self.m.types, operators, wanted)
+        if func is None:
             return None
-        func = numeric.get(wanted) or next(iter(numeric.values()))
         return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
     def way(self, kind: CType, args: list[Any]) -> construction.Way:

@@ -11,6 +11,7 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import outer_arguments
 from kbh_lint.kernels.numeric import integers as whole
+from kbh_lint.kernels.numeric.ctypes import ROW
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import OTHER, CType, Frame, Obj, Ptr, Reference, VarRef
 
@@ -77,7 +78,9 @@ class Types:
         """The type of an argument of a call."""
         if isinstance(value, Reference):
             held = value.place
-            inner = self.type_of(held.table.get(held.name)) if isinstance(held, VarRef) else _of_pointer(held)
+            row = isinstance(held, Ptr) and bool(held.rest)  # of an array of arrays
+            found = held.table.get(held.name) if isinstance(held, VarRef) else held
+            inner = self.type_of(found) if row or isinstance(held, VarRef) else _of_pointer(held)
             return CType("pointer", inner=inner) if value.address and inner is not None else inner
         if isinstance(value, Num):
             return CType("float", "f32" if value.dt == "lit" else value.dt)
@@ -86,8 +89,10 @@ class Types:
         if isinstance(value, int):
             return CType("int", whole.type_of(value))
         if isinstance(value, Ptr):
-            kind = _of_pointer(value)
-            return None if kind is None else CType("pointer", inner=kind)
+            kind, sizes = _of_pointer(value), value.rest or (ROW,)
+            for at in range(len(sizes) if kind is not None else 0):
+                kind = CType("pointer", inner=kind, sizes=sizes[len(sizes) - 1 - at :] if value.rest else ())
+            return kind
         return value.type if isinstance(value, Obj) and value.type is not OTHER else None
 
     def pointed(self, kind: CType, levels: int) -> CType:
@@ -95,6 +100,10 @@ class Types:
         for _ in range(levels):
             kind = kind.inner or OTHER
         return kind
+
+    def extents(self, kind: CType) -> tuple[int | None, ...]:
+        """The sizes of an array."""
+        return tuple(None if size == ROW else size for size in kind.sizes)
 
     def inside(self, kind: object) -> tuple[str, tuple[Any, ...]]:
         """The class template of a struct."""

@@ -46,12 +46,11 @@ class CudaObjects:
             return value
         if kind is None or kind.decl is None or is_pointer(kind) or isinstance(value.const, CType):
             return value
-        found: dict[str, str] = {}
-        for made, func in self.run.types.cpp.classes.conversions(V(const=kind)):
-            if func.node.body is not None and made.const.dtype in dtypes.BITS and not is_pointer(made.const):
-                found.setdefault(made.const.dtype, func.node.name)
-        name = found.get(ct.dtype) or next(iter(found.values()), "")
-        return self.to_type(self.run.calls.call_method(value, name, [], (), None, loc), ct, loc) if name else value
+        types = self.run.types.cpp
+        func = construction.converter(types, types.classes.conversions(V(const=kind)), ct.dtype)
+        if func is None:
+            return value
+        return self.to_type(self.run.calls.call_method(value, func.node.name, [], (), None, loc), ct, loc)
 
     def default_value(self, ct: CType, key: object) -> V:
         """What `T x;` holds before anything is assigned."""

@@ -95,8 +95,15 @@ class Types:
         """What so many pointers lead to."""
         ct = kind.const
         for _ in range(levels if isinstance(ct, CType) else 0):
-            ct = replace(ct, dims=ct.dims - 1) if ct.dims else replace(ct, pointers=max(ct.pointers - 1, 0))
+            if ct.dims:
+                ct = replace(ct, dims=ct.dims - 1, sizes=ct.sizes[1:])
+            else:
+                ct = replace(ct, pointers=max(ct.pointers - 1, 0))
         return kind.with_(const=ct)
+
+    def extents(self, kind: V) -> tuple[int | None, ...]:
+        """The sizes of an array."""
+        return kind.const.sizes if isinstance(kind.const, CType) else ()
 
     def inside(self, kind: V) -> tuple[str, tuple[V, ...]]:
         """The class template of a struct."""

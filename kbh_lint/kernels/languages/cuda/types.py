@@ -46,10 +46,17 @@ class CudaTypes:
         base = self._named(ref)
         plain = not ref.args and not ref.member and base.decl is None and base.dtype != "?"
         if ref.pointers or ref.dims:
-            base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims))
+            sizes = tuple(map(self._size, ref.dims)) if base.dims == 0 else ()
+            base = replace(base, pointers=base.pointers + ref.pointers, dims=base.dims + len(ref.dims), sizes=sizes)
+            plain = plain and None not in sizes and all(isinstance(dim, ir.Const) for dim in ref.dims)
         if plain and ref.name not in self.run.frame.env and self.declaration(ref.name) is None:
             self.plain_types[id(ref)] = (ref, base)
         return base
+
+    def _size(self, node: ir.Expr) -> int | None:
+        """The size of a dimension of an array."""
+        value = node.value if isinstance(node, ir.Const) else self.run.expressions.eval(node).const
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def _named(self, ref: ir.TypeRef) -> CType:
         name = ref.name
@@ -212,8 +219,10 @@ class CudaTypes:
 
     def size_of(self, ct: CType, aligned: bool = False) -> V:
         """`sizeof`, where the type has a known size, or `alignof`."""
-        key = None if ct.dims else self.cpp.key(V(const=ct))
+        sizes = ct.sizes if ct.dims and not aligned else (None,) * ct.dims
+        key = self.cpp.key(V(const=replace(ct, dims=0, sizes=())))
         found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
+        found = layout.array(found, sizes) if ct.dims else found
         return V("u64", const=NOTHING if found is None else found)
 
 
@@ -223,7 +232,7 @@ def element(ct: CType | None) -> CType:
     if ct is None:
         return CType()
     if ct.dims:
-        return replace(ct, dims=ct.dims - 1)
+        return replace(ct, dims=ct.dims - 1, sizes=ct.sizes[1:])
     return replace(ct, pointers=max(ct.pointers - 1, 0))
 
 
