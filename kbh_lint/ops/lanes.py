@@ -28,7 +28,6 @@ LANES: tuple[Operation, ...] = (
     op("reduce_absmax", "lanes", tilelang="reduce_absmax"),
     op("argmax", "lanes", cutile="argmax argmin", triton="argmax argmin histogram"),
     op("reduce", "lanes", cutile="reduce scan", triton="reduce associative_scan"),
-    op("xor_sum", "function", flag="reduce", python="xor_sum"),
     # --- products of matrices
     op("dot", "product", cutile="mma matmul", triton="dot"),
     op("dot_scaled", "product", cutile="mma_scaled", triton="dot_scaled"),
@@ -37,6 +36,7 @@ LANES: tuple[Operation, ...] = (
     op("mma", "product", gluon="mma_v2", cuda="mma_sync", ptx="mma wmma"),
     op("wgmma", "product", gluon="warpgroup_mma", ptx="wgmma"),
     op("tcgen05", "product", gluon="tcgen05_mma", ptx="tcgen05"),
+    op("dot_of_bytes", "product", cuda="__dp4a __dp2a_lo __dp2a_hi", ptx="dp4a"),
     # --- whole algorithms
     op("topk", "job", triton="topk"),
     op("sort", "job", triton="sort"),

@@ -78,6 +78,7 @@ MEMORY: tuple[Operation, ...] = (
     op("block_pointer", "allocation", triton="make_block_ptr"),
     op("match_buffer", "allocation", tilelang="match_buffer"),
     op("buffer_over", "view", tilelang="Tensor Buffer"),
+    op("byte_perm", "move", cuda="__byte_perm", python="byte_perm", ptx="prmt"),
     # --- other views of it
     op("advance", "view", triton="advance"),
     op("view", "view",

@@ -99,6 +99,7 @@ NUMBERS: tuple[Operation, ...] = (
     op("clamp", "extreme", flag="max", cuda="clamp", python="clamp"),
     op("where", "function", cutile="where", triton="where", cute="where select_", tilelang="if_then_else Select where"),
     op("select", "function", ptx="selp slct"),
+    op("xor_sum", "function", flag="reduce", python="xor_sum"),
     # --- bits
     op("popc", "bits", result="i32", python="popc", cute="popc", ptx="popc",
        cuda="__popc __popcll __builtin_popcount"),
@@ -106,9 +107,7 @@ NUMBERS: tuple[Operation, ...] = (
     op("clz", "bits", result="i32", python="clz", cute="clz", cuda="__clz __clzll __builtin_clz", ptx="clz"),
     op("brev", "bits", result="i32", python="brev", ptx="brev"),
     op("reversed", "bits", cuda="__brev __brevll"),
-    op("byte_perm", "move", cuda="__byte_perm", python="byte_perm", ptx="prmt"),
     op("funnel", "bits", cuda="__funnelshift_l __funnelshift_r __funnelshift_rc __funnelshift_lc", ptx="shf"),
     op("bitwise", "bits", ptx="and or xor not shl shr lop3 bfe bfi vadd dp2a"),
     op("mask", "bits", ptx="bmsk szext testp"),
-    op("dot_of_bytes", "product", cuda="__dp4a __dp2a_lo __dp2a_hi", ptx="dp4a"),
 )  # fmt: skip

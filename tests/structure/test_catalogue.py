@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 from collections import Counter
+from typing import get_args
 
 import pytest
 
 from kbh_lint.kernels.languages.cuda import builtins
 from kbh_lint.kernels.numeric import cuda
-from kbh_lint.ops.catalogue import OPERATIONS, spellings
-from kbh_lint.ops.operation import op, spelled
+from kbh_lint.ops.catalogue import MODULES, OPERATIONS, shown, spellings
+from kbh_lint.ops.operation import Kind, op, spelled
 
 LANGUAGES = sorted({language for row in OPERATIONS for language in row.spellings})
 ROWS = 250
@@ -18,6 +20,19 @@ ROWS = 250
 def test_no_two_rows_have_one_name() -> None:
     assert [name for name, count in Counter(row.name for row in OPERATIONS).items() if count > 1] == []
     assert len(OPERATIONS) >= ROWS
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_row_stands_in_the_module_of_its_kind(module: str) -> None:
+    rows = vars(importlib.import_module(f"kbh_lint.ops.{module}"))[module.upper()]
+    assert {row.name: row.kind for row in rows if row.kind not in MODULES[module]} == {}
+
+
+def test_every_kind_has_one_module_and_a_spelling_is_found_with_it() -> None:
+    assert sorted(kind for kinds in MODULES.values() for kind in kinds) == sorted(get_args(Kind))
+    assert [line.split()[0] for line in shown("arange")] == ["kbh_lint/ops/control.py"]
+    assert {line.split()[0] for line in shown("dot")} == {"kbh_lint/ops/lanes.py"}
+    assert shown("no_such_word") == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
