@@ -102,6 +102,12 @@ VARIANTS: dict[str, tuple[str, str, str]] = {
     "an attribute and a lambda": (
         PLACE, PLACE + "    [[maybe_unused]] int most = n;\n    auto f = [=] { return most; };\n", HONEST,
     ),
+    "a device lambda by reference": (CHECK, "    auto f = [&] __device__ (int i) { return i + k; };\n" + CHECK, LEAK),
+    "one that names what it takes so": (CHECK, "    auto f = [n, &k] __device__ { return k; };\n" + CHECK, LEAK),
+    "a device lambda by value": (CHECK, "    auto f = [=] __device__ (int i) { return i + n; };\n" + CHECK, HONEST),
+    "one that takes nothing": (CHECK, "    auto f = [&] __device__ (int i) { return i + THREADS; };\n" + CHECK, HONEST),
+    "a lambda of the host": (CHECK, "    auto f = [&] (int i) { return i + n; };\n" + CHECK, HONEST),
+    "one in a kernel": (PLACE, PLACE + "    auto f = [&] __device__ (int i) { place += i - i; };\n    f(n);\n", HONEST),
     "an error that is reached": (INCLUDE, INCLUDE + "#if __CUDA_ARCH__ < 5000\n#error old\n#endif\n", LEAK),
     "one that a target avoids": (INCLUDE, INCLUDE + "#if __CUDA_ARCH__ < 500\n#error old\n#endif\n", HONEST),
     "one that a header may avoid": (INCLUDE, INCLUDE + "#ifndef TORCH_VERSION\n#error no torch\n#endif\n", HONEST),

@@ -27,6 +27,8 @@ def lowered(lower: Exprs, node: Node) -> ir.Expr:
         for child in declarator.named_children:
             if child.type == "trailing_return_type" and child.named_children:
                 returns = lower.type_of(child.named_children[0])
+    start, inside = node.start_byte + lower.shift, node.child_by_field_name("body")
+    stop = (node.end_byte if inside is None else inside.start_byte) + lower.shift
     lower.in_function += 1
     body = lower.structured(lower.block(node.child_by_field_name("body")))
     lower.in_function -= 1
@@ -38,6 +40,7 @@ def lowered(lower: Exprs, node: Node) -> ir.Expr:
         kind="lambda",
         returns=returns,
         template=lower.template_params(node.child_by_field_name("template_parameters")),
+        attributes=tuple(sorted({*lower.blanked.inside(start, stop)})),
     )
     func.captures = _captures(lower, captures, func)
     return ir.Lambda(func, lower.loc(node))

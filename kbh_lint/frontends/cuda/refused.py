@@ -48,6 +48,9 @@ def why(modules: Sequence[ir.Module], env: Env) -> str:
     for node, bound in _compiled(every, env):
         if _shared(node, bound) > STATIC_SHARED:
             return f"{node.name} has more shared memory than a block can have"
+    caught = _caught_by_reference(every)
+    if caught:
+        return f"a lambda for the device captures {caught} by reference"
     declared, types = _declared(every), {node.name for node in every if isinstance(node, ir.TypeRef)}
     variables = {n.name for n in every if isinstance(n, (ir.Decl, ir.Param))} - types - {""}
     if any(_broken(unit.prepared, variables) for unit in units):
@@ -60,6 +63,28 @@ def unknown_header(modules: Sequence[ir.Module]) -> str:
     """The first header that texts include and that belongs to no library which is known; or empty."""
     paths = [node.module for module in modules for node in module.body if isinstance(node, ir.Import)]
     return next((path for path in paths if not _HEADERS.match(path) and not _LIBRARIES.match(path)), "")
+
+
+def _caught_by_reference(every: Sequence[object]) -> str:
+    """A variable that a lambda of host code which is marked `__device__` captures by reference, which nvcc refuses; or
+    empty. Lambdas within device code are plain C++, and capture as they like."""
+    for func in every:
+        if not isinstance(func, ir.FuncDef) or func.kind != "host":
+            continue
+        below = walk(func.body or ())
+        extended = [one for one in below if isinstance(one, ir.FuncDef) and "__device__" in one.attributes]
+        captures = [one for node in extended if node.kind == "lambda" for one in node.captures if one.reference]
+        if captures:  # by default also names that are no variables of the function: constants need no capture
+            own = {param.name for param in func.params}
+            own |= {one.name for one in below if isinstance(one, ir.Decl) and not _is_constant(one)}
+            named = next((one.name for one in captures if one.name in own), "")
+            if named:
+                return named
+    return ""
+
+
+def _is_constant(node: ir.Decl) -> bool:
+    return bool(node.storage & {"constexpr", "static"}) or node.type is not None and node.type.const
 
 
 def _compiled(every: Sequence[object], env: Env) -> Iterator[tuple[ir.FuncDef, Env]]:

@@ -24,8 +24,9 @@ _MISSING = object()
 def as_object(interp: Run, func: Func) -> LibObject:
     """A lambda as the object that it is: what it captures are its fields, its body is `operator()`.
 
-    A field has what the captured name holds where the lambda stands: a device lambda captures by value, and no
-    compiler takes one that captures by reference (`capture.reference`).
+    A field has what the captured name holds where the lambda stands: a device lambda captures by value. One that
+    captures by reference is refused by nvcc (`frontends.cuda.refused`), so where a handler waits for that the build
+    fails; elsewhere it is read as if it captured by value, since what it was meant to do says more than that.
     """
     held: dict[str, Any] = {}
     for capture in func.node.captures:
