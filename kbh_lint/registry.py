@@ -24,9 +24,10 @@ class Language:
     """One row. `name` begins the `language` of its functions, which is `kernel` for those that are kernels (nothing for
     Triton's, which are known by being `values.JitFunction`); `packages` are what programs import, in one part or two;
     `folder` is the package with its modules; `on_tensors` are names of attributes and methods that its package adds to
-    tensors; `backends` are the backends of KernelBench whose kernels may be in it; `on_a_cpu` says that the grader's
-    CPU target runs it, which it refuses for all others. Its `name` is also that of its spellings in the catalogue of
-    operations (`ops`)."""
+    tensors; `backends` are the backends of KernelBench whose kernels may be in it; `refusal` is what its compiler
+    raises for a kernel that it refuses (where that is not known, none is held to be refused); `on_a_cpu` says that the
+    grader's CPU target runs it, which it refuses for all others. Its `name` is also that of its spellings in the
+    catalogue of operations (`ops`)."""
 
     name: str
     kernel: str
@@ -34,6 +35,7 @@ class Language:
     folder: str
     on_tensors: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
+    refusal: str = ""
     on_a_cpu: bool = False
 
     @property
@@ -145,7 +147,15 @@ def is_kernel(language: str) -> bool:
     return found is not None and found.kernel == language
 
 
-_UNMARKED = Language("triton", "", ("triton",), "kbh_lint.dsl.triton", backends=("triton",), on_a_cpu=True)
+_UNMARKED = Language(
+    "triton",
+    "",
+    ("triton",),
+    "kbh_lint.dsl.triton",
+    backends=("triton",),
+    refusal="triton.compiler.errors.CompilationError",
+    on_a_cpu=True,
+)
 register(_UNMARKED)
 
 register(

@@ -184,8 +184,9 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
             changed |= _prepared(interp, hook, {**given, **setting}, params, setting is not settings[0], loc)
         bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
-    if interp.trying and launches_that_fail.refused(interp, jit, facts):
-        interp.fails(launches_that_fail.COMPILATION, loc)
+    raised = launches_that_fail.refusal(interp, jit, facts) if interp.trying else ""
+    if raised:
+        interp.fails(raised, loc)
     size = evaluate_grid(interp, grid, {**bound, **settings[0], **meta}, loc)
     steer = interp.contents_of([size, *(v for v in bound.values() if isinstance(v, Unknown))])
     taint.handed(interp, [size, *bound.values(), *_outer(interp, jit.func)], loc)

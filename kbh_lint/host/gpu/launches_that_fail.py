@@ -1,9 +1,10 @@
-"""Launches of Triton kernels that no compiler takes, whatever GPU they are for."""
+"""Launches of kernels written in Python that no compiler takes, whatever GPU they are for."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.frontends.walk import by_node, children, walk
@@ -13,18 +14,19 @@ from kbh_lint.kernels.core.facts import KernelFacts
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-COMPILATION = "triton.compiler.errors.CompilationError"
 _MAX_FUNCTIONS = 64
 # What decides at compile time whether a part is compiled at all.
 _CHOICES = (ir.If, ir.Cond, ir.Bool, ir.Lambda, ir.FuncDef, ir.Comp)
 
 
-def refused(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> bool:
-    """Whether the compiler refuses a kernel for certain: under every configuration a tile has a size that Triton has
-    no tiles of, or the text uses a name that nothing binds."""
-    if facts and all(one.refused for one in facts):
-        return True
-    return jit.func.language == "" and _uses_nothing(interp, jit.func, set())
+def refusal(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> str:
+    """The path of what the kernel's language raises where its compiler refuses a kernel for certain: under every
+    configuration a tile has a size that there are no tiles of, or the text uses a name that nothing binds. Empty where
+    it may compile, or what the language raises is not known."""
+    raised = registry.of_kernel(jit.func.language).refusal
+    if raised and facts and all(one.refused for one in facts):
+        return raised
+    return raised if raised and jit.func.language == "" and _uses_nothing(interp, jit.func, set()) else ""
 
 
 def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
