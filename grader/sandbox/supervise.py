@@ -10,11 +10,10 @@ import contextlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -223,11 +222,10 @@ class Child:
 
     def processes(self) -> list[int]:
         """The numbers of the process and of those that it started, where the sandbox can tell."""
-        alive: Callable[[subprocess.Popen[bytes]], list[int]] | None = getattr(self._sandbox, "alive", None)
-        if alive is None or self._closed:
+        if self._closed:
             return []
         with contextlib.suppress(OSError):
-            return alive(self._process)
+            return self._sandbox.alive(self._process)
         return []
 
     def stop(self) -> bool:

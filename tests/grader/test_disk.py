@@ -6,10 +6,11 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
+from grader.record.sandboxes import TRAITS, SandboxKind
 from grader.sandbox import SandboxError, choose, disk
 from grader.sandbox.disk import SCRATCH_GIB, ScratchWatch, held, most_bytes
 from grader.sandbox.supervise import Child, ChildGone
@@ -114,7 +115,7 @@ def test_the_limit_is_what_the_variable_says_or_eight(said: str, gib: float, mon
     assert most_bytes() == int(gib * (1 << 30))
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock", "plain"])
+@pytest.mark.parametrize("kind", TRAITS)
 @pytest.mark.parametrize(
     ("work", "seconds", "said"),
     [
@@ -136,7 +137,7 @@ def test_a_process_that_fills_the_disk_ends_and_no_other(
     work: str,
     seconds: float,
     said: str,
-    kind: Literal["bubblewrap", "landlock", "plain"],
+    kind: SandboxKind,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv(SCRATCH_GIB, str(LIMIT / (1 << 30)))

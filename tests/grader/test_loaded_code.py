@@ -10,6 +10,7 @@ import pytest
 
 from grader import sandbox
 from grader.record.cell import SandboxRecord
+from grader.record.sandboxes import TRAITS
 from grader.sandbox import SandboxError, choose
 from grader.silicon import passes
 from grader.silicon.loaded import Block, blocks, one_each
@@ -74,7 +75,7 @@ def test_where_the_sandbox_gives_no_network_of_its_own_counters_are_missing_and_
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("kind", ["bubblewrap", "landlock"])
+@pytest.mark.parametrize("kind", [kind for kind, row in TRAITS.items() if row.closed])
 def test_a_sandbox_in_which_cuda_does_not_start_is_none_for_a_gpu_and_the_reason_is_told(
     kind: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,12 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from grader.record.sandboxes import TRAITS
 from grader.sandbox import Jail, Sandbox, SandboxError, choose, harden_judge
 from grader.sandbox.control import groups_work
 from grader.sandbox.jail import descendants
 
 ROOT = Path(__file__).resolve().parents[2]
-KINDS = ("bubblewrap", "landlock", "plain")
+KINDS = tuple(TRAITS)
 LIMIT_SECONDS = 20
 PROCESSES = 30
 OWN_PROCESSES = 3  # of the sandbox itself
