@@ -251,7 +251,7 @@ class _RenameAttributes(cst.CSTTransformer):
 
 
 REWRITES = (
-    Rewrite("rename-locals", "other names for local variables of functions and kernels", rename_locals),
+    Rewrite("rename-locals", "other names for local variables, of loops too, in functions and kernels", rename_locals),
     Rewrite("rename-globals", "other names for the module's functions, kernels, classes and variables", rename_globals),
     Rewrite("rename-attributes", "other names for methods and plain attributes of classes", rename_attributes),
 )
