@@ -71,13 +71,13 @@ def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
 def together(nulls: Mapping[str, Null], sizes: Mapping[str, int]) -> dict[str, Null]:
     """The costs of all shapes, by their labels, where none costs more alone than another and its own bytes explain.
 
-    `sizes` are bytes of the inputs and outputs of a call. For a second or more a host may make every call alone 0.2 ms
+    `sizes` are bytes of the inputs and outputs of a call, of the shapes that were measured one after the other. For a second or more a host may make every call alone 0.2 ms
     longer, and another shape is measured at another time. Work hidden in as much would not be seen.
     """
     found = dict(nulls)
-    for label in nulls:
-        for other, one in nulls.items():
-            more = SAME_SECONDS + BYTE_SECONDS * max(sizes[label] - sizes[other], 0)
+    for label, size in sizes.items():
+        for other, less in sizes.items():
+            one, more = nulls[other], SAME_SECONDS + BYTE_SECONDS * max(size - less, 0)
             if other != label and one.alone_middle:
                 longer = replace(one, alone=one.alone + more, alone_middle=one.alone_middle + more)
                 found[label] = _lesser(found[label], longer)

@@ -68,6 +68,7 @@ def test_the_second_process_rehearses_beside_the_first_calls_and_takes_the_later
 ) -> None:
     text = forward(COUNTED + "return (x @ self.w) * (torch.arange(len(x)) < used)[:, None]", "LOG = []\n")
     here, gate = Ground(tmp_path, "print('import')\n" + text), Meanwhile()
+    monkeypatch.setattr(Trial, "on_gpu", property(lambda self: True))  # for all that the judge does of its own there
     with second(here, gate) as waiting:
         rehearsed(waiting, monkeypatch)
         result = trial(here, gate, waiting)
