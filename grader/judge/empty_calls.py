@@ -71,8 +71,9 @@ def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
 def together(nulls: Mapping[str, Null], sizes: Mapping[str, int]) -> dict[str, Null]:
     """The costs of all shapes, by their labels, where none costs more alone than another and its own bytes explain.
 
-    `sizes` are bytes of the inputs and outputs of a call, of the shapes that were measured one after the other. For a second or more a host may make every call alone 0.2 ms
-    longer, and another shape is measured at another time. Work hidden in as much would not be seen.
+    `sizes` are bytes of the inputs and outputs of a call, of the shapes that were measured one after the other. For a
+    second or more a host may make every call alone 0.2 ms longer, and another shape is measured at another time. Work
+    hidden in as much would not be seen.
     """
     found = dict(nulls)
     for label, size in sizes.items():
