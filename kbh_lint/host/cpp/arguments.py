@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Value
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import IntArrayRef, Pointer, Slot, TensorOptions
@@ -45,6 +45,28 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         else:
             plain.append(cpp_numbers.all_plain(value) if type(value) is list else cpp_numbers.plain(value))
     return plain, kwargs
+
+
+def part(args: list[Any]) -> slice:
+    """What `torch::indexing::Slice(start, stop, step)` takes."""
+    start, stop, step = (*(_index(value) for value in args), None, None, None)[:3]
+    return slice(start, stop, step)
+
+
+def indices(given: Value) -> tuple[Any, ...]:
+    """The indices of `t.index({Slice(a, b), None, "...", 3})` as Python's."""
+    given = given.get() if isinstance(given, Slot) else given
+    return tuple(map(_index, given)) if isinstance(given, (list, tuple)) else (_index(given),)
+
+
+def _index(value: Value) -> Any:
+    """A number, a slice, a tensor, `None` for a new dimension, `...` for those between."""
+    if isinstance(value, Slot):
+        value = value.get()
+    named = value.path.rpartition("::")[2] if isinstance(value, Sym) else ""
+    if named in ("None", "nullopt"):
+        return None
+    return Ellipsis if named == "Ellipsis" or value == "..." else cpp_numbers.plain(value)
 
 
 def pointers(args: Value, depth: int = 0) -> list[Pointer]:

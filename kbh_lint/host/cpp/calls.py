@@ -23,7 +23,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.python import lanes
-from kbh_lint.host.torch import tensor_attributes, torchlib
+from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
 from kbh_lint.host.values import bounds, unknowns
 from kbh_lint.host.values.cpp_objects import (
     CutlassOperator,
@@ -369,6 +369,11 @@ def _tensor_method(
     if name in ("defined", "is_contiguous", "has_value"):
         return True
     if name == "cast":  # of a tensor that Python gave
+        return owner
+    if name == "index" and args:
+        return tensor_views.index(interp, owner, cpp_arguments.indices(args[0]), node.loc)
+    if name == "index_put_" and len(args) > 1:
+        tensor_views.assign_index(interp, owner, cpp_arguments.indices(args[0]), cpp_numbers.plain(args[1]), node.loc)
         return owner
     if name in ("get_device", "index"):
         return 0

@@ -131,6 +131,8 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     short = name.rpartition("::")[2]
     if short in ("dtype", "TensorOptions", "device"):
         return cpp_arguments.tensor_options(TensorOptions("TensorOptions"), args)
+    if name.endswith("indexing::Slice"):
+        return cpp_arguments.part(args)
     if name == "c10::Dispatcher::singleton":
         return LibObject(name)
     if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):

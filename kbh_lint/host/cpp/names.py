@@ -76,6 +76,8 @@ def is_known(name: str) -> bool:
         return first in _OF_THRUST
     if dtypes.from_aten(name) is not None:
         return True
+    if first == "indexing":  # `torch::indexing::Slice`
+        return space in TORCH and rest.rpartition("::")[2] in ("Slice", "Ellipsis", "None")
     if first in MODULES:  # `torch::linalg::inv`
         return space in TORCH and is_operation(rest.rpartition("::")[2])
     return space in TORCH and (is_operation(first) or first == "Tensor" or rest.startswith(("_ops::", "native::")))

@@ -22,7 +22,7 @@ VIEWS = frozenset(
     "view_as expand_as as_strided unbind chunk split moveaxis broadcast_to ravel unfold view_as_real adjoint "
     "view_as_complex "
     "diagonal reshape_as alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes "
-    "numpy_T swapdims meshgrid broadcast_tensors".split()
+    "numpy_T swapdims meshgrid broadcast_tensors slice".split()
 )
 _KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
@@ -55,6 +55,9 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if not isinstance(tensor, Tensor):
         return tensor
     rest = view_shapes.in_order(name, args[1:], kwargs)
+    if name == "slice":  # of ATen: t.slice(dim, start, end, step)
+        axis, *bounds = (*rest, 0)[: len(rest) or 1]
+        return index(interp, tensor, view_shapes.sliced(tensor.shape, axis, bounds), loc)
     if name == "view" and rest and isinstance(rest[0], DType):
         new = rest[0].name
         strides = tensor.strides if BITS.get(tensor.dtype) == BITS.get(new) else None
@@ -68,14 +71,24 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         pieces = view_shapes.pieces(name, tensor.shape, rest)
         starts = view_offsets.of_pieces(name, tensor, pieces, rest)
         strides = view_shapes.of_pieces(name, tensor, rest)
-        return tuple(alias(tensor, s, strides, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True))
+        parts = [alias(tensor, s, strides, is_slice=True, offset=at) for s, at in zip(pieces, starts, strict=True)]
+        return tuple(_bounded(interp, part, rest) for part in parts)
     shape, strides = view_shapes.viewed(name, tensor, rest)
     sliced = name in ("narrow", "select", "as_strided", "unfold", "diagonal")
     if name in ("reshape", "flatten", "ravel", "reshape_as") and not tensor.is_contiguous() and strides is None:
         event = recording.record(interp, "copy", "reshape", loc, [tensor], {"cast": False})
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
     offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
-    return alias(tensor, shape, strides, is_slice=sliced, offset=offset)
+    part = alias(tensor, shape, strides, is_slice=sliced, offset=offset)
+    return _bounded(interp, part, rest) if sliced else part
+
+
+def _bounded(interp: Run, part: Tensor, bounds: Sequence[Any]) -> Tensor:
+    """A part of a tensor, which depends on what its bounds were computed from."""
+    steer = bounds_from(interp, bounds)
+    if steer:
+        part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)
+    return part
 
 
 def _pairs(tensor: Tensor, joined: bool) -> Tensor:
@@ -141,10 +154,7 @@ def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
         return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
     offset = view_offsets.indexed(tensor, keys)
     part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True, offset=offset)
-    steer = bounds_from(interp, keys)
-    if steer:
-        part.attrs["steer"] = (*part.attrs.get("steer", ()), *steer)
-    return part
+    return _bounded(interp, part, keys)
 
 
 def bounds_from(interp: Run, keys: Sequence[Any]) -> tuple[Content, ...]:

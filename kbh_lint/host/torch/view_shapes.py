@@ -30,7 +30,8 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
 _PARAMETERS = {
     "flatten": ("start_dim", "end_dim"), "chunk": ("chunks", "dim"), "split": ("split_size", "dim"),
     "split_with_sizes": ("split_sizes", "dim"), "tensor_split": ("indices_or_sections", "dim"),
-    "narrow": ("dim", "start", "length"), "select": ("dim", "index"), "unflatten": ("dim", "sizes"),
+    "narrow": ("dim", "start", "length"), "slice": ("dim", "start", "end", "step"), "select": ("dim", "index"),
+    "unflatten": ("dim", "sizes"),
     "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "swapdims": ("dim0", "dim1"),
     "movedim": ("source", "destination"),
     "moveaxis": ("source", "destination"), "as_strided": ("size", "stride", "storage_offset"),
@@ -145,6 +146,14 @@ def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
     if name == "as_strided" and len(rest) > 1:
         return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
     return None, None
+
+
+def sliced(shape: Shape, axis: Value, bounds: Sequence[Any]) -> tuple[Any, ...]:
+    """`slice(axis, start, end, step)` as what stands in an index, where the dimension is known."""
+    start, end, step = (*bounds, None, None, None)[:3]
+    rank = len(shape) if shape is not None else 0
+    at = _dim(axis, rank) if rank else axis if type(axis) is int and axis >= 0 else None
+    return (Ellipsis,) if at is None else (*(slice(None),) * at, slice(start, end, step))
 
 
 REGROUPING = frozenset(("view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten"))
