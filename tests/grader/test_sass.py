@@ -192,6 +192,31 @@ def test_a_compensation_in_uniform_arithmetic_or_in_packed_products_is_one() -> 
     assert one(*packed, arch="sm_100a").residuals == 2
 
 
+LARGER = ("FSETP.GE.AND P0, PT, |R8|, |R3|, PT", "FADD R19, R3, R8", "FSEL R10, R8, R3, P0", "FSEL R8, R3, R8, P0",
+          "FADD R9, -R19, R10", "FADD R9, R8, R9")  # fmt: skip
+
+
+def test_the_larger_of_two_less_their_sum_and_the_smaller_is_a_rounding_error() -> None:
+    negated = tuple(step.replace("R8, P0", "R11, P0").replace("R3, R11, P0", "R8, R3, !P0") for step in LARGER)
+    assert negated != LARGER
+    assert [one(*steps).residuals for steps in (LARGER, negated)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        "FSETP.GE.AND P0, PT, |R8|, |R4|, PT",  # another question
+        "R2P PR, R1, 0x7f",
+        "IADD3 R4, P0, R4, 0x4000, RZ",
+        "LDG.E R3, desc[UR4][R6.64]",  # another value
+    ],
+)
+def test_two_picks_of_one_predicate_are_of_the_same_two_values(between: str) -> None:
+    assert one(*LARGER[:3], between, *LARGER[3:]).residuals == 0
+    same = (*LARGER[:3], "FSEL R8, R8, R3, P0", *LARGER[4:])  # the larger twice
+    assert one(*same).residuals == 0
+
+
 @pytest.mark.parametrize("wide", ["LDG.E.128 R4, desc[UR4][R8.64]", "IMAD.WIDE R6, R2, 0x4, R8", "LDS.64 R6, [R9]"])
 def test_a_wide_write_over_a_register_of_the_chain_ends_it(wide: str) -> None:
     assert one("FADD R6, R2, R5", "FADD R7, R6, -R2", wide, "FADD R8, R7, -R5").residuals == 0

@@ -3,6 +3,9 @@
 Registers are followed as linear forms over values that are not looked into. `e = (t - s) - y` with `t = s + y` has an
 empty form, although its two operands are different values: it is what rounding took, whatever the source called it
 (Kahan, Neumaier, TwoSum). A compiler that may reassociate removes it, and then machine code holds none.
+
+Of two values, of which a predicate picks one and then the other, the second is their sum less the first: so the larger
+and the smaller of Neumaier's sum are followed, `(larger - t) + smaller`.
 """
 
 from __future__ import annotations
@@ -27,6 +30,7 @@ _PAIRS = {"FADD2": 3, "FFMA2": 4, "FMUL2": 3}
 _MOVES = frozenset({"IMAD.MOV.U32", "MOV", "R2UR", "UMOV"})  # R2UR: of a value that a warp shares
 _WIDER = {"256": 8, "128": 4, "64": 2, "F64": 2, "WIDE": 2}
 _REGISTER = re.compile(r"(-?)(U?R(?:\d{1,3}|Z))(?:\.reuse)?")
+_PREDICATE = re.compile(r"(!?)(UP\d|P\d)")
 _PAIR = re.compile(r"(-?)(R(?:\d{1,3}|Z))(?:\.reuse)?\.F32x2\.HI_LO(?:\.reuse)?")
 _PLAIN = frozenset({"FTZ", "RM", "RP", "RZ"})
 _NOT_FOLLOWED = ("GMMA", "CALL")
@@ -42,10 +46,12 @@ class Residuals:
         self._next = 0
         self._registers: dict[str, tuple[int, Form]] = {}  # register -> (value, form)
         self._products: dict[tuple[int, int], int] = {}
+        self._picked: dict[tuple[str, int, int], Form] = {}  # predicate, what it picks, the other -> what was picked
 
     def step(self, opcode: str, operands: Sequence[str], guarded: bool) -> None:
         """The next instruction. `operands` are texts without blanks; `guarded`: a predicate decides whether it runs."""
         name, _, modifiers = opcode.partition(".")
+        self._decided(name, operands)
         plain = not guarded and _PLAIN.issuperset(filter(None, modifiers.split(".")))
         if any(part in name for part in _NOT_FOLLOWED):
             self._registers.clear()
@@ -57,6 +63,8 @@ class Residuals:
             self._multiply(operands, _REGISTER, 0)
         elif opcode in _MOVES and not guarded:
             self._move(operands)
+        elif opcode == "FSEL" and len(operands) == 4 and not guarded:
+            self._pick(operands)
         elif operands:
             self._forget(operands[0], written(name, modifiers))
 
@@ -100,6 +108,33 @@ class Residuals:
             self._forget(operands[0], 1)
         if source is not None and set(operands[1:-1]) <= {"RZ"}:
             self._registers[operands[0]] = source
+
+    def _decided(self, name: str, operands: Sequence[str]) -> None:
+        """What a predicate picked counts no more when an instruction may write it: with its first operands, or all."""
+        if name in ("FSEL", "SEL") or not self._picked:
+            return
+        if name == "R2P":
+            self._picked.clear()
+        for text in operands[:3]:
+            if _PREDICATE.fullmatch(text):
+                self._picked = {key: form for key, form in self._picked.items() if key[0] != text.lstrip("!")}
+
+    def _pick(self, operands: Sequence[str]) -> None:
+        """`FSEL target, one, other, predicate`."""
+        one, other = self._read(operands[1], _REGISTER, 0), self._read(operands[2], _REGISTER, 0)
+        predicate = _PREDICATE.fullmatch(operands[3])
+        target = self._target(operands[0], 0)
+        if one is None or other is None or predicate is None or -1 in (one[0], other[0]):
+            self._write(target, None)
+            return
+        (first, a), (second, b) = (other, one) if predicate.group(1) else (one, other)
+        before = self._picked.get((predicate.group(2), second, first))
+        both = None if before is None else _sum(a, b)
+        if both is not None and before is not None:
+            self._write(target, _sum(both, tuple((atom, -times) for atom, times in before)))
+            return
+        self._write(target, None)
+        self._picked[predicate.group(2), first, second] = self._registers[target][1]
 
     def _read(self, text: str, form: re.Pattern[str], lane: int) -> tuple[int, Form] | None:
         """The value of an operand and its signed form; None for what is not a plain register."""
