@@ -20,6 +20,10 @@ _SUMS = frozenset({PromiseKind.COMPENSATED_SUM})
 # A difference of a difference, in operators or in rounded intrinsics, up to the end of its statement.
 _NESTED = r"\([^;={}()]*-[^;={}()]*\)\s*-|-\s*\([^;={}()]*-|__[fd]sub_rn\([^;={}]*__[fd]sub_rn\("
 _RESIDUAL = re.compile(rf"([+-]?)=\s*([^;={{}}]*(?:{_NESTED})[^;={{}}]*);")
+# The same of a sum: `t = s + v`, and a statement with `(s - t) + v` somewhere in what it assigns or adds.
+_SUM = re.compile(r"(?<![\w.])(\w+)\s*=\s*(\w+)\s*\+\s*(\w+)\s*[,;]")
+_LESS_SUM = re.compile(r"\(\s*(\w+)\s*-\s*(\w+)\s*\)\s*\+\s*(\w+)")
+_STATEMENT = re.compile(r"(?<![=<>!])([+-]?)=(?!=)\s*((?:[^;={}]|[=<>!]=)*);")
 _LAUNCH = re.compile(r"\b\w+\s*(?:<[^;{}<>]*>)?\s*<<<[^;{}]*>>>\s*\([^;{}]*\)\s*;")
 
 
@@ -94,16 +98,30 @@ class _NoLaunch(HostTransformer):
         return cst.Pass(semicolon=updated_node.semicolon)
 
 
-def _is_residual(node: cst.BaseExpression) -> bool:
-    """Whether an expression is a rounding error in the form of Kahan or of TwoSum: a difference of a difference."""
+Sums = dict[str, set[str]]  # names of sums, with what is added
+
+
+def _is_residual(node: cst.BaseExpression, sums: Sums) -> bool:
+    """Whether an expression is a rounding error in the form of Kahan or of TwoSum, a difference of a difference, or in
+    that of Neumaier: a number less a sum of it and another, plus that other."""
+    if isinstance(node, cst.Call):  # a choice between two
+        return any(_is_residual(arg.value, sums) for arg in node.args)
     if isinstance(node, cst.BinaryOperation):
         if isinstance(node.operator, cst.Subtract):
             for side in (node.left, node.right):
                 if isinstance(side, cst.BinaryOperation) and isinstance(side.operator, cst.Subtract) and side.lpar:
                     return True
         if isinstance(node.operator, cst.Add):
-            return _is_residual(node.left) or _is_residual(node.right)
+            pairs = ((node.left, node.right), (node.right, node.left))
+            return any(_is_residual(one, sums) or _less_sum(one, other, sums) for one, other in pairs)
     return False
+
+
+def _less_sum(one: cst.BaseExpression, other: cst.BaseExpression, sums: Sums) -> bool:
+    """Whether the first is `s - t` with `t = s + v`, and the second is `v`."""
+    if not isinstance(one, cst.BinaryOperation) or not isinstance(one.operator, cst.Subtract):
+        return False
+    return sums.get(code(one.right)) == {code(one.left), code(other)}
 
 
 def drop_compensation(program: Program, rng: Random) -> Program:
@@ -115,14 +133,39 @@ def drop_compensation(program: Program, rng: Random) -> Program:
         pass
 
     def change(text: str) -> str:
-        return _RESIDUAL.sub(lambda match: f"{match[1]}= 0.0f * ({match[2]});", text)
+        text = _RESIDUAL.sub(lambda match: f"{match[1]}= 0.0f * ({match[2]});", text)
+        sums: Sums = {}
+        for name, one, other in _SUM.findall(text):
+            sums[name] = {one, other}
+
+        def without(match: re.Match[str]) -> str:
+            found = _LESS_SUM.findall(match[2])
+            kept = all(sums.get(less) != {one, other} for one, less, other in found)
+            return match[0] if kept or match[2].startswith("0.0f *") else f"{match[1]}= 0.0f * ({match[2]});"
+
+        return _STATEMENT.sub(without, text)
 
     return change_texts(program, source, change)
 
 
 class _NoResidual(KernelTransformer):
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.sums: Sums = {}
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        value, targets = node.value, [code(target.target) for target in node.targets]
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Add) and len(targets) == 1:
+            self.sums[targets[0]] = {code(value.left), code(value.right)}
+
     def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:
-        if not self.inside or not _is_residual(original_node.value):
+        if not self.inside or not _is_residual(original_node.value, self.sums):
+            return updated_node
+        self.count += 1
+        return updated_node.with_changes(value=expression(f"(({code(updated_node.value)}) * 0.0)"))
+
+    def leave_AugAssign(self, original_node: cst.AugAssign, updated_node: cst.AugAssign) -> cst.AugAssign:
+        if not self.inside or not _is_residual(original_node.value, self.sums):
             return updated_node
         self.count += 1
         return updated_node.with_changes(value=expression(f"(({code(updated_node.value)}) * 0.0)"))
