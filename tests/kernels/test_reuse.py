@@ -38,6 +38,14 @@ TRITON = {
     ),
     "a tile of its own in one dimension": (True, SWIZZLED + "a = tl.load(x + m * N + n)\ntl.store(y + m * N + n, a)"),
     "one vector for all": (False, ROWS + "a = tl.load(x + lanes)\ntl.store(y + row * n + lanes, a)"),
+    "one vector for all, with nothing added": (
+        False,
+        ROWS + "none = row * 0\na = tl.load(x + lanes + none + row % 1)\ntl.store(y + row * n + lanes, a)",
+    ),
+    "one row a program, with nothing added": (
+        True,
+        ROWS + "a = tl.load(x + row * n + lanes + (row - row))\ntl.store(y + row * n + lanes, a)",
+    ),
 }
 WARPS = "const int warp = threadIdx.x {}, lane = threadIdx.x {};"
 EACH = (
@@ -55,6 +63,10 @@ CUDA = {
     ),
     "by parts of a part": (False, f"const int t = threadIdx.x % 64, warp = t / 32, lane = t % 32; {EACH}"),
     "a vector for all blocks": (False, "float a = x[threadIdx.x]; y[blockIdx.x * n + threadIdx.x] = a;"),
+    "the same with nothing of the block": (
+        False,
+        "float a = x[threadIdx.x + 0 * blockIdx.x]; y[blockIdx.x * n + threadIdx.x] = a;",
+    ),
     "a weight of every row": (
         False,
         "float a = 0; for (int k = 0; k < n; ++k) a += x[threadIdx.x * n + k]; y[blockIdx.x * n + threadIdx.x] = a;",

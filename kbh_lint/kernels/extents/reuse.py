@@ -15,6 +15,7 @@ from typing import Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, JitFunction, Overloads
 from kbh_lint.frontends.walk import children, walk
+from kbh_lint.kernels.core.identities import nothing_left
 from kbh_lint.ops.catalogue import spellings
 
 MAX_ROUNDS = 12
@@ -254,6 +255,8 @@ def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
         return frozenset((("axis", axis.value if isinstance(axis, ir.Const) else "?"),))
     if isinstance(node, ir.Attr) and isinstance(node.value, ir.Name) and node.value.id in _GRIDS:
         return frozenset(((node.value.id, node.name),))
+    if isinstance(node, ir.Binary) and _always_zero(node):
+        return NONE
     inside = NONE.union(*(_atoms(child, names) for child in children(node))) if node is not None else NONE
     if isinstance(node, ir.Binary) and node.op in _PARTS or isinstance(node, ir.Call) and _called(node) in _PART_CALLS:
         bases = frozenset(a for a in inside if a[0] != "loop")
@@ -262,3 +265,11 @@ def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
             cut = _cut(node) if bases == whole else None
             return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole, cut)}
     return inside
+
+
+def _always_zero(node: ir.Binary) -> bool:
+    """Whether nothing of the operands is left: a product with zero, the remainder by one, a value less itself."""
+    sides = [side.value if isinstance(side, ir.Const) else None for side in (node.left, node.right)]
+    zero = any(type(side) in (int, float) and side == 0 for side in sides)
+    by_one = node.op == "%" and type(sides[1]) is int and sides[1] == 1
+    return node.op in ("*", "&") and zero or by_one or nothing_left(node)
