@@ -15,6 +15,7 @@ from kbh_lint.host.datamodel import names
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import FileText, pieces_of
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -70,9 +71,10 @@ def load(interp: Run, module: str, loc: ir.Loc | None) -> Env | None:
 
 def _run(interp: Run, name: str, env: Env, loc: ir.Loc | None) -> None:
     text = interp.files.texts[name]
-    first = text.literal_line if hasattr(text, "literal_line") else 1
+    whole = [piece.literal for piece in pieces_of(text) if len(text) == piece.end - piece.start]
+    file = next((literal for literal in whole if isinstance(literal, FileText)), FileText(name, text))
     try:
-        module = python.lower(str(text), name, first)
+        module = python.lower(str(text), file.path, file.first_line)
     except (SyntaxError, ValueError, RecursionError, python.TooDeep):
         interp.miss(f"sidecar {name} is not readable Python", loc)
         return
