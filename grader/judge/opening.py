@@ -32,7 +32,7 @@ from kbh_lint.problems import Problem
 __all__ = ["Enough", "Meanwhile", "Rehearse", "Step", "Visitor", "Waiting", "opened", "rehearsal"]
 
 LEAST_FREE = 0.5  # of the device's memory, for a rehearsal beside other processes
-HELD = 12  # times what a shape has in tensors: three processes beside a trial's, each with three times as much besides
+HELD = 24  # times a shape's tensors must be free: for four processes with as much again, and an oracle in fp64
 FAULTS = (ChildGone, CheckError, DeckError, Ended, OSError, torch.OutOfMemoryError)
 Step = Callable[[], AbstractContextManager[None]]
 Rehearse = Callable[[Session, Step], None]
