@@ -29,6 +29,7 @@ from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cutlass import CutlassType
     from kbh_lint.host.run import Run
 
 
@@ -49,6 +50,7 @@ class Cpp:
         self.types = cpp_templates.Types(self)
         self.statics: dict[int, dict[str, Any]] = {}
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
+        self.products: dict[Any, tuple[Env, CutlassType | None]] = {}  # of types of files, with the scope of each
         self.depth = 0
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time

@@ -30,7 +30,20 @@ class CutlassType:
 
 
 def cutlass(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:
-    """The product inside a CUTLASS device-level type; None when it is not one."""
+    """The product inside a CUTLASS device-level type; None when it is not one. What a type of a file's scope is made
+    of is looked at once: each object asks for it."""
+    if not ref.args and not ref.name.rpartition("::")[2].startswith("Sm"):
+        return None  # neither an architecture nor made of types
+    if not env.outermost:
+        return _product(run, ref, env)
+    key = (id(env), ref.loc, ref.name, ref.member)
+    known = run.products.get(key)
+    if known is None:
+        known = run.products[key] = env, _product(run, ref, env)
+    return known[1]
+
+
+def _product(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:
     seen: list[tuple[ir.TypeRef, Env, ir.Loc]] = []
     _flatten(run, ref, env, seen, 0)
     names = [r.name for r, _, _ in seen]

@@ -110,7 +110,7 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.Typ
             if found.node.type is None:
                 return ref, env
             own = templates.bind(run.types, found.node.template, ref.args, env, found.env, {})
-            inner = Env(own, found.env)
+            inner = Env(own, found.env) if own else found.env
             target = found.node.type
             member = (*target.member, *ref.member)
             if target.name == ref.name and found.env is env:
