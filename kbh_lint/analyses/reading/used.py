@@ -8,7 +8,7 @@ from typing import Any
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, reads_of
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
-from kbh_lint.host.gpu.kernel_cache import normalised
+from kbh_lint.host.gpu.kernel_cache import normalised, once
 from kbh_lint.host.torch import limits
 from kbh_lint.host.torch.whole_numbers import ENDS, FIXED, held, source, whole
 from kbh_lint.host.values.tensors import Content, Event
@@ -212,14 +212,17 @@ def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] =
 def _without_asides(event: Event, beside: frozenset[int]) -> tuple[list[tuple[Func, Any]], frozenset[int]] | None:
     """The kernel at each binding without what it writes to the storages `beside`, and those of them that it then has
     nothing to do with; None where that changes nothing."""
-    kernel, bindings = event.attrs["kernel"], event.attrs["bindings"]
+    kernel, bindings, answers = event.attrs["kernel"], event.attrs["bindings"], event.attrs["answers"]
     if not beside or len(bindings) > MAX_WALKS:
         return None
     out, left = [], beside
     for args in bindings:
         pointers = {name: value.storage for name, value in args.items() if isinstance(value, Buffer)}
         names = [name for name, at in pointers.items() if at in beside]
-        cut = without(kernel, names, pointers) if names else None
+        key = ("without", event.attrs["seen"], *names, None, *pointers)
+        if key not in answers:
+            answers[key] = without(kernel, names, pointers) if names else None
+        cut = answers[key]
         if cut is None:
             return None
         out.append((cut[0], args))
@@ -230,8 +233,14 @@ def _without_asides(event: Event, beside: frozenset[int]) -> tuple[list[tuple[Fu
 def _analysed(event: Event, kernels: list[tuple[Func, Any]]) -> list[KernelFacts]:
     """What kernels made of a launch's do, at the bindings that its own facts tell apart."""
     first = {id(facts): at for at, facts in reversed(list(enumerate(event.attrs["facts"][: len(kernels)])))}
-    budget = event.attrs["budgets"].kernels
-    return [analyze(kernels[at][0], kernels[at][1], budget=budget) for at in sorted(first.values())]
+    return [_facts(event, *kernels[at]) for at in sorted(first.values())]
+
+
+def _facts(event: Event, kernel: Func, args: dict[str, Any]) -> KernelFacts:
+    """The facts of a kernel that was made of a launch's, analysed once for launches that cannot differ in them."""
+    launch = normalised(event.attrs["cache"], args)
+    known, budget = event.attrs["answers"].setdefault(("made", id(kernel.node)), []), event.attrs["budgets"].kernels
+    return once(known, kernel, launch, lambda binding: analyze(kernel, binding, budget=budget))
 
 
 def _unused_in_cuda(event: Event, most: Mapping[str, int], kernels: list[tuple[Func, Any]] | None) -> frozenset[int]:

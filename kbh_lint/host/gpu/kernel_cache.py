@@ -80,6 +80,16 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
     return found.facts
 
 
+def once(known: list[Known], kernel: Func, launch: Normal, ask: Callable[[dict[str, Any]], KernelFacts]) -> KernelFacts:
+    """The facts of a launch: those that are `known` of a binding that agrees with its own, or what `ask` gives."""
+    found = next((one for one in known if _same(kernel, launch.binding, one)), None)
+    if found is None:
+        found = Known(kernel, launch.binding, ask(launch.binding))
+        if len(known) < MAX_KNOWN:
+            known.append(found)
+    return _Moved.of(found.facts, {local: real for real, local in launch.storages.items()})
+
+
 def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
     """Whether what is known of a kernel at other arguments holds at these."""
     if not agree(binding, known.binding, known.facts.decided):

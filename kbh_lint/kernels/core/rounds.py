@@ -15,6 +15,7 @@ from kbh_lint.frontends.walk import by_node, children, walk
 MAX_DEPTH = 8  # names that stand for conditions, one in another
 _NESTED = (ir.If, ir.For, ir.While, ir.CFor, ir.Switch, ir.Try, ir.With)
 _APART = (ir.Lambda, ir.Comp, ir.FuncDef, ir.ClassDef)
+_ASSIGNING = (ir.Decl, ir.Assign, ir.AugAssign, ir.AssignE, ir.For)
 _LEAVES = (ir.Jump, ir.Return)
 
 
@@ -32,7 +33,8 @@ class _Round:
         self.changed: set[str] = set()
         self.given: dict[str, list[Any]] = {}
         for node in walk((loop,)):
-            self._assigned(node)
+            if isinstance(node, _ASSIGNING):
+                self._assigned(node)
         self.found: set[ir.Loc] = set()
         self._block(loop.body)
         self.places = frozenset(self.found)
