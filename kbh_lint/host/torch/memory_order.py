@@ -52,8 +52,9 @@ def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Stri
     """Strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the first operand
     that tells two dimensions apart decides.
     """
-    if shape is None or not shape:
-        return row_major(shape)
+    plain = row_major(shape)
+    if not shape or all(tensor.shape == shape and tensor.strides in (None, plain) for tensor in operands):
+        return plain
     rows: list[tuple[Any, ...]] = []
     for tensor in operands:
         strides = strides_of(tensor)
@@ -64,7 +65,7 @@ def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Stri
         spread = [0 if mine == 1 != size else stride for mine, size, stride in sizes]
         rows.append((*(0,) * ahead, *spread))
     if not all(isinstance(v, int) for row in (shape, *rows) for v in row):
-        return row_major(shape) if all(tensor.is_contiguous() for tensor in operands) else (None,) * len(shape)
+        return plain if all(tensor.is_contiguous() for tensor in operands) else (None,) * len(shape)
     if all(row == rows[0] for row in rows) and _is_dense(shape, rows[0]):
         return rows[0]
     order = list(range(len(shape)))[::-1]  # from the innermost

@@ -86,6 +86,12 @@ def each(names: str, signature: str, rule: Rule) -> Table:
 
 
 @lru_cache(maxsize=512)
+def _defaults(signature: str) -> dict[str, Any]:
+    """What parameters are where a call gives nothing for them."""
+    return {name.lstrip("*"): () if name.startswith("*") else default for name, default in parameters(signature)}
+
+
+@lru_cache(maxsize=512)
 def parameters(signature: str) -> tuple[tuple[str, Any], ...]:
     """Names and defaults of `"input dim=None *sizes"`; REQUIRED where there is none."""
     out: list[tuple[str, Any]] = []
@@ -99,8 +105,7 @@ def bind(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict
     """What a call gives for each parameter; None when it is no call of this signature. Element types may stand
     anywhere, as torch's overloads allow; keywords that say nothing of a shape are not looked at.
     """
-    known = parameters(signature)
-    out = {name.lstrip("*"): () if name.startswith("*") else default for name, default in known}
+    known, out = parameters(signature), dict(_defaults(signature))
     plain = [arg for arg in args if not isinstance(arg, DType)]
     for dtype in args:
         if isinstance(dtype, DType):

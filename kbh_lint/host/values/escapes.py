@@ -108,7 +108,8 @@ class _Walk:
 
     def table(self, prefix: str, names: dict[Any, Any]) -> None:
         for name, value in names.items():
-            self.visit((f"{prefix}{name}", value, (), names, name), 0)
+            if value is not None and type(value) not in _NOTHING:
+                self.visit((f"{prefix}{name}", value, (), names, name), 0)
 
     def visit(self, item: Item, depth: int) -> None:
         path, value, keys, table, name = item

@@ -310,6 +310,9 @@ def row_major(shape: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
 def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Any, ...] | None:
     """The shape of an elementwise operation over `shapes`; None when one is unknown."""
     out: list[Any] = []
+    whole = shapes[0] if shapes else ()
+    if all(shape == whole for shape in shapes):  # as of most operations
+        return whole
     for shape in shapes:
         if shape is None:
             return None
