@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
@@ -20,6 +20,7 @@ from kbh_lint.kernels.extents.statements import unpacked
 from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Value
 
 _PLAIN = (ir.Const, ir.Name)
+_POINTING = (Pointer, Described, values.Buffer, values.Descriptor)
 
 Parts = dict[int, list[Part]]  # by storage
 Ranges = Mapping[int, tuple[int, int]]  # by storage, what the whole numbers in it are between
@@ -64,7 +65,10 @@ class Reads(Follow):
                 self.lost |= set(_storages(given))
 
     def begins(self, stmt: object) -> None:
+        """Notes what a statement loads. One that names no pointer loads nothing and hands none on, as most do."""
         self.expressions.known.clear()
+        if not self.points(stmt):
+            return
         if isinstance(stmt, ir.Switch):
             self.loads.visit(stmt.value, self.limits)
             self.loads.pointers_in(stmt.value)
@@ -83,6 +87,15 @@ class Reads(Follow):
             self.lose(stmt.test, getattr(stmt, "step", None))
         elif not isinstance(stmt, ir.Block):
             self.lose(stmt)
+
+    def points(self, stmt: object) -> bool:
+        """Whether a name in a statement stands for a pointer, or for what is given as one."""
+        env, around = self.env, self.frame.kernel.env
+        for name in _names(stmt):
+            found = env.get(name)
+            if isinstance(around.get(name) if found is None else found, _POINTING):
+                return True
+        return False
 
     def ends(self, stmt: object) -> None:
         self.expressions.known.clear()
@@ -150,7 +163,7 @@ class Remembered(Expressions):
 
     def value(self, node: object) -> Value:
         if type(node) in _PLAIN:
-            return super().value(node)
+            return Expressions.value(self, node)
         known = self.known.get(id(node))
         if known is not None:
             self.run.step(known[1])
@@ -187,6 +200,12 @@ class Remembered(Expressions):
             address = taken.value if isinstance(taken, ir.Unary) and taken.op == "&" else None
             return self._loaded(address) if isinstance(address, ir.Index) else self.value(taken)
         return self.value(node.value) if isinstance(node, ir.Unary) and node.op == "*" else None
+
+
+@by_node
+def _names(stmt: object) -> frozenset[str]:
+    """The names in or below a statement."""
+    return frozenset([node.id for node in walk(stmt) if isinstance(node, ir.Name)])
 
 
 def _expressions(stmt: object) -> Iterator[Any]:

@@ -49,8 +49,9 @@ class _Writes(Reads):
                 self.written.setdefault(given.storage, [])
 
     def begins(self, stmt: object) -> None:
-        for target in stmt.targets if isinstance(stmt, ir.Assign) else ():
-            self.apart(self.place, target, self.limits)
+        if isinstance(stmt, ir.Assign) and self.points(stmt):
+            for target in stmt.targets:
+                self.apart(self.place, target, self.limits)
         super().begins(stmt)
 
     def apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
