@@ -10,9 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.python.lanes import Lanes
+from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
 from kbh_lint.host.values.objects import Authored, Graph, Instance, LibObject
@@ -26,6 +28,14 @@ MOST_UNREAD = 400
 MOST_NOTES = 4000
 
 Plan = tuple[ir.FuncDef, dict[int, bool] | None]  # a generator function, and which of its statements yield
+
+MAX_ASKERS = 3  # calls inside one another that may be rounds of one loop
+
+
+def _of_elements(value: Unknown) -> bool:
+    """Whether a number was computed from elements of inputs of whole numbers, and of nothing else."""
+    sources = [whole_numbers.source(content) for content in value.contents]
+    return bool(sources) and all(s.label.startswith("input:") and s.dtype in INTS for s in sources)
 
 
 class Recorder:
@@ -161,7 +171,19 @@ class Recorder:
 
     def decide(self, key: Value, value: Unknown) -> bool:
         """The side of a branch on an unknown (see `Decisions.side`)."""
-        return self.decisions.side(key, value, self.frames[-1].serial if self.frames else 0)
+        return self.decisions.side(key, value, self._askers(_of_elements(value)))
+
+    def _askers(self, around: bool) -> list[Any]:
+        """The call of a function that asks something; if `around`, also the calls around it, each with the places that
+        lead from it to the question: the same once more is the next round of a loop."""
+        found: list[Any] = []
+        way: list[Any] = []
+        for frame in reversed(self.frames[-MAX_ASKERS if around else -1 :]):
+            found.append((frame.serial, *way))
+            if frame.loc is None:
+                break
+            way.append(frame.loc)
+        return found or [0]
 
     def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """What the legal domain of the inputs, or a check that passes, decides at a place."""

@@ -45,7 +45,15 @@ def test_what_the_legal_inputs_decide_is_kept_so_that_another_run_can_ask() -> N
 
 def test_a_loop_over_elements_meets_both_answers_and_one_over_files_only_one() -> None:
     decisions = Decisions({})
-    assert [decisions.side("elements", PLAIN, 7) for _ in range(3)] == [False, True, False]
+    assert [decisions.side("elements", PLAIN, [7]) for _ in range(3)] == [False, True, False]
     path = Unknown((), "a path", likely=True, sort=Sort.PATH)
-    assert [decisions.side("files", path, 7) for _ in range(3)] == [True] * 3
+    assert [decisions.side("files", path, [7]) for _ in range(3)] == [True] * 3
     assert decisions.mixed == {"elements"}
+
+
+def test_a_loop_around_the_call_that_asks_meets_both_answers_too() -> None:
+    decisions = Decisions({})
+    rounds = [[1, (9, "here")], [2, (9, "here")], [3, (9, "here")]]
+    assert [decisions.side("elements", PLAIN, askers) for askers in rounds] == [False, True, False]
+    apart = [[4, (9, "there")], [5, (9, "elsewhere")]]
+    assert [decisions.side("others", PLAIN, askers) for askers in apart] == [False, False]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -69,11 +69,11 @@ class Decisions:
         self.settled.setdefault(key, Unknown(contents, likely=answer))
         return self.forced.get(key, answer)
 
-    def side(self, key: Value, value: Unknown, call: int) -> bool:
+    def side(self, key: Value, value: Unknown, askers: Sequence[Any]) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
 
-        No real run answers all elements alike, so the second time one call of a function (by its number) asks, it
-        is the other side.
+        No real run answers all elements alike, so the second time one call of a function asks (the first of the
+        `askers`, or a call around it, by the same way), it is the other side.
         """
         if value.sort is Sort.ALIKE:  # an earlier call had nothing yet to compare with
             return self.choice((key, value.sort), value)
@@ -81,9 +81,9 @@ class Decisions:
             self.decided[key] = self.choice(key, value)
         if value.sort is Sort.PATH:  # files are all there, or none is yet
             return self.decided[key]
-        here = (key, call)
-        self.asked[here] = self.asked.get(here, 0) + 1
-        if self.asked[here] == 2:
+        for asker in askers:
+            self.asked[key, asker] = self.asked.get((key, asker), 0) + 1
+        if any(self.asked[key, asker] == 2 for asker in askers):
             self.mixed.add(key)
             return not self.decided[key]
         return self.decided[key]
