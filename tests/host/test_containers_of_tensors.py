@@ -73,6 +73,33 @@ WAYS = {
     "a transform": ("", "std::array<at::Tensor, 3> kept{}; std::transform(given.begin(), given.end(), kept.begin(), "
                         "[](const at::Tensor& one) { return one.flatten(); });", TAKEN),
     "a map": ("", "std::map<int, at::Tensor> kept; for (int i = 0; i < 3; ++i) kept.try_emplace(i, given[i]);", TAKEN),
+    "iterators": ("", "std::vector<at::Tensor> kept; for (auto it = given.begin(); it != given.end(); ++it) "
+                      "kept.push_back(it->flatten());", TAKEN),
+    "an inserter": ("", "std::vector<at::Tensor> kept; std::transform(given.begin(), given.end(), "
+                        "std::back_inserter(kept), [](const at::Tensor& one) { return one.flatten(); });", TAKEN),
+    "a range at the end": (
+        "", "std::vector<at::Tensor> kept; kept.insert(kept.end(), given.begin(), given.end());", TAKEN,
+    ),
+    "an assigned range": ("", "std::vector<at::Tensor> kept; kept.assign(given.begin(), given.end());", TAKEN),
+    "a swap": ("", "std::vector<at::Tensor> kept, other = given; kept.swap(other);", TAKEN),
+    "pairs": ("", "std::vector<std::pair<int, at::Tensor>> pairs; for (int i = 2; i >= 0; --i) "
+                  "pairs.emplace_back(i, given[i]); std::sort(pairs.begin(), pairs.end(), [](auto& a, auto& b) "
+                  "{ return a.first < b.first; }); pairs.push_back({3, x}); std::vector<at::Tensor> kept; "
+                  "for (auto& one : pairs) kept.push_back(one.second);", TAKEN),
+    "objects that are made in place": (
+        "struct Axis { const int64_t* p; int at; Axis(const int64_t* q, int i) : p(q), at(i) {} };",
+        "std::vector<Axis> kept; for (int i = 0; i < 3; ++i) kept.emplace_back(given[i].data_ptr<int64_t>(), i);",
+        "kept[0].p, kept[1].p, kept[2].p",
+    ),
+    "a pack": (
+        "template <class... A> std::array<const int64_t*, sizeof...(A)> all(const A&... a) "
+        "{ return {a.template data_ptr<int64_t>()...}; }",
+        "auto kept = all(given[0], given[1], given[2]);", "kept[0], kept[1], kept[2]",
+    ),
+    "an optional": (
+        "", "std::optional<at::Tensor> last; last.emplace(given[2]);",
+        "given[0].data_ptr<int64_t>(), given[1].data_ptr<int64_t>(), last->data_ptr<int64_t>()",
+    ),
 }  # fmt: skip
 
 
@@ -92,4 +119,10 @@ def test_what_a_container_gives_is_what_it_was_given(tmp_path: Path, way: str) -
 def test_an_object_of_an_unknown_type_may_give_all_that_it_was_given(tmp_path: Path) -> None:
     kept = "Box<at::Tensor> kept; for (auto& one : given) kept.put(one.flatten());"
     code = program("", kept, "kept.take<int64_t>(0), kept.take<int64_t>(1), kept.take<int64_t>(2)")
+    assert states(lint(tmp_path, code, "09_fmha_preattn_mrope")) == {"authored-compute": "unproven"}
+
+
+def test_an_address_that_nobody_knows_leaves_open_what_is_read(tmp_path: Path) -> None:
+    """Not even where one of the three is known."""
+    code = program("", "", "given[0].data_ptr<int64_t>(), elsewhere(given, 1), elsewhere(given, 2)")
     assert states(lint(tmp_path, code, "09_fmha_preattn_mrope")) == {"authored-compute": "unproven"}

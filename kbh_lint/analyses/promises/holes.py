@@ -57,6 +57,8 @@ def _hole_in(event: Event) -> str:
         return f"{event.name} could not be read"
     if event.attrs.get("foreign"):
         return f"what {event.attrs.get('symbol', event.name)} computes is not known"
+    if event.attrs.get("lost"):
+        return str(event.attrs["lost"])
     return next((f"{facts.name}: {facts.unread[0][0]}" for facts in facts_of(event) if facts.unread), "")
 
 

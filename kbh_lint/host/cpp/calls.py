@@ -24,7 +24,7 @@ from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
-from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.cpp_objects import (
     CutlassOperator,
     Future,
@@ -67,6 +67,8 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
         return _sizeof(run, node, env, aligned=func.id == "alignof")
     if isinstance(func, ir.Name) and func.id == "new":
         return _new(run, node, env)
+    if isinstance(func, ir.Attr) and func.name == "emplace" and _put(run, func, node, env):
+        return None
     if isinstance(func, ir.Attr) and func.name == "reset" and _reset(run, func, node, env):
         return None
     if isinstance(func, ir.Name) and func.id in device_flags.SYMBOL_CALLS:
@@ -199,6 +201,16 @@ def _reset(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
     return place is not None
 
 
+def _put(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
+    """`optional.emplace(value)`; false when it is a method of something else."""
+    if len(node.args) != 1 or run.eval(func.value, env) is not None:
+        return False
+    place = run.place(func.value, env)
+    if place is not None:
+        place.set(run.eval(node.args[0], env))
+    return place is not None
+
+
 def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
     """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
     ref = target.ref
@@ -270,10 +282,7 @@ def bound(
     if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
         return False
     if isinstance(owner, list):
-        if name in ("push_back", "emplace_back", "append"):
-            owner.extend(args[:1])
-            return None
-        return _list_method(owner, name, args)
+        return cpp_std.list_method(owner, name, args)
     if isinstance(owner, dict):
         return cpp_std.map_method(run, owner, name, args)
     if isinstance(owner, str) and name in ("c_str", "data", "str"):
@@ -322,31 +331,6 @@ def _unread_method(owner: LibObject, name: str, args: list[Any]) -> LibObject:
     if len(held) > len(owner.attrs.get("pointers", ())) and owner.path.startswith("cpp:"):
         owner.attrs["pointers"] = held
     return LibObject.by_path(f"{owner.path}.{name}", {"pointers": held})
-
-
-def _list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
-    """A method of std::vector and its like that is not push_back."""
-    count = args[0] if args else 0
-    if name in ("size", "length"):
-        return next((item for item in owner if isinstance(item, cpp_std.SoMany)), len(owner))
-    if name == "empty":
-        return not owner
-    if name in ("data", "begin", "vec"):
-        return owner
-    if name == "clear":
-        owner.clear()
-        return None
-    if name == "pop_back":
-        return owner.pop() if owner else None
-    if name in ("resize", "assign") and isinstance(count, int) and 0 <= count <= bounds.MAX_WIDTH:
-        kept = owner[:count] if name == "resize" else []
-        owner[:] = kept + [args[1] if len(args) > 1 else 0] * (count - len(kept))
-        return None
-    if name in ("erase", "insert", "resize", "assign", "swap"):  # what is in it is not known any more
-        owner[:] = [Unknown((), name)] * max(len(owner), 1)
-        return Unknown((), name)
-    at = {"front": 0, "back": -1, "at": count}.get(name)
-    return owner[at] if isinstance(at, int) and -1 <= at < len(owner) and owner else Unknown((), name)
 
 
 def _tensor_method(

@@ -136,6 +136,18 @@ def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env)
     return [construct(run, one, [], env, None) for _ in range(count)]
 
 
+def _vector(run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env) -> list[Any]:
+    """A vector of some elements, which knows how to make more where they are objects."""
+    one = ref.args[0] if ref.args else None
+    if not isinstance(one, ir.TypeRef) or one.pointers:
+        return list(items)
+    if one.name.rpartition("::")[2] in ("pair", "tuple"):
+        return cpp_std.objects(items, tuple)
+    if _class(run, one, env) is None:
+        return list(items)
+    return cpp_std.objects(items, lambda given: construct(run, one, given, env, None))
+
+
 def _of_library(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
     """The type that an alias of the text stands for, where the text does not define that type; otherwise as it is."""
     try:
@@ -175,7 +187,7 @@ def construct(
         count = items[0] if items and not braces and short in SIZED and integers.is_plain(items[0]) else -1
         if 0 <= count <= bounds.MAX_WIDTH and len(items) <= 2:
             return _elements(run, ref, items[1:], count, env)
-        return list(items)
+        return _vector(run, ref, items, env)
     if short in ("Tensor",):
         return items[0] if items else None
     if short == "dim3":

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -270,6 +271,12 @@ class Cpp:
         for node in nodes:
             if not isinstance(node, ir.Star):
                 out.append(self.eval_place(node, env))
+                continue
+            packs = cpp_arguments.packs(node.value, env) if not isinstance(node.value, ir.Name) else {}
+            if packs:  # `f(a)...`: once for each element of `a`
+                for i in range(min(map(len, packs.values()))):
+                    inner = Env({name: pack[i] for name, pack in packs.items()}, env)
+                    out.append(self.eval_place(node.value, inner))
                 continue
             value = self.eval_place(node.value, env)
             value = value.get() if isinstance(value, Slot) else value

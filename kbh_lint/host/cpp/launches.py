@@ -98,11 +98,22 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
     taint.handed(interp, [*bound.values(), *env.vars.values(), *dims], loc)
     event = launches.record(interp, func, tensors, [binding], [facts], dims[0], loc, steer, dims[1])
     event.attrs["numbers"], event.attrs["starts"] = launches.numbers(interp, bound), launch_arguments.starts(arguments)
+    lost = next((p.name for p in func.node.params if _is_lost(p.type, arguments.get(p.name))), "")
+    if lost:
+        event.attrs["lost"] = f"what {func.node.name} is given as {lost} could not be followed"
     pointer_tables.after_launch(tensors, event, [facts])
     device_flags.after_launch(interp, func, facts)
     tensor_flags.after_launch(interp, bound, [facts])
     handshakes.after_launch(interp, event)
     return None
+
+
+def _is_lost(seen: Value, argument: launch_arguments.Argument | None) -> bool:
+    """Whether a parameter is an address, and nobody knows of what."""
+    if argument is None or not isinstance(seen, ir.TypeRef) or not seen.pointers:
+        return False
+    unknown = isinstance(argument.value, (Unknown, LibObject)) and not argument.struct
+    return unknown and argument.tensor is None and not argument.parts
 
 
 def _template_arg(value: Value) -> Any:

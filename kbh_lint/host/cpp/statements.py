@@ -81,8 +81,34 @@ def s_while(run: Cpp, node: ir.While, env: Env) -> Any:
 
 def s_cfor(run: Cpp, node: ir.CFor, env: Env) -> Any:
     inner = Env({}, env)
+    name, container = _iterated(node)
+    if container is not None and isinstance(held := run.eval(container, env), list) and len(held) <= MAX_LOOP:
+        for i in range(len(held)):
+            signal = run.block(node.body, Env({name: Slot(held, i)}, env))
+            if signal is BREAK:
+                break
+            if isinstance(signal, Returned):
+                return signal
+        return None
     run.block(node.init, inner)
     return _rounds(run, node, node.step, node.test, inner, False)
+
+
+def _iterated(node: ir.CFor) -> tuple[str, ir.Expr | None]:
+    """The iterator of `for (auto it = v.begin(); it != v.end(); ++it)`, and the container."""
+    first = node.init[0] if len(node.init) == 1 else None
+    test = node.test
+    if not isinstance(first, ir.Decl) or not isinstance(test, ir.Compare) or node.step is None:
+        return "", None
+    begin, end = first.init, test.rights[0]
+    for call, names in ((begin, ("begin", "cbegin")), (end, ("end", "cend"))):
+        if not isinstance(call, ir.Call) or not isinstance(call.func, ir.Attr) or call.func.name not in names:
+            return "", None
+    steps = isinstance(node.step, ir.AssignE) and isinstance(node.step.target, ir.Name)
+    same = isinstance(test.left, ir.Name) and test.left.id == first.name and test.ops == ("!=",)
+    if not steps or not same or not isinstance(begin, ir.Call) or not isinstance(begin.func, ir.Attr):
+        return "", None
+    return first.name, begin.func.value
 
 
 def s_for(run: Cpp, node: ir.For, env: Env) -> Any:

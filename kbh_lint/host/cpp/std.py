@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
+MAX_SORTED = 16  # elements of a list that is put in order
 MAX_NESTED = 4  # containers in containers that a copy goes down
 # Algorithms that write through iterators or addresses, besides those below: what is there then is not known.
 WRITERS = frozenset(
@@ -28,12 +29,44 @@ WRITERS = frozenset(
 )
 
 
+END = "end"  # what `end()` of a container is
+
+
 class Keys(dict[Any, Any]):
     """std::set and std::unordered_set, as a dict of its keys."""
 
 
 class SoMany(Unknown):
     """Stands in a list for the elements that a loop of unknown length added."""
+
+
+class Back(list[Any]):
+    """What std::back_inserter gives: whatever is written there comes behind all that `owner` has."""
+
+    def __init__(self, owner: list[Any]) -> None:
+        super().__init__()
+        self.owner = owner
+
+
+class Objects(list[Any]):
+    """A std::vector of objects of a class or of pairs; `made` makes one of what `emplace_back` is given."""
+
+    made: Callable[[list[Any]], Any]
+
+
+def objects(items: list[Any], made: Callable[[list[Any]], Any]) -> Objects:
+    """A vector of objects."""
+    held = Objects(items)
+    held.made = made
+    return held
+
+
+def put_through(to: list[Any], items: list[Any]) -> None:
+    """Writes through an iterator: over what is there, or behind all of it."""
+    if isinstance(to, Back):
+        to.owner.extend(items)
+    else:
+        to[: len(items)] = items
 
 
 class Entries(dict[Any, Any]):
@@ -88,7 +121,8 @@ def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
 def copied(interp: Run, value: Value, depth: int = 0) -> Any:
     """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
     if isinstance(value, list) and depth < MAX_NESTED:
-        return [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
+        items = [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
+        return objects(items, value.made) if isinstance(value, Objects) else items
     if isinstance(value, dict) and depth < MAX_NESTED:
         made = type(value)()
         if isinstance(value, Entries) and isinstance(made, Entries):
@@ -135,9 +169,15 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         counted = short == "iota" and isinstance(first, int)
         plain[0][:] = [first + i for i in range(count)] if counted else [first] * count
         return None
+    if short == "back_inserter" and plain and isinstance(plain[0], list):
+        return Back(plain[0])
+    if short == "reverse" and plain and isinstance(plain[0], list):
+        return plain[0].reverse()
+    if short in ("sort", "stable_sort") and plain and isinstance(plain[0], list) and _sorted(run, plain, called, loc):
+        return None
     if short in ("copy", "copy_n") and len(plain) == 3 and all(isinstance(plain[i], list) for i in (0, 2)):
         count = plain[1] if short == "copy_n" and type(plain[1]) is int else len(bounds.visited(run.interp, plain[0]))
-        plain[2][:count] = plain[0][:count]
+        put_through(plain[2], plain[0][:count])
         return None
     if called is not None and not short.startswith(("cu", "nvrtc")):
         return _calling(run, short, plain, called, loc)
@@ -152,6 +192,28 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return NotImplemented
 
 
+def _sorted(run: Cpp, args: list[Any], called: int | None, loc: ir.Loc | None) -> bool:
+    """Sorts a list where each comparison is known; false where one is not."""
+    items = args[0]
+    if len(items) > MAX_SORTED:
+        return False
+    if called is None:
+        known = all(type(item) in (int, float) for item in items)
+        if known:
+            items.sort()
+        return known
+    made: list[Any] = []
+    for item in items:
+        at, answer = len(made), None
+        while at and (answer := run.call(args[called], [item, made[at - 1]], loc)) is True:
+            at -= 1
+        if at and answer is not False:
+            return False
+        made.insert(at, item)
+    items[:] = made
+    return True
+
+
 def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) -> Any:
     """A function that calls the one it is given: with what is known of its arguments, otherwise with unknowns."""
     func: Func = args[at]
@@ -164,7 +226,7 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
         given = [args[0], *args[2 : at - 1]]
         if all(isinstance(items, list) for items in given):
             rows = list(zip(*(bounds.visited(run.interp, items) for items in given), strict=False))
-            args[at - 1][: len(rows)] = [run.call(func, list(row), loc) for row in rows]
+            put_through(args[at - 1], [run.call(func, list(row), loc) for row in rows])
             return None
     if name in ("call_once", "invoke", "async"):
         given = args[at + 1 :]
@@ -186,6 +248,46 @@ def thread(run: Cpp, items: list[Any], loc: ir.Loc | None) -> LibObject:
     if items and isinstance(items[0], Func):
         made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
     return made
+
+
+def list_method(owner: list[Any], name: str, args: list[Any]) -> Any:
+    """A method of std::vector and its like."""
+    if name in ("push_back", "emplace_back", "append"):
+        several = name == "emplace_back" and len(args) > 1
+        owner.extend([owner.made(args)] if several and isinstance(owner, Objects) else args[:1])
+        return None
+    count = args[0] if args else 0
+    if name in ("size", "length"):
+        return next((item for item in owner if isinstance(item, SoMany)), len(owner))
+    if name == "empty":
+        return not owner
+    if name in ("data", "begin", "cbegin", "vec"):
+        return owner
+    if name == "clear":
+        owner.clear()
+        return None
+    if name == "pop_back":
+        return owner.pop() if owner else None
+    if name == "swap" and isinstance(count, list):
+        owner[:], count[:] = list(count), list(owner)
+        return None
+    if name == "assign" and len(args) == 2 and isinstance(count, list):  # all between two iterators
+        owner[:] = list(count)
+        return None
+    if name == "insert" and len(args) > 1 and args[0] == END:
+        owner.extend(args[1] if len(args) == 3 and isinstance(args[1], list) else args[1:2])
+        return None
+    if name in ("end", "cend"):
+        return END
+    if name in ("resize", "assign") and isinstance(count, int) and 0 <= count <= bounds.MAX_WIDTH:
+        kept = owner[:count] if name == "resize" else []
+        owner[:] = kept + [args[1] if len(args) > 1 else 0] * (count - len(kept))
+        return None
+    if name in ("erase", "insert", "resize", "assign", "swap"):  # what is in it is not known any more
+        owner[:] = [Unknown((), name)] * max(len(owner), 1)
+        return Unknown((), name)
+    at = {"front": 0, "back": -1, "at": count}.get(name)
+    return owner[at] if isinstance(at, int) and -1 <= at < len(owner) and owner else Unknown((), name)
 
 
 def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> Any:

@@ -155,6 +155,7 @@ class EventAttrs(_Copy, total=False):
     outer: Any
     scope: Any
     cut: str  # why not all of it was read
+    lost: str  # an address that a launch is given and that leads to nothing known
     cache: dict[Any, Any]  # what analyses worked out, for all launches of a submission on one GPU
     answers: dict[Any, Any]  # and on all GPUs, by what `seen` and normalised arguments say
     seen: Any  # the kernel, with what it saw around it: a key for all sessions
