@@ -10,6 +10,7 @@ from kbh_lint.cpp.domain import Bound, Domain, Scope, Type
 from kbh_lint.cpp.hierarchy import ancestors
 
 MAX_DEPTH = 16
+MAX_SEQUENCE = 256  # numbers of a sequence that are made
 
 
 def bind(
@@ -25,7 +26,9 @@ def bind(
     defaults in the scope of the template, in which the parameters before them are known."""
     made: dict[str, Bound] = {}
     for position, param in enumerate(params):
-        if param.pack and position <= len(given) and not (bound and param.name in bound):
+        if param.pack and bound is not None and param.name in bound:
+            made[param.name] = bound[param.name]
+        elif param.pack and position <= len(given):
             values = [domain.argument(written(node, param.kind), param.kind, at) for node in given[position:]]
             made[param.name] = domain.pack([value for value in values if value is not None])
         elif position < len(given):
@@ -83,6 +86,8 @@ def mentions(node: object, names: Collection[str], depth: int = 0) -> bool:
     """Whether a written type or template argument has one of these template parameters in it."""
     if _name(node) in names:
         return True
+    if isinstance(node, ir.Star):
+        return mentions(node.value, names, depth + 1)
     parts = (*node.args, *node.dims) if isinstance(node, ir.TypeRef) else ()
     return depth < MAX_DEPTH and any(mentions(part, names, depth + 1) for part in parts)
 
@@ -159,6 +164,8 @@ def deduce(
         return None  # not a place that arguments are deduced from
     template, values = domain.inside(inner)
     wanted = ref.name.rpartition("::")[2]
+    if template in _SEQUENCES and wanted in ("integer_sequence", "index_sequence"):
+        template, values = _sequence(domain, template, values, wanted, ref, at)
     if template != wanted:
         for base in ancestors(domain, inner):
             if domain.key(base) is not None and domain.inside(base)[0] != wanted:
@@ -168,9 +175,34 @@ def deduce(
                 return found
         return False
     results: list[bool | None] = []
-    for pattern, value in zip(ref.args, values, strict=False):
+    for position, (pattern, value) in enumerate(zip(ref.args, values, strict=False)):
+        if isinstance(pattern, ir.Star):  # a pack takes what is left
+            if _bare(pattern.value) and _name(pattern.value) in names and all(v is not None for v in values[position:]):
+                bound.setdefault(_name(pattern.value), domain.pack(list(values[position:])))
+                break
+            return None
         results.append(match(domain, pattern, "type", value, names, bound, at))
     return False if False in results else None if None in results else True
+
+
+_SEQUENCES = ("make_integer_sequence", "make_index_sequence", "integer_sequence", "index_sequence")
+
+
+def _sequence(
+    domain: Domain, template: str, values: Sequence[Bound], wanted: str, ref: ir.TypeRef, at: Scope
+) -> tuple[str, tuple[Bound, ...]]:
+    """The numbers of a sequence of the standard library, as arguments of the template that is `wanted`."""
+    numbers = list(values)
+    kind: Bound | None = numbers.pop(0) if template.endswith("integer_sequence") and numbers else None
+    if template.startswith("make_"):
+        count = domain.key(numbers[0]) if len(numbers) == 1 and numbers[0] is not None else None
+        count = count[1] if isinstance(count, tuple) and len(count) > 1 else count
+        if type(count) is not int or not 0 <= count <= MAX_SEQUENCE:
+            return template, tuple(values)
+        numbers = [domain.argument(ir.Const(i, ref.loc), "value", at) for i in range(count)]
+    if wanted == "integer_sequence":
+        numbers.insert(0, kind if kind is not None else domain.argument(ir.TypeRef("size_t", (), ref.loc), "type", at))
+    return wanted, tuple(numbers)
 
 
 # --- specialisations -------------------------------------------------------------------------------------------

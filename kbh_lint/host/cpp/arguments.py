@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Env, Sym, Value
-from kbh_lint.frontends.walk import walk
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import IntArrayRef, Pointer, Slot, TensorOptions
@@ -105,12 +104,6 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
         elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
             found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
     return tuple(dict.fromkeys(found))
-
-
-def packs(node: ir.Expr, env: Env) -> dict[str, tuple[Any, ...]]:
-    """The parameter packs that an expression names."""
-    names = {part.id for part in walk(node) if isinstance(part, ir.Name)}
-    return {name: held for name in sorted(names) if isinstance(held := env.get(name), tuple)}
 
 
 def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:

@@ -317,6 +317,8 @@ def bound(
             return Schema("cpp.schema", {"name": args[0].replace("aten::", "at::", 1)})
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
+        if owner.path.startswith("struct:") and cpp_arguments.pointers(args):
+            return cpp_libraries.opaque(run, f"{owner.path.removeprefix('struct:')}.{name}", args, node.loc)
         return _unread_method(owner, name, args)
     if isinstance(owner, tuple) and name in ("size",):
         return len(owner)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp.overloads import Choice
-from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -24,7 +24,7 @@ from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.datamodel import operators
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -171,7 +171,7 @@ class Cpp:
             env.vars["this"] = this
         for i, param in enumerate(func.node.params):
             if param.kind == "star":
-                env.vars[param.name] = tuple(args[i:])
+                env.vars[param.name] = Pack(args[i:])
             elif i < len(args):
                 env.vars[param.name] = value = self.parameter(param.type, args[i], env)
                 if cpp_numbers.is_number(value) and isinstance(param.type, ir.TypeRef):
@@ -272,16 +272,26 @@ class Cpp:
             if not isinstance(node, ir.Star):
                 out.append(self.eval_place(node, env))
                 continue
-            packs = cpp_arguments.packs(node.value, env) if not isinstance(node.value, ir.Name) else {}
-            if packs:  # `f(a)...`: once for each element of `a`
-                for i in range(min(map(len, packs.values()))):
-                    inner = Env({name: pack[i] for name, pack in packs.items()}, env)
-                    out.append(self.eval_place(node.value, inner))
+            scopes = self.each(node.value, env)
+            if scopes is not None:
+                out.extend(self.eval_place(node.value, scope) for scope in scopes)
                 continue
             value = self.eval_place(node.value, env)
             value = value.get() if isinstance(value, Slot) else value
             out.extend(value if isinstance(value, (tuple, list)) else [value])
         return out
+
+    def each(self, pattern: ir.Expr, env: Env) -> list[Env] | None:
+        """A scope for each item of the packs that a pattern is laid out over; None where it has none of one length."""
+        packs: dict[str, Pack] = {}
+        for node in walk(pattern):
+            name = node.id if isinstance(node, ir.Name) else node.name if isinstance(node, ir.TypeRef) else ""
+            held = env.get(name) if name else None
+            if isinstance(held, Pack):
+                packs[name] = held
+        if len({len(pack) for pack in packs.values()}) != 1:
+            return None
+        return [Env(dict(zip(packs, items, strict=True)), env) for items in zip(*packs.values(), strict=True)]
 
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""

@@ -76,6 +76,9 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
             constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, node.name)), kind.env)
             if constant is not None:
                 return constant
+        held = env.get(node.name)
+        if isinstance(held, Overloads):  # `(object.*f)(...)`
+            return OwnMethod("cpp.method", {"this": owner, "overloads": held, "args": (), "env": env})
     if isinstance(owner, TypeValue):  # `Class<arguments>::name<more>`
         own = cpp_classes.static_method(run, owner.ref.inside((*owner.ref.member, node.name)), owner.env)
         if own is not None:
@@ -105,6 +108,8 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
 
 
 def e_call(run: Cpp, node: ir.Call, env: Env) -> Any:
+    if isinstance(node.func, ir.Name) and node.func.id == "..." and node.args:
+        return _folded(run, node, env)
     return cpp_calls.call(run, node, env)
 
 
@@ -208,6 +213,29 @@ def e_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
             run.statement(child, env) if type(child) in cpp_statements.STATEMENTS else run.eval(child, env)
     return Unknown((), node.reason)
 
+
+def _folded(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """`(f(args) || ...)`, `(a + ... + args)`: the operator between what the pattern is for each of its packs' items, in
+    order; `||` and `&&` end where they are decided."""
+    op = node.args[0].value if isinstance(node.args[0], ir.Const) else ""
+    laid = [(item, run.each(item, env)) for item in node.args[1:]]
+    if all(scopes is None for _, scopes in laid):
+        run.interp.miss("a fold expression could not be followed", node.loc)
+        return Unknown((), "a fold expression")
+    value: Any = {"||": False, "&&": True, ",": None}.get(op, _NOTHING)
+    for item, scopes in laid:
+        for scope in [env] if scopes is None else scopes:
+            if op in ("||", "&&"):
+                value = run.interp.truth(run.eval(item, scope), item.loc)
+                if value == (op == "||"):
+                    return value
+                continue
+            new = run.eval(item, scope)
+            value = new if op == "," or value is _NOTHING else run.binary(op, value, new, node.loc)
+    return 0 if value is _NOTHING else value
+
+
+_NOTHING = object()
 
 EXPRESSIONS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Const: e_const, ir.Name: e_name, ir.TypeRef: e_type, ir.Attr: e_attr, ir.Index: e_index,

@@ -13,7 +13,7 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Injected, outer_arguments
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -140,6 +140,9 @@ class Types:
             known = self.declared(inner.vars, node.id) if inner is not None else None
             if known is not None:
                 return known
+        made = node.func if isinstance(node, ir.Call) else None
+        if isinstance(made, ir.TypeRef) and made.name.endswith("_sequence"):  # `std::make_index_sequence<4>{}`
+            return TypeValue(made, Env() if env is None else env)
         return self.type_of(value)
 
     def pointed(self, kind: Value, levels: int) -> Any:
@@ -222,8 +225,7 @@ class Types:
         self.run.interp.burn(steps)
 
     def pack(self, values: list[Any]) -> Any:
-        """A pack is a tuple."""
-        return tuple(values)
+        return Pack(values)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """It is a hole of the run."""

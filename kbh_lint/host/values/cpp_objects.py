@@ -85,6 +85,12 @@ class Slot(Brief):
         self.env[self.name] = value
 
 
+class Pack(tuple[Any, ...]):
+    """What a parameter pack of C++ is bound to."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Pointer(Brief):
     """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
