@@ -281,6 +281,8 @@ def bound(
         return _tensor_method(run, owner, name, given, args, node, env)
     if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
         return False
+    if owner is None and name == "lock":  # of a weak pointer to nothing
+        return None
     if isinstance(owner, list):
         return cpp_std.list_method(owner, name, args)
     if isinstance(owner, dict):

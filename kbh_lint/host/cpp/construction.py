@@ -170,7 +170,7 @@ def construct(
         return items[0] if items else None
     if short in ("thread", "jthread"):
         return cpp_std.thread(run, items, loc)
-    if short in ("optional", "unique_ptr", "shared_ptr", "intrusive_ptr"):
+    if short in ("optional", "unique_ptr", "shared_ptr", "weak_ptr", "intrusive_ptr"):
         return items[0] if items else None
     if "set" in short or "map" in short:
         made = cpp_std.keyed(short, items)

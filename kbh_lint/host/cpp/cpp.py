@@ -114,6 +114,7 @@ class Cpp:
     def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """A call from Python."""
         target = func.func
+        cpp_places.initialise(self, func.extension.env)
         if isinstance(target, cpp_bindings.BoundClass):
             return cpp_bindings.made(self, func, args, kwargs, loc)
         args, kwargs = cpp_bindings.arguments(self, func, args, kwargs)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import Env, Func, Overloads, Sym, Value
+from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import copies as cpp_copies
@@ -18,7 +18,7 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
-from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, torchlib
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device
 from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template, TensorOptions
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject
@@ -169,6 +169,8 @@ def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: lis
         return args[0]  # a branch is said to be likely
     if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
         return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+    if name in ("std::ref", "std::cref", "std::as_const") and args:
+        return args[0]
     return NotImplemented
 
 
@@ -194,12 +196,24 @@ def tensor_map(args: list[Any]) -> Any:
 def _from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
     """torch::from_blob over host memory: what the numbers in it were computed from."""
     if isinstance(args[0], Pointer):
-        return args[0].tensor
+        return _of_device(args[0], args[1:])
     items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
     made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
     size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
     made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
     return made
+
+
+def _of_device(pointer: Pointer, args: list[Any]) -> Tensor:
+    """The tensor over memory of the GPU, of the sizes and the type that are given."""
+    plain, kwargs = cpp_arguments.torch_args(args)
+    sizes, kind = plain[0] if plain else None, kwargs.get("dtype")
+    if not isinstance(sizes, (list, tuple)):
+        return pointer.tensor
+    shape = tuple(size if isinstance(size, int) else None for size in sizes)
+    dtype = kind.name if isinstance(kind, DType) else pointer.dtype
+    strides = tuple(plain[1]) if len(plain) > 1 and isinstance(plain[1], (list, tuple)) else None
+    return tensor_views.alias(pointer.tensor, shape, strides, dtype)
 
 
 def _entry_point(name: str, args: list[Any]) -> Any:

@@ -99,6 +99,30 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     return Slot(table, decl.name)
 
 
+def initialise(run: Cpp, env: Env) -> None:
+    """What loading an extension runs: the constructors and calls that make its variables outside functions."""
+    loaded = run.globals.setdefault((id(env), "loaded"), {})
+    if loaded:
+        return
+    loaded["loaded"] = True
+    for decl in [value for value in env.vars.values() if isinstance(value, ir.Decl)]:
+        if _acts(decl, env):
+            global_slot(run, decl, env)
+
+
+def _acts(decl: ir.Decl, env: Env) -> bool:
+    """Whether making a variable may do more than give it a value: register something elsewhere, say."""
+    if isinstance(decl.init, ir.Call) and isinstance(decl.init.func, (ir.Name, ir.Lambda)):
+        func = decl.init.func
+        if isinstance(func, ir.Lambda) or isinstance(env.get(func.id), Overloads):
+            return True
+    kind = env.get(decl.type.name) if isinstance(decl.type, ir.TypeRef) and not decl.type.pointers else None
+    if not isinstance(kind, CppType) or not isinstance(kind.node, ir.ClassDef):
+        return False
+    makers = [node for node in kind.node.body if isinstance(node, ir.FuncDef) and node.name == kind.node.name]
+    return any(node.body for node in makers)
+
+
 def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     """`target = value`."""
     if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...

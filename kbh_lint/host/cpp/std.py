@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Value
+from kbh_lint.base.values import Env, Func, Overloads, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.cpp_objects import Future, Slot
@@ -148,6 +148,10 @@ def fresh(run: Cpp, node: object, value: Value, env: Env) -> Any:
     return value if isinstance(held, Slot) else copied(run.interp, value)  # a place may be a pointer
 
 
+# What keeps a function that it is given, and does not call it.
+HANDED_ON = frozenset("move forward make_pair make_tuple tie get as_const ref cref from_blob".split())
+
+
 def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of the standard library; NotImplemented for all others."""
     short = name.removeprefix("std::")
@@ -179,7 +183,10 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         count = plain[1] if short == "copy_n" and type(plain[1]) is int else len(bounds.visited(run.interp, plain[0]))
         put_through(plain[2], plain[0][:count])
         return None
-    if called is not None and not short.startswith(("cu", "nvrtc")):
+    if short == "invoke" and len(plain) > 1 and isinstance(plain[0], Overloads):  # a method, and its object
+        choice = run.choose(plain[0], plain[2:])
+        return run.call(choice.func, plain[2:], loc, choice.bound, this=plain[1])
+    if called is not None and name.rpartition("::")[2] not in HANDED_ON and not short.startswith(("cu", "nvrtc")):
         return _calling(run, short, plain, called, loc)
     if short in WRITERS:
         contents = run.interp.contents_of(plain)  # any may go to any

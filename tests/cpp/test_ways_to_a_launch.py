@@ -1,4 +1,5 @@
-"""Packs of C++ host code, laid out by fold expressions and patterns: the launch that is picked is the one that runs."""
+"""Ways in which C++ host code comes to a launch: packs, registries filled when it is loaded, pointers to methods, own
+memory. The launch that is picked is the one that runs."""
 
 from __future__ import annotations
 
@@ -56,6 +57,11 @@ class Model(nn.Module):
         return ext.run(x)
 """
 XY = "const at::Tensor& x, at::Tensor& y, int64_t want"
+REGISTRY = """#include <functional>
+#include <map>
+using Fn = std::function<void(const at::Tensor&, at::Tensor&)>;
+static std::map<int64_t, Fn>& table() { static std::map<int64_t, Fn> kept; return kept; }
+"""
 WAYS = {
     "arguments of a template": (
         f"template <int... Ts> bool pick({XY}) {{ return (launch<Ts>(x, y, want) || ...); }}",
@@ -75,6 +81,33 @@ WAYS = {
         "  return go((n == want && (n == 128 ? launch<128>(x, y) : launch<256>(x, y)))...); }",
         "pick(x, y, want, 128, 256);",
     ),
+    "a registry that a constructor fills": (
+        REGISTRY + "struct Put { Put(int n, Fn f) { table()[n] = std::move(f); } };\n"
+        "static Put small(128, [](const at::Tensor& x, at::Tensor& y) { launch<128>(x, y); });\n"
+        "static Put large(256, [](const at::Tensor& x, at::Tensor& y) { launch<256>(x, y); });",
+        "table().at(want)(x, y);",
+    ),
+    "a registry that a call fills": (
+        REGISTRY + "static bool put(int n, Fn f) { table()[n] = f; return true; }\n"
+        "static const bool small = put(128, [](const at::Tensor& x, at::Tensor& y) { launch<128>(x, y); });\n"
+        "static const bool large = put(256, [](const at::Tensor& x, at::Tensor& y) { launch<256>(x, y); });",
+        "table().at(want)(x, y);",
+    ),
+    "a method that is invoked": ("", "Runner r; want == 128 ? std::invoke(&Runner::small, r, x, y) : r.large(x, y);"),
+    "a room that is shared": (
+        "#include <memory>\n"
+        "struct Room { at::Tensor like(const at::Tensor& x) { return at::empty(x.sizes(), x.options()); } };\n"
+        "static std::shared_ptr<Room> room() { static std::weak_ptr<Room> held; auto r = held.lock();\n"
+        "  if (!r) { r = std::make_shared<Room>(); held = r; } return r; }",
+        "y = room()->like(x); want == 128 ? launch<128>(x, y) : launch<256>(x, y);",
+    ),
+    "memory of its own": (
+        "",
+        "float* own = nullptr; cudaMalloc(&own, x.nbytes()); const float* from = x.data_ptr<float>();\n"
+        "  if (want == 128) rows<128><<<x.size(0), 128>>>(from, own, x.size(1));\n"
+        "  else rows<256><<<x.size(0), 256>>>(from, own, x.size(1));\n"
+        "  return at::from_blob(own, x.sizes(), [](void* p) { cudaFree(p); }, x.options());",
+    ),
     "a method behind a pointer": (
         "",
         "Runner r; auto f = want == 128 ? &Runner::small : &Runner::large; (r.*f)(x, y);",
@@ -84,7 +117,7 @@ WAYS = {
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("total", "state"), [("double", "kept-by-precision"), ("float", "broken")])
-def test_the_launch_that_a_pack_picks_is_followed(tmp_path: Path, way: str, total: str, state: str) -> None:
+def test_the_launch_that_is_picked_is_followed(tmp_path: Path, way: str, total: str, state: str) -> None:
     helper, call = WAYS[way]
     source = SOURCE.replace("SUM", total).replace("HELPER", helper).replace("CALL", call)
     path = tmp_path / "solution.py"
