@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym, Value
 from kbh_lint.frontends.cuda import walk
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
@@ -82,6 +83,9 @@ def _copy(run: Cpp, name: str, source: Value, target: Tensor, loc: ir.Loc | None
     if isinstance(source, Tensor):
         event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
         recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
+    elif led := cpp_arguments.pointers(source):  # what kernels find behind addresses in a variable is not followed
+        event = recording.record(run.interp, "unread", f"what {name} copies", loc, [p.tensor for p in led])
+        recording.write(run.interp, target, event)
 
 
 def _put(interp: Run, decl: ir.Decl, env: Env, value: Value) -> None:

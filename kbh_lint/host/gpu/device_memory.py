@@ -31,7 +31,7 @@ def resolve(interp: Run, kernel: Func, facts: list[KernelFacts], tensors: dict[i
 
 def _variable(interp: Run, kernel: Func, name: str) -> Tensor | None:
     try:
-        decl = kernel.env.lookup(name)
+        decl = kernel.env.lookup(name.removesuffix("[]"))  # what addresses in it lead to counts as the variable
     except KeyError:
         return None
     return variable(interp, decl) if isinstance(decl, ir.Decl) and decl.storage & MEMORY else None

@@ -152,8 +152,9 @@ class Follow:
         return known if known is not None or self.types is None else self.types.element(ref)
 
     def _counts_elements(self, ref: object) -> bool:
-        """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs."""
-        if not isinstance(ref, ir.TypeRef):
+        """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs. What an object
+        of a class template (torch's accessors) takes an index for is its own affair."""
+        if not isinstance(ref, ir.TypeRef) or ref.args and not ref.pointers:
             return False
         return not ref.pointers or ref.pointers == 1 and self.element(replace(ref, pointers=0)) is not None
 
