@@ -81,6 +81,16 @@ WAYS = {
         "  return go((n == want && (n == 128 ? launch<128>(x, y) : launch<256>(x, y)))...); }",
         "pick(x, y, want, 128, 256);",
     ),
+    "arguments of a lambda": (
+        "",
+        "auto go = [&]<int T>(const at::Tensor& from) { launch<T>(from, y); };\n"
+        "  if (want == 128) go.template operator()<128>(x); else go.operator()<256>(x);",
+    ),
+    "arguments in a tuple": (
+        "#include <tuple>",
+        "auto go = [&](auto... given) { want == 128 ? launch<128>(given...) : launch<256>(given...); };\n"
+        "  std::apply(go, std::tie(x, y));",
+    ),
     "a registry that a constructor fills": (
         REGISTRY + "struct Put { Put(int n, Fn f) { table()[n] = std::move(f); } };\n"
         "static Put small(128, [](const at::Tensor& x, at::Tensor& y) { launch<128>(x, y); });\n"

@@ -83,6 +83,8 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
         own = cpp_classes.static_method(run, owner.ref.inside((*owner.ref.member, node.name)), owner.env)
         if own is not None:
             return Template("cpp.template", {"overloads": own, "args": node.args or (), "env": env})
+    if isinstance(owner, Func) and node.name == "operator()":  # `lambda.template operator()<256>()`
+        return Template("cpp.template", {"overloads": owner, "args": node.args or (), "env": env})
     if isinstance(owner, (tuple, list)) and len(owner) == 2 and node.name in ("first", "second"):
         return owner[node.name == "second"]
     if isinstance(owner, Unknown):

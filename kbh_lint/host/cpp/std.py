@@ -186,6 +186,9 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     if short == "invoke" and len(plain) > 1 and isinstance(plain[0], Overloads):  # a method, and its object
         choice = run.choose(plain[0], plain[2:])
         return run.call(choice.func, plain[2:], loc, choice.bound, this=plain[1])
+    if short == "apply" and len(plain) == 2 and isinstance(plain[0], Func) and isinstance(plain[1], tuple):
+        choice = run.choose(plain[0], list(plain[1]))
+        return run.call(choice.func, list(plain[1]), loc, choice.bound)
     if called is not None and name.rpartition("::")[2] not in HANDED_ON and not short.startswith(("cu", "nvrtc")):
         return _calling(run, short, plain, called, loc)
     if short in WRITERS:
