@@ -96,6 +96,22 @@ WAYS = {
         "{ return {a.template data_ptr<int64_t>()...}; }",
         "auto kept = all(given[0], given[1], given[2]);", "kept[0], kept[1], kept[2]",
     ),
+    "copies to the parts of a buffer": (
+        "", "auto all = at::empty({3, B * T}, given[0].options()); auto* base = all.data_ptr<int64_t>(); "
+        "for (int i = 0; i < 3; ++i) cudaMemcpyAsync(base + i * B * T, given[i].data_ptr(), sizeof(int64_t) * B * T, "
+        "cudaMemcpyDeviceToDevice, nullptr);", "base, base + B * T, &base[2 * B * T]",
+    ),
+    "copies one by one": (
+        "", "auto all = at::empty({3, B * T}, given[0].options()); auto* base = all.data_ptr<int64_t>(); "
+        "size_t n = sizeof(int64_t) * B * T; cudaMemcpy(base, given[0].data_ptr(), n, cudaMemcpyDeviceToDevice); "
+        "cudaMemcpy(base + B * T, given[1].data_ptr(), n, cudaMemcpyDeviceToDevice); "
+        "cudaMemcpy(base + 2 * B * T, given[2].data_ptr(), n, cudaMemcpyDeviceToDevice);",
+        "base, base + B * T, base + 2 * B * T",
+    ),
+    "chunks": (
+        "", "auto kept = at::cat(given).chunk(3);",
+        "kept[0].data_ptr<int64_t>(), kept.at(1).data_ptr<int64_t>(), kept.back().data_ptr<int64_t>()",
+    ),
     "an optional": (
         "", "std::optional<at::Tensor> last; last.emplace(given[2]);",
         "given[0].data_ptr<int64_t>(), given[1].data_ptr<int64_t>(), last->data_ptr<int64_t>()",

@@ -322,8 +322,8 @@ def bound(
         if owner.path.startswith("struct:") and cpp_arguments.pointers(args):
             return cpp_libraries.opaque(run, f"{owner.path.removeprefix('struct:')}.{name}", args, node.loc)
         return _unread_method(owner, name, args)
-    if isinstance(owner, tuple) and name in ("size",):
-        return len(owner)
+    if isinstance(owner, tuple):
+        return cpp_std.list_method(list(owner), name, args)
     if isinstance(owner, (TypeValue, Sym)):
         return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
     return unknowns.merged(interp, owner, args)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor
@@ -21,9 +22,11 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     ends = [_row(a) if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:
-        target, source = (p.tensor if isinstance(p, Pointer) else p for p in found[:2])
+        source = found[1].tensor if isinstance(found[1], Pointer) else found[1]
         event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        recording.write(run.interp, target, event, dtype=source.storage.content.dtype)
+        rows = "2D" in name or "3D" in name  # of which the numbers say how long and how many they are
+        target, partial = _filled(found[0], args[2] if len(args) > 2 and not rows else None)
+        recording.write(run.interp, target, event, partial or rows, source.storage.content.dtype)
     elif found and isinstance(first := ends[0], list) and ends[1] in found:
         start = args[0].name if isinstance(args[0], Slot) and args[0].env is first else 0
         first[start:] = _elements(run, found[0], len(first) - start, loc)
@@ -39,6 +42,19 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     elif found and ends[1] in found and isinstance(args[0], Slot) and isinstance(ends[0], (int, float, Unknown)):
         args[0].set(_elements(run, found[0], 1, loc)[0])
     return Sym("cudaSuccess")
+
+
+def _filled(to: Pointer | Tensor, size: object) -> tuple[Tensor, bool]:
+    """What a copy of so many bytes to a place writes: a view of these, and whether it is a part that is not known."""
+    size = size.get() if isinstance(size, Slot) else size
+    if isinstance(to, Tensor):
+        return to, False
+    storage, start, count = to.tensor.storage, to.start, cpp_numbers.plain(size)
+    if start is None:
+        return to.tensor, True
+    if not isinstance(count, int) or count <= 0 or start == 0 and count >= (storage.size or 0):
+        return to.tensor, start > 0
+    return Tensor(storage, "u8", (count,), (1,), start, is_slice=True), False
 
 
 def _row(slot: Slot) -> Any:

@@ -126,6 +126,8 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
         named = node.value.id if isinstance(node.value, ir.Name) else ""
         if "::" in named or named.startswith(cpp_names.SOLID):  # a function or a member
             return run.eval(node.value, env)
+        if isinstance(node.value, ir.Index) and isinstance(owner := run.eval(node.value.value, env), Pointer):
+            return owner.moved(cpp_numbers.plain(run.eval(node.value.index, env)))
         place = run.place(node.value, env)
         return place if place is not None else run.eval(node.value, env)
     value = run.eval(node.value, env)
