@@ -63,7 +63,7 @@ CONTROL: tuple[Operation, ...] = (
     op("tuple", "cast", triton="tuple"),
     op("infinity", "cast", cuda="infinity", tilelang="infinity"),
     op("limit", "cast", cuda="lowest epsilon denorm_min __int_as_float_const", tilelang="max_value min_value"),
-    op("same", "cast", cute="assume const_expr dynamic_expr make_warp_uniform as_numeric make_ptr",
+    op("same", "cast", cute="assume const_expr dynamic_expr make_warp_uniform as_numeric",
        gluon="convert_layout set_auto_layout warpgroup_mma_init",
        cuda="__builtin_expect __builtin_expect_with_probability C10_LIKELY C10_UNLIKELY"),
     op("repeat", "cast", cute="repeat_like"),

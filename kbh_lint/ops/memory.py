@@ -88,6 +88,7 @@ MEMORY: tuple[Operation, ...] = (
             "blocked_product unflatten transform_partitioned_tensor_layout get_s2t_smem_desc_tensor "
             "slice_and_offset as_position_independent_swizzle_tensor"),
     op("make_tensor", "view", cute="make_tensor"),
+    op("make_pointer", "view", cute="make_ptr"),
     op("recast", "view", cute="recast_tensor recast_ptr"),
     op("coordinates", "view", cute="make_identity_tensor"),
     op("tma_partition", "view", cute="tma_partition"),

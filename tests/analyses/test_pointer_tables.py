@@ -345,7 +345,13 @@ KEEPS_ROWS = (
     .replace("WHAT = self.kept", f"gates, ups = {WEIGHTS}")
     .replace("XS", "self.kept")
 )
-IN_PYTHON = {"lists": LISTS, "one table": ONE_TABLE, "weights kept": KEEPS_WEIGHTS,
+PLACES = LISTS.replace(
+    "xs, ys = (table([t[off[e]:] for e in range(E)]) for t in (hidden_states, out))",
+    """places = lambda t, row: [t.data_ptr() + 2 * row * off[e] for e in range(E)]
+        xs, ys = (torch.tensor(places(t, row), dtype=torch.int64, device=dev)
+                  for t, row in ((hidden_states, H), (out, I)))""",
+)
+IN_PYTHON = {"lists": LISTS, "one table": ONE_TABLE, "sums": PLACES, "weights kept": KEEPS_WEIGHTS,
              "arithmetic": ARITHMETIC.replace("FIRST", OF_OFFSETS)}  # fmt: skip
 LEAKS_IN_PYTHON = {
     "rows alike": (ARITHMETIC.replace("FIRST", ALIKE), "input-structure-hardcode"),
@@ -407,6 +413,63 @@ def test_addresses_that_lead_to_nothing_known_prove_nothing(tmp_path: Path) -> N
     body = LISTS.replace("        LAUNCH", "        ys = torch.zeros(E, dtype=torch.int64, device=dev)\n        LAUNCH")
     verdict, found, states = linted(tmp_path, cuda(PARTS, PIECES, body))
     assert (verdict, found, set(states.values())) == ("unproven", set(), {"unproven"})
+
+
+CUTE = """# kbh: problem=06_sonic_moe_swiglu
+import cutlass
+import cutlass.cute as cute
+import torch
+import torch.nn as nn
+from cutlass.cute.runtime import from_dlpack
+
+
+@cute.kernel
+def grouped(ts: cute.Tensor, counts: cute.Tensor, H: cutlass.Constexpr, I: cutlass.Constexpr):
+    tid, _, _ = cute.arch.thread_idx()
+    bx, by, e = cute.arch.block_idx()
+    col = bx * 128 + tid
+    rows = counts[e]
+    gmem = cute.AddressSpace.gmem
+    flat, wide = cute.make_layout((rows, H), stride=(H, 1)), cute.make_layout((H, I), stride=(I, 1))
+    x = cute.make_tensor(cute.make_ptr(cutlass.BFloat16, ts[0, e], gmem, assumed_align=16), flat)
+    gate = cute.make_tensor(cute.make_ptr(cutlass.BFloat16, ts[1, e], gmem, assumed_align=16), wide)
+    up = cute.make_tensor(cute.make_ptr(cutlass.BFloat16, ts[2, e], gmem, assumed_align=16), wide)
+    y = cute.make_tensor(cute.make_ptr(cutlass.BFloat16, ts[3, e], gmem, assumed_align=16), wide)
+    row = by
+    while row < rows:
+        g = cutlass.Float32(0.0)
+        u = cutlass.Float32(0.0)
+        for k in range(H):
+            v = x[row, k].to(cutlass.Float32)
+            g += v * gate[k, col].to(cutlass.Float32)
+            u += v * up[k, col].to(cutlass.Float32)
+        y[row, col] = (g / (1.0 + cute.math.exp(-g)) * u).to(cutlass.BFloat16)
+        row += 64
+
+
+@cute.jit
+def launch(ts: cute.Tensor, counts: cute.Tensor, E: cutlass.Constexpr, H: cutlass.Constexpr, I: cutlass.Constexpr):
+    grouped(ts, counts, H, I).launch(grid=[I // 128, 64, E], block=[128, 1, 1])
+"""
+IN_CUTE = """
+        out = hidden_states.new_empty(hidden_states.shape[0], I)
+        each = hidden_states.shape[0] // E
+        off, counts = FIRST
+        rows = [[hidden_states.data_ptr() + 2 * H * off[e] for e in range(E)], [w.data_ptr() for w in self.W_gate],
+                [w.data_ptr() for w in self.W_up], [out.data_ptr() + 2 * I * off[e] for e in range(E)]]
+        ts = torch.tensor(rows, dtype=torch.int64, device=dev)
+        launch(from_dlpack(ts), from_dlpack(counts), E, H, I)
+        return out
+"""
+
+
+def test_tables_of_cute(tmp_path: Path) -> None:
+    honest = "expert_offsets.tolist(), expert_offsets[1:] - expert_offsets[:-1]"
+    alike = "[each * e for e in range(E)], torch.full((E,), each, dtype=torch.int32, device=dev)"
+    text = CUTE + MODEL + IN_CUTE
+    assert linted(tmp_path, text.replace("FIRST", honest))[:2] == ("clean", set())
+    verdict, found, states = linted(tmp_path, text.replace("FIRST", alike))
+    assert (verdict, found, states["ragged-offsets"]) == ("rubric_leak", {"input-structure-hardcode"}, "broken")
 
 
 FP8 = """# kbh: problem=01_fp8_gemm

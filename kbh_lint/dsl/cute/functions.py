@@ -72,7 +72,8 @@ FUNCTIONS: dict[str, Builtin] = spelled(
     OPERATIONS,
     "cute",
     {
-        "view": memory.view, "make_tensor": memory.make_tensor, "recast": memory.recast,
+        "view": memory.view, "make_tensor": memory.make_tensor, "make_pointer": memory.make_pointer,
+        "recast": memory.recast,
         "coordinates": memory.coordinates, "allocate_registers": memory.fragment,
         "allocate_registers_like": memory.fragment_like, "allocate_shared": memory.shared(0),
         "allocate_tensor_memory": memory.tensor_memory(0), "copy_by_atom": memory.copied(1),

@@ -16,7 +16,7 @@ from kbh_lint.dsl.cute import shapes
 from kbh_lint.dsl.tensors import host_values, kinds
 from kbh_lint.host.datamodel import names
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import compiled, launch_arguments, launches
+from kbh_lint.host.gpu import compiled, launch_arguments, launches, pointer_tables
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.python import calls
 from kbh_lint.host.torch import tensor_views
@@ -353,6 +353,7 @@ def _launch(interp: Run, owner: Launcher, grid: Value, block: Value, loc: ir.Loc
         launch_arguments.starts({name: arguments[name] for name in bound}),
     )
     event.attrs["outer"], event.attrs["scope"] = interp.session.outer, identity(func)
+    pointer_tables.after_launch(tensors, event, facts)
 
 
 def _held(bound: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from kbh_lint.dsl.tensors.memory import TENSOR_MEMORY, held, is_type, struct_fie
 from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import HANDLE, LITERAL, UNKNOWN_V, V, constant, leaves
+from kbh_lint.kernels.languages.python.arithmetic import pointer_name
 from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ def make_tensor(call: Call) -> V:
     """make_tensor(pointer, layout); over a number it is a tensor of coordinates."""
     base = first(call)
     return view(call) if base.cells else coordinates(call)
+
+
+def make_pointer(call: Call) -> V:
+    """make_ptr(type, address, ...): where an address leads that was read from a table, or nobody knows where."""
+    dtype = next((v.const.name for v in call.args if is_type(v)), "?")
+    address = next((v for v in call.args if not is_type(v)), UNKNOWN_V)
+    cells = address.cells or frozenset((call.m.memory.param_cell(pointer_name(address), -1, dtype, dtype),))
+    return V(dtype, dtype, flagged(address.origins, "index"), address.casts, cells=cells)
 
 
 def recast(call: Call) -> V:

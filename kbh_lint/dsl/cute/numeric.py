@@ -201,7 +201,8 @@ FUNCTIONS: dict[str, Builtin] = spelled(
     OPERATIONS,
     "cute",
     {
-        "view": mathematics.same, "make_tensor": mathematics.same, "recast": mathematics.same, "same": mathematics.same,
+        "view": mathematics.same, "make_pointer": mathematics.same, "make_tensor": mathematics.same,
+        "recast": mathematics.same, "same": mathematics.same,
         "allocate_registers": _registers, "allocate_registers_like": _registers_like, "allocate_shared": _shared,
         "allocate_tensor_memory": _shared, "copy_by_atom": _copy(1), "copy": _copy(0), "copy_masked": _copy(1),
         "full": _filled(1), "zeros_like": _filled(0), "where": mathematics.select, "range": _range,

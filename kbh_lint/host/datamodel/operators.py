@@ -28,7 +28,7 @@ from kbh_lint.host.values.objects import (
     of_chance,
     ordered_as,
 )
-from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
+from kbh_lint.host.values.tensors import Placed, Sort, Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
 
 if TYPE_CHECKING:
@@ -66,6 +66,21 @@ _ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__",
 _OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
+def _placed(interp: Run, op: str, left: Value, right: Value) -> Placed | None:
+    """An address and an offset that is not known, or one beyond such a place: still an address in the same memory."""
+    if not any(isinstance(side, (Unknown, Placed)) for side in (left, right)):
+        return None
+    base, offset = (left, right) if interp.tensor_at(left) is not None else (right, left)
+    if interp.tensor_at(base) is None or op == "-" and base is right or not isinstance(offset, (int, Unknown)):
+        return None
+    if not isinstance(base, int) or interp.tensor_at(offset) is not None:  # the distance of two addresses
+        return None
+    step = offset if isinstance(offset, int) else 0
+    made = Placed(base + step if op == "+" else base - step)
+    made.contents = tuple(dict.fromkeys((*interp.contents_of(base), *interp.contents_of(offset))))
+    return made
+
+
 def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
     """`left op right`."""
     if isinstance(left, Instance) or isinstance(right, Instance):
@@ -78,6 +93,8 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         taint.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
+    if op in "+-" and (placed := _placed(interp, op, left, right)) is not None:
+        return placed
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
         return unknowns.merged(interp, left, right) if time is NotImplemented else time

@@ -27,7 +27,7 @@ from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Placed, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -187,7 +187,7 @@ def _whole(sizes: object) -> tuple[int, ...]:
 
 def of(interp: Run, value: Value, constexpr: bool) -> Any:
     """A value of the host as kernel analyses take it."""
-    return given(tree(interp, value), constexpr)
+    return given(trees(interp, {"": value})[""], constexpr)
 
 
 def _says_something(argument: Argument) -> bool:
@@ -233,6 +233,8 @@ def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
 
 def _start(leaf: Argument) -> int | None:
     value = leaf.value
+    if isinstance(value, Placed):
+        return None
     if isinstance(value, int) and leaf.tensor is not None:
         return value - leaf.tensor.storage.address
     start: int | None = value.tensor.start if isinstance(value, HostDescriptor) else value.start
