@@ -28,6 +28,7 @@ from kbh_lint.frontends import python
 from kbh_lint.frontends.walk import forget_nodes
 from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FORCED, explore, run_path, run_reduced
+from kbh_lint.host.values.frames import LOST
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.session import Session, Shared
 from kbh_lint.marked import DataError
@@ -230,7 +231,9 @@ def broken_promises(promises: Iterable[PromiseState]) -> Iterable[Fact]:
 
 
 def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Iterable[Unread]:
-    """Holes on the shapes whose promises they leave open, with those at module level that may be their cause."""
+    """Holes on the shapes whose promises they leave open, with those at module level that may be their cause. What a
+    statement did that was lost, by a fault of ours too, may be anything: that is a hole wherever it was.
+    """
     found: dict[tuple[str, Any], Unread] = {}
     holes: list[tuple[str, ir.Loc | None]] = list(module.unread)
     if path.failed:
@@ -241,11 +244,10 @@ def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Itera
     for run in path.shapes:
         if run.stopped and (run.label in open_labels or not open_labels and not run.calls):
             holes.append((run.stopped, None))
-        if run.label in open_labels:
-            holes += run.unread
+        holes += run.unread if run.label in open_labels else [hole for hole in run.unread if hole[0].startswith(LOST)]
     left_open = not path.shapes or len(holes) > len(module.unread)
     ran = {run.rewritten for run in path.shapes}
-    holes += [hole for hole in path.unread if left_open or hole[0].startswith(MADE) or hole[0] in ran]
+    holes += [hole for hole in path.unread if left_open or hole[0].startswith((MADE, LOST)) or hole[0] in ran]
     for reason, loc in holes:
         span = span_of(loc)
         found.setdefault((reason, span.line if span else 0), Unread(reason, span))

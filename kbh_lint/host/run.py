@@ -43,6 +43,7 @@ from kbh_lint.host.recorder import Recorder
 from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import (
+    LOST,
     Frame,
     Leave,
     OutOfFuel,
@@ -159,7 +160,7 @@ class Run(Recorder):
         except Exception as error:
             if not isinstance(error, bounds.TooLarge):
                 self.may_fail(type(error).__name__, node.loc)
-            self.miss(f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
+            self.miss(f"{LOST} statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
             self.havoc(node, frame)
             return None
 
