@@ -1,4 +1,5 @@
-"""What the code is measured by: `python tests/structure/code_measures.py` prints today's figures.
+"""What the code is measured by: `python tests/structure/code_measures.py` prints today's figures, and with a commit its
+figures beside them.
 
 Imports are read with `ast`, nothing is imported. What stands under `if TYPE_CHECKING` is for annotations and does not
 run, so it makes no circle.
@@ -7,6 +8,10 @@ run, so it makes no circle.
 from __future__ import annotations
 
 import ast
+import json
+import subprocess
+import sys
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -258,8 +263,37 @@ def figures(package: str) -> dict[str, int]:
     }
 
 
-if __name__ == "__main__":
-    for part in PACKAGES:
+def lines(package: str) -> int:
+    """Lines of text in all modules."""
+    return sum(len(path.read_text().splitlines()) for path in files(package))
+
+
+def figures_of(commit: str) -> dict[str, dict[str, int]]:
+    """The figures of the tree of a commit, by package."""
+    with tempfile.TemporaryDirectory() as folder:
+        packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True)
+        subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
+        script = Path(folder, "tests/structure", Path(__file__).name)
+        script.parent.mkdir(parents=True)
+        script.write_text(Path(__file__).read_text())
+        done = subprocess.run([sys.executable, str(script), "--json"], check=True, capture_output=True, text=True)
+    found: dict[str, dict[str, int]] = json.loads(done.stdout)
+    return found
+
+
+def main(argv: list[str]) -> None:
+    """Prints the figures of all packages; with `--json` as data, with a commit those of its tree before them."""
+    now = {part: {**figures(part), "lines": lines(part)} for part in PACKAGES if files(part)}
+    if argv == ["--json"]:
+        print(json.dumps(now))
+        return
+    before = figures_of(argv[0]) if argv else {}
+    for part, found in now.items():
         print(part)
-        for name, number in figures(part).items():
-            print(f"  {number:6}  {name}")
+        for name, number in found.items():
+            was = f"{before.get(part, {}).get(name, '-'):>9}" if argv else ""
+            print(f"{was}{number:9}  {name}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
