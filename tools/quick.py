@@ -29,6 +29,8 @@ PACKAGES = {
     "kbh_lint/kernels": ("kernels", "cpp", "idioms"),
     "kbh_lint/frontends": ("frontends", "robustness"),
     "kbh_lint/analyses": ("analyses", "idioms"),
+    "kbh_lint/dsl": ("kernels", "host", "idioms"),
+    "kbh_lint/ops": ("kernels", "host"),
     "kbh_lint/authors": ("authors",),
     "kbh_lint/rewrite": ("rewrite",),
     "kbh_lint/report": ("report",),
