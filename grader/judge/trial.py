@@ -298,9 +298,7 @@ class Trial:
         before = self.unsure
         for copies in (True, False):
             self.unsure = before
-            loaded = self.session.load(
-                case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies
-            )  # fmt: skip
+            loaded = self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies)
             expect(loaded, f"at {shape.label}")
             found = self._differs(case, seen)
             if loaded.numbers[:1] != (1.0,) or not found and self.unsure == before:
