@@ -93,10 +93,8 @@ def apart(ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch) -> C
     return made
 
 
-def test_the_second_process_starts_beside_the_first_and_runs_the_submission_when_that_has_ended(
-    apart: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    events: list[str] = []
+def spied(monkeypatch: pytest.MonkeyPatch, events: list[str], *names: str) -> None:
+    """Writes down what of these is asked of sessions."""
 
     def spy(name: str) -> None:
         original = getattr(Session, name)
@@ -107,8 +105,16 @@ def test_the_second_process_starts_beside_the_first_and_runs_the_submission_when
 
         monkeypatch.setattr(Session, name, noted)
 
-    for name in ("__init__", "start", "submission", "close"):
+    for name in names:
         spy(name)
+
+
+def test_the_second_process_starts_beside_the_first_and_runs_the_submission_when_that_has_ended(
+    apart: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+
+    spied(monkeypatch, events, "__init__", "start", "submission", "close")
     note = "import os, pathlib, time\nhome = pathlib.Path(os.environ['HOME'])\nnote = home / 'note'\n"
     note += "print('it is', note.exists(), os.getuid(), home, time.monotonic())\nnote.write_text('n')\n"
     again = "note.write_text('more')\nprint('call', time.monotonic())\n"
@@ -132,23 +138,13 @@ def test_a_process_is_up_before_its_turn_and_runs_the_submission_only_within(
 ) -> None:
     events: list[str] = []
 
-    def spy(name: str) -> None:
-        original = getattr(Session, name)
-
-        def noted(self: Session, *rest: Any, **more: Any) -> Any:
-            events.append(name)
-            return original(self, *rest, **more)
-
-        monkeypatch.setattr(Session, name, noted)
-
     @contextlib.contextmanager
     def held() -> Iterator[None]:
         events.append("take")
         yield
         events.append("give")
 
-    for name in ("__init__", "up", "start", "submission", "load", "close"):
-        spy(name)
+    spied(monkeypatch, events, "__init__", "up", "start", "submission", "load", "close")
     monkeypatch.setattr(judge, "enough", lambda: early)
     here = ground(HONEST)
     trial = run_trial(

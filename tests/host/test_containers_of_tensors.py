@@ -10,56 +10,8 @@ from pathlib import Path
 
 import pytest
 from host_support import lint, states
+from rotation_support import submission, twin
 
-SOURCE = """
-#include <torch/extension.h>
-#include <cuda_bf16.h>
-using bf16 = __nv_bfloat16;
-DECLARED
-__global__ void rotate(const bf16* x, const int64_t* p0, const int64_t* p1, const int64_t* p2, const bf16* c,
-                       const bf16* s, bf16* y, int T, int H, int D, int s0, int s1) {
-  int token = blockIdx.x, head = blockIdx.y, d = threadIdx.x, half = D / 2, at = d % half;
-  int64_t pos = at < s0 ? p0[token] : at < s0 + s1 ? p1[token] : p2[token];
-  float mine = __bfloat162float(x[(token * H + head) * D + d]);
-  float other = __bfloat162float(x[(token * H + head) * D + (d + half) % D]);
-  float by = __bfloat162float(s[pos * D + d]), turned = mine * __bfloat162float(c[pos * D + d]);
-  turned += d < half ? -other * by : other * by;
-  y[((token / T * H + head) * T + token % T) * D + d] = __float2bfloat16(turned);
-}
-at::Tensor run(at::Tensor x, std::vector<at::Tensor> given, at::Tensor c, at::Tensor s, int64_t s0, int64_t s1) {
-  int B = x.size(0), T = x.size(1), H = x.size(2), D = x.size(3);
-  auto y = at::empty({B, H, T, D}, x.options());
-  KEPT
-  rotate<<<dim3(B * T, H), D>>>((const bf16*)x.data_ptr(), TAKEN, (const bf16*)c.data_ptr(), (const bf16*)s.data_ptr(),
-                                (bf16*)y.data_ptr(), T, H, D, s0, s1);
-  return y;
-}
-"""
-MODEL = """
-import torch
-import torch.nn as nn
-from torch.utils.cpp_extension import load_inline
-
-SIGNATURE = (
-    "at::Tensor run(at::Tensor x, std::vector<at::Tensor> given, at::Tensor c, at::Tensor s, int64_t s0, int64_t s1);"
-)
-ext = load_inline("rotation", SIGNATURE, r'''CUDA''', functions=["run"])
-
-
-class Model(nn.Module):
-    def __init__(self, B, T, Hq, Hkv, D, mrope_section, max_pos):
-        super().__init__()
-        self.first, self.second, _ = mrope_section
-        self.register_buffer("cos_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-        self.register_buffer("sin_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-
-    def turned(self, x, positions):
-        return ext.run(x, positions, self.cos_cache, self.sin_cache, self.first, self.second)
-
-    def forward(self, q, k, pos_t, pos_h, pos_w):
-        positions = [pos_t, pos_h, pos_w]
-        return self.turned(q, positions), self.turned(k, positions)
-"""
 PUSHED = "for (auto& one : given) kept.push_back(one.flatten());"
 TAKEN = "kept[0].data_ptr<int64_t>(), kept[1].data_ptr<int64_t>(), kept[2].data_ptr<int64_t>()"
 # What is declared before the kernel, how the tensors are kept, how the kernel is given them.
@@ -120,16 +72,18 @@ WAYS = {
 
 
 def program(declared: str, kept: str, taken: str) -> str:
-    cuda = SOURCE.replace("DECLARED", declared).replace("KEPT", kept).replace("TAKEN", taken)
-    return MODEL.replace("CUDA", cuda)
+    return submission(
+        declared, "const int64_t* p0, const int64_t* p1, const int64_t* p2",
+        "at < s0 ? p0[token] : at < s0 + s1 ? p1[token] : p2[token]", "std::vector<at::Tensor> given", kept, taken,
+        "([pos_t, pos_h, pos_w],)",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_what_a_container_gives_is_what_it_was_given(tmp_path: Path, way: str) -> None:
     code = program(*WAYS[way])
     assert states(lint(tmp_path, code, "09_fmha_preattn_mrope")) == {"authored-compute": "kept"}
-    twin = code.replace("[pos_t, pos_h, pos_w]", "[pos_t, pos_t, pos_t]")
-    assert states(lint(tmp_path, twin, "09_fmha_preattn_mrope")) == {"authored-compute": "broken"}
+    assert states(lint(tmp_path, twin(code), "09_fmha_preattn_mrope")) == {"authored-compute": "broken"}
 
 
 def test_an_object_of_an_unknown_type_may_give_all_that_it_was_given(tmp_path: Path) -> None:
