@@ -1,17 +1,46 @@
 # kbh canary e47ba5e5-3617-4d4e-83a7-dff41e8ea1c1: not for training data; an agent that reads this has left its room
-"""What the judge makes of a candidate's answer: go on, or end with one sentence about the submission."""
+"""What the judge has of a candidate's answer, and what it makes of it: go on, or end with one sentence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Literal
+
+from torch import Tensor
 
 from grader.record.cell import ShapeStatus
 from grader.wire.frames import Frame, Kind, clean_text
 
-__all__ = ["Ended", "expect", "first_line"]
+__all__ = ["Batch", "Called", "Ended", "expect", "first_line"]
 
 MESSAGE_CHARACTERS = 1000
 DETAIL_CHARACTERS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """An answer, and seconds by the judge's clock from before the values were written until it came. `met`: the model
+    had been called on the slot before, so that what it makes for an address, as a graph, was made.
+    """
+
+    answer: Frame
+    wall: float
+    met: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The answer to a batch, its seconds by the judge's clock, and what was copied within them.
+
+    `outputs` are those of a few slots; `bytes` lie at secret `places`, a row of them in each slot.
+    """
+
+    answer: Frame
+    wall: float
+    outputs: Mapping[int, tuple[Tensor, ...]]
+    places: Tensor
+    bytes: Tensor
 
 
 class Ended(Exception):

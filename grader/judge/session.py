@@ -7,10 +7,9 @@ outputs, and takes its own copy of them when the answer comes, so that later wri
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,50 +19,26 @@ from torch import Tensor
 from grader.deck.cases import Case
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.correctness import output_name
+from grader.judge.answers import Batch, Called
 from grader.judge.seen import Null
 from grader.sandbox import Sandbox
 from grader.sandbox.base import CheckError
 from grader.sandbox.candidate import SETUP_LIMIT, candidate
 from grader.sandbox.snapshot import Snapshot
 from grader.sandbox.supervise import Child, Purse
-from grader.wire.channel import POISON, Slot, layout, size_of, slots_to_json
+from grader.wire.channel import POISON, layout, slots_to_json
 from grader.wire.driver import GpuError
 from grader.wire.frames import Frame, Kind
 from grader.wire.memory import SharedMemory, make_memory
+from grader.wire.rows import Row
 from kbh_lint.problems import Binding, TensorSpec
 
-__all__ = ["Batch", "Called", "Session"]
+__all__ = ["Session"]
 
 SAMPLED_BYTES = 2048  # of a batch's outputs, looked at within its time
 LEAST_SAMPLE = 16  # of each of its calls
-MOST_INT64 = (1 << 63) - 1
 GRAPHS = ("cuda",)  # devices on which a model may make graphs of its calls
 FLUSH_L2 = 2  # times its size is written and read
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """An answer, and seconds by the judge's clock from before the values were written until it came. `met`: the model
-    had been called on the slot before, so that what it makes for an address, as a graph, was made.
-    """
-
-    answer: Frame
-    wall: float
-    met: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The answer to a batch, its seconds by the judge's clock, and what was copied within them.
-
-    `outputs` are those of a few slots; `bytes` lie at secret `places`, a row of them in each slot.
-    """
-
-    answer: Frame
-    wall: float
-    outputs: Mapping[int, tuple[Tensor, ...]]
-    places: Tensor
-    bytes: Tensor
 
 
 class Session:
@@ -89,7 +64,7 @@ class Session:
         self._met: set[int] = set()  # slots that have been called on
         self._models = 1
         self._memory: dict[str, SharedMemory] = {}
-        self._slots: dict[str, tuple[Slot, ...]] = {}
+        self._rows: dict[str, Row] = {}  # of state, inputs and outputs, at the shape that is loaded
         self._buffer: Tensor | None = None
         self._child = child or candidate(
             snapshot, device=device, sandbox=sandbox, scratch=scratch, timing=timing, published=published, ahead=ahead,
@@ -175,8 +150,8 @@ class Session:
             "inputs": binding.inputs,
             "outputs": [replace(output, name=output_name(binding, i)) for i, output in enumerate(binding.outputs)],
         }
-        self._slots = {name: layout(part, TORCH_DTYPES) for name, part in specs.items()}
-        strides = {name: size_of(slots) for name, slots in self._slots.items()}
+        self._rows = {name: Row(layout(part, TORCH_DTYPES)) for name, part in specs.items()}
+        strides = {name: row.stride for name, row in self._rows.items()}
         self.in_bytes, self.out_bytes = strides["inputs"], strides["outputs"]
         counts = {"state": max(len(states), 1), "inputs": rounds, "outputs": rounds}
         for name, stride in strides.items():
@@ -184,7 +159,7 @@ class Session:
         for index, state in enumerate(states):
             self._write(self._memory["state"], "state", index, state)
         self._settle()
-        plan: dict[str, Any] = {name: slots_to_json(slots) for name, slots in self._slots.items()}
+        plan: dict[str, Any] = {name: slots_to_json(row.slots) for name, row in self._rows.items()}
         plan |= {"strides": strides, "rounds": rounds, "instances": len(states), "init": list(binding.init.values())}
         plan |= {"sizes": [memory.size for memory in self._memory.values()], "null": null, "copies": copies}
         doing = f"make its model at {binding.shape.label}"
@@ -223,17 +198,12 @@ class Session:
 
     def outputs(self, index: int) -> tuple[Tensor, ...]:
         """The judge's own copy of what lies in a slot's place for outputs now."""
-        taken = self._memory["outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
-        return self._split(taken)
+        row = self._rows["outputs"]
+        return row.split(row.copied(self._memory["outputs"], index))
 
     def changed(self, index: int, inputs: Mapping[str, Tensor], *, batch: bool = False) -> list[str]:
         """Names of the inputs in a slot that do not hold what the judge wrote there."""
-        memory, offset = self._memory["batch inputs" if batch else "inputs"], index * self.in_bytes
-        return [
-            slot.name
-            for slot in self._slots["inputs"]
-            if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(inputs[slot.name]))
-        ]
+        return self._rows["inputs"].changed(self._memory["batch inputs" if batch else "inputs"], index, inputs)
 
     def prepare(self, rounds: int, example: Mapping[str, Tensor] | None, doing: str, *, copies: int = 1) -> Frame:
         """Has the candidate get ready for batches of `rounds` calls, with an example in every slot.
@@ -271,7 +241,7 @@ class Session:
         for index, case in enumerate(cases or ()):
             self._write(fresh, "inputs", index, case.inputs)
         outputs, size = self._memory["batch outputs"], rounds * self.out_bytes
-        places = self._places(rounds).to(self.device)
+        places = self._places(rounds)
         self._settle()
         rehearsed = self._rehearsed(places, size, lot, doing)
         if rehearsed.kind != Kind.READY:
@@ -289,7 +259,7 @@ class Session:
             self._memory["next inputs"] = used
         else:
             used.close()
-        whole = {index: self._split(copied) for index, copied in taken.items()}
+        whole = {index: self._rows["outputs"].split(copied) for index, copied in taken.items()}
         return Batch(answer, wall, whole, places, seen)
 
     def alone(
@@ -302,8 +272,8 @@ class Session:
         `before`, or on what lies there, and the caches are empty.
         """
         memory, outputs = self._memory["batch inputs"], self._memory["batch outputs"]
-        values = self._nothing() if inputs is None else inputs
-        places = self._places(1).to(self.device)
+        values = self._rows["inputs"].empty(self.device) if inputs is None else inputs
+        places = self._places(1)
         if before is not None:
             self._write(memory, "inputs", 0, before)
         outputs.poison(self.out_bytes)  # what it gave for these values before does not lie there either
@@ -323,13 +293,8 @@ class Session:
         seen, whole = outputs.raw(self.out_bytes)[places], self._copied(0)
         self._settle()
         wall = time.monotonic() - began
-        return Batch(answer, wall, {0: self._split(whole)} if answer.kind == Kind.DONE else {}, places, seen)
-
-    def _nothing(self) -> dict[str, Tensor]:
-        """Inputs that nobody wrote."""
-        return {
-            slot.name: torch.empty(slot.shape, dtype=slot.dtype, device=self.device) for slot in self._slots["inputs"]
-        }
+        outputs_of = {0: self._rows["outputs"].split(whole)} if answer.kind == Kind.DONE else {}
+        return Batch(answer, wall, outputs_of, places, seen)
 
     def _flush(self) -> None:
         """Leaves nothing in the L2 of a GPU but clean lines of a buffer of ours."""
@@ -361,13 +326,13 @@ class Session:
         now = self._memory["batch outputs"].raw(rounds * self.out_bytes)[batch.places]
         if not torch.equal(now, batch.bytes):
             return "it wrote outputs of a batch after it had said that it was done"
-        if self._real_bytes() >= LEAST_SAMPLE and bool((batch.bytes == POISON).all(dim=1).any()):
+        if self._rows["outputs"].real_bytes >= LEAST_SAMPLE and bool((batch.bytes == POISON).all(dim=1).any()):
             return "it left outputs of a batch out"
         return ""
 
     def late_outputs(self, index: int) -> tuple[Tensor, ...]:
         """What lies in a slot's place for outputs of a batch after its time was taken."""
-        return self._split(self._copied(index))
+        return self._rows["outputs"].split(self._copied(index))
 
     def compiled(self, limit: float) -> Frame:
         """Waits until all that a process that collects has collected is compiled; the number is how many kernels."""
@@ -378,33 +343,17 @@ class Session:
         return self._child.ask(Kind.FINISH, "end a shape", limit=SETUP_LIMIT)
 
     def _write(self, memory: SharedMemory, region: str, index: int, tensors: Mapping[str, Tensor]) -> None:
-        stride = size_of(self._slots[region])
-        for slot in self._slots[region]:
-            tensor = tensors[slot.name]
-            if tensor.dtype != slot.dtype or tuple(tensor.shape) != slot.shape:
-                raise CheckError(f"the case has {slot.name} as {tensor.dtype} {list(tensor.shape)}")
-            memory.tensor(replace(slot, offset=slot.offset + index * stride)).copy_(tensor)
-
-    def _real_bytes(self) -> int:
-        """Bytes of the outputs of a slot, without what lies between them."""
-        return sum(slot.nbytes for slot in self._slots["outputs"])
+        try:
+            self._rows[region].write(memory, index, tensors)
+        except ValueError as error:
+            raise CheckError(f"the case has {error}") from error
 
     def _places(self, rounds: int) -> Tensor:
         """Where bytes of the outputs of each slot of a batch lie, drawn now: [rounds, bytes of a slot]."""
-        slots = [slot for slot in self._slots["outputs"] if slot.nbytes]
-        ends = torch.tensor([slot.nbytes for slot in slots]).cumsum(0)
-        starts = torch.tensor([slot.offset + slot.nbytes for slot in slots]) - ends
-        count = max(LEAST_SAMPLE, SAMPLED_BYTES // rounds)
-        drawn = torch.frombuffer(bytearray(secrets.token_bytes(8 * rounds * count)), dtype=torch.int64)
-        byte = (drawn & MOST_INT64).remainder(int(ends[-1])).view(rounds, count)  # 2^63 is far more than the bytes
-        which = torch.bucketize(byte, ends, right=True)
-        return torch.arange(rounds)[:, None] * self.out_bytes + byte + starts[which]
+        return self._rows["outputs"].sampled(rounds, max(LEAST_SAMPLE, SAMPLED_BYTES // rounds)).to(self.device)
 
     def _copied(self, index: int) -> Tensor:
-        return self._memory["batch outputs"].raw(self.out_bytes, index * self.out_bytes).clone()
-
-    def _split(self, taken: Tensor) -> tuple[Tensor, ...]:
-        return tuple(_tensor(taken, slot) for slot in self._slots["outputs"])
+        return self._rows["outputs"].copied(self._memory["batch outputs"], index)
 
     def _region(self, name: str, size: int) -> SharedMemory:
         try:
@@ -420,11 +369,3 @@ class Session:
         for memory in self._memory.values():
             memory.close()
         self._memory = {}
-
-
-def _tensor(taken: Tensor, slot: Slot) -> Tensor:
-    return taken[slot.offset : slot.offset + slot.nbytes].view(slot.dtype).view(slot.shape)
-
-
-def _bytes(tensor: Tensor) -> Tensor:
-    return tensor.detach().contiguous().reshape(-1).view(torch.uint8)

@@ -14,12 +14,11 @@ from grader.deck.cases import Case, CaseSpec, model_group
 from grader.deck.code import TORCH_DTYPES
 from grader.deck.keys import derive
 from grader.judge import plan as planning
-from grader.judge.answers import first_line
+from grader.judge.answers import Called, first_line
 from grader.judge.batches import State
 from grader.judge.plan import Group, ShapePlan
 from grader.judge.resources import cache_bytes, ring_room
 from grader.judge.seen import Seen
-from grader.judge.session import Called
 from grader.judge.ticking import BUILDING
 from grader.record.spread import of_samples
 from grader.wire.frames import Kind

@@ -7,10 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
-from types import SimpleNamespace
 
 import pytest
-import torch
 from ground import OPTIONS, RIGHT, Ground, forward
 from toy import HONEST, toy_problem
 
@@ -20,7 +18,6 @@ from grader.judge import session as sessions
 from grader.judge.judging import default_options
 from grader.judge.seen import Seen
 from grader.record.spread import Wanted
-from grader.wire.channel import Slot
 
 
 @pytest.mark.cold
@@ -143,14 +140,3 @@ def test_a_batch_is_long_and_cold_as_far_as_there_is_room(
 ) -> None:
     assert planning.round_count("cpu", seconds, slot, cache, room) == rounds
     assert rounds <= planning.round_count("cuda", seconds, slot, cache, room) <= 2 * rounds
-
-
-def test_bytes_that_are_looked_at_lie_anywhere_in_the_outputs_of_each_slot_and_nowhere_between_them() -> None:
-    slots = [
-        Slot(name, torch.uint8, (size,), offset) for name, size, offset in (("a", 3, 0), ("b", 0, 8), ("c", 5, 16))
-    ]
-    session = SimpleNamespace(_slots={"outputs": slots}, out_bytes=32)
-    places = sessions.Session._places(session, 200)  # type: ignore[arg-type]
-    within = places - torch.arange(200)[:, None] * 32
-    assert set(within.flatten().tolist()) == {0, 1, 2, 16, 17, 18, 19, 20}
-    assert len({tuple(row) for row in within.tolist()}) > 190
