@@ -95,7 +95,7 @@ class _Field:
         self.killer: dict[str, str] = {}
 
     def master(self, *path: object) -> bytes:
-        """The master key of one hidden seed."""
+        """The key that the hidden inputs of one round are drawn from; another `path` gives another."""
         return hashlib.sha256(json.dumps(["kbh mutation", self.seed, *path]).encode()).digest()
 
     def shape(self, shape: Shape, mutants: Sequence[Mutant]) -> dict[str, Cell]:

@@ -373,7 +373,7 @@ def _tolerances(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """A row with numbers of four digits; one model needs no table of them."""
+    """A row as JSON holds it: numbers rounded to four digits, and no `variants` where there is one model alone."""
     data = asdict(row)
     data |= {name: _four(data[name]) for name in ("quantile", "largest", "sensitivity")}
     data["variants"] = {name: _four(value) for name, value in row.variants.items()}

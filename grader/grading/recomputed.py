@@ -37,8 +37,10 @@ FIELDS = (
 
 @dataclass(frozen=True, slots=True)
 class Edition:
-    """The problem of a grading. `other` names the files that are others here than they were then; with any of them,
-    what follows from the problem cannot be worked out again here.
+    """Which edition of a problem a submission was graded on, compared with the problem here.
+
+    `other` names the files whose hashes differ. Unless it is empty, floors, scores and verdicts of that grading cannot
+    be computed again from the files here.
     """
 
     id: str

@@ -321,8 +321,9 @@ class _Ahead:
             remove(self._scratch / f"{FIRST}{name}")
 
     def start(self) -> None:
-        """Lets others use the device, by whom the process was started before, or starts it beside the first one; left
-        for later where that cannot be.
+        """Starts the second process beside the first where sandbox and machine allow two; else `session` starts it.
+
+        With `meanwhile`, whose process is there already, that one may use the device from now on.
         """
         if self._meanwhile is not None:
             self._meanwhile.let()

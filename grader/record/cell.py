@@ -255,10 +255,12 @@ class ShapeScore:
 
 @dataclass(frozen=True, slots=True)
 class BaselineTime:
-    """One shape of a baseline, by the clocks of a submission. `speedup`: how many times the submission is as fast.
+    """A baseline's time at one shape, by the same clocks as a submission's. `speedup`: the baseline's time in units of
+    the submission's.
 
-    `seconds` are what is compared: as a submission's t_scored, but the claimed time where the clock is weak. A module
-    of ours has no reason to lie, and sealed batches that cannot be captured hold launches of the host.
+    `seconds` is what is compared: computed as a submission's `t_scored`, except that where the clock is weak it is the
+    event time alone. A baseline is code of ours and is trusted; a sealed batch of it that cannot be captured as a CUDA
+    graph would count the host's launches as well.
     """
 
     shape: str

@@ -167,7 +167,7 @@ class Checker:
         return Wanted(str(cell.get("submission")), str(cell["problem"]), str(named), files)
 
     def _grading(self, grading: _Grading, wanted: Wanted | None) -> Iterator[str]:
-        """What of a grading does not follow."""
+        """A sentence for each claim of a grading that follows neither from its samples nor from its sources here."""
         id_ = str(grading.cell.get("problem"))
         if wanted is None:
             self.found.unchecked.append(f"{grading.title}: there is no problem {shown(id_)} here")

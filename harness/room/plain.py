@@ -29,7 +29,7 @@ NOTES = ("what the agent writes is bounded file by file only", "every process of
 
 
 def open_plain(spec: RoomSpec) -> HeldRoom:
-    """Raises RoomError."""
+    """Starts a room without a sandbox: the file system and the network are those of the machine. Raises RoomError."""
     from grader.grading.scratch import scratch_folder  # torch comes with it, which takes seconds
 
     with ExitStack() as stack:

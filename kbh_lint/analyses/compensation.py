@@ -161,7 +161,11 @@ def _extent(tensor: Tensor) -> range | None:
 def _together(
     events: list[Event], i: int, written: set[int], ends: dict[int, tuple[range, ...] | None]
 ) -> CompensationFacts | None:
-    """One configuration of all launches, evaluated once for equal ones."""
+    """The compensation of launches that hand tensors to one another, in their configuration `i`; None where a buffer is
+    reached through an object of the host. Chains of equal launches are evaluated once.
+
+    `written`: the storages that any of the launches writes; `ends`: the parts of storages that others read (`_ends`).
+    """
     from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
     from kbh_lint.kernels.numeric.runs import Launch  # start-up: few problems have kernels evaluated on numbers
 

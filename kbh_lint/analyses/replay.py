@@ -109,7 +109,9 @@ def _copies(event: Event) -> bool:
 
 
 def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
-    """What the second call's stale values were found by, from what other calls still find."""
+    """Under which key the values of the first call were kept, so that the second one found them: `shape`, `pointer`
+    (the address of an input) or `identity` (of objects). The probes that still find them tell: one with new inputs
+    of the same shapes, and one whose inputs lie at the old addresses."""
     if what == "state":
         return "identity"
     names = set(second.names(what))

@@ -274,9 +274,10 @@ def beside(events: list[Event], want: Asked) -> tuple[float, list[Event]]:
 
 
 def below_floor(authored: list[Event], flops: int | None) -> bool:
-    """Whether all that authored kernels compute is too little of the problem's operations to make its result authored.
+    """Whether the operations of all authored kernels together are too small a share of the problem's `flops` for its
+    result to count as theirs.
 
-    Only said where the sizes of what they read and write are known, and no product is among them.
+    False where any of them contains a matrix product, or reads or writes a tensor whose size is not known.
     """
     if not flops or not authored:
         return False

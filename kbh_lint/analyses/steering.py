@@ -232,7 +232,8 @@ def _at_the_place(event: Event, origin: Origin, held: Content, depth: int = 0) -
 
 
 def _exact(origin: Origin) -> bool:
-    """Whether leaving out a product on such a test may change nothing: it looks for zeros, or at results."""
+    """Whether skipping a product by a test on this value may change no result: the value was compared with zero or an
+    infinity, as where masked tiles are skipped, or was itself computed by products."""
     return bool(origin.flags & {"zero", "product", "exp"})
 
 

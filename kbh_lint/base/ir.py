@@ -55,7 +55,10 @@ VARIABLE = "<value>"
 
 
 class TemplateName(str):
-    """A name with template arguments behind a template-id: `rebind<U>` in `A<T>::rebind<U>`."""
+    """A member that has template arguments of its own, in a qualified name: `rebind<U>` in `A<T>::rebind<U>`.
+
+    The string is its whole text, `name` and `args` are `rebind` and (U,).
+    """
 
     __slots__ = ("args", "name")
 

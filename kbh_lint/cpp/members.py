@@ -68,7 +68,7 @@ class Class(Brief):
 
     @property
     def node(self) -> ir.ClassDef:
-        """How it is defined."""
+        """Its definition in the source; of a template, the specialisation that its arguments pick."""
         assert isinstance(self.kind.node, ir.ClassDef)
         return self.kind.node
 

@@ -186,7 +186,8 @@ class Recorder:
         return found or [0]
 
     def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
-        """What the legal domain of the inputs, or a check that passes, decides at a place."""
+        """Notes that a branch at a place goes one way because every legal input takes it, or every one that passed a
+        check before; `contents` are those that the test reads. Returns the outcome that this run takes."""
         return self.decisions.assume(self.place(loc), loc, answer, contents)
 
     @staticmethod

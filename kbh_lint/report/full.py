@@ -46,7 +46,7 @@ def render(report: Report, rules: Mapping[str, Rule], *, colour: bool = False, q
 
 
 def unsaid(report: Report) -> list[str]:
-    """The errors that no file's own lines tell."""
+    """The errors of a run that no file's lines have, such as paths that were not found; they are printed at the end."""
     said = {item.reason for file in report.files for item in file.unread}
     return [error for error in report.errors if error not in said]
 

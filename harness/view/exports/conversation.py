@@ -62,7 +62,7 @@ def turns(folder: RunFolder) -> list[Turn]:
 
 
 def _add(turn: Turn, event: Event) -> int:
-    """Puts an event where it belongs; returns how many characters it has."""
+    """Adds an event to its turn; returns how many characters of text it has."""
     data = event.data
     if isinstance(data, Message):
         (turn.said if data.role == "assistant" else turn.before).append(data)

@@ -1,4 +1,4 @@
-"""The kinds of things that the host makes for kernels on tensors: `values.Made.path`."""
+"""Kinds of objects that host code makes for a kernel of a tensor language: what `base.values.Made.path` may be."""
 
 from __future__ import annotations
 

@@ -49,7 +49,10 @@ class Objects:
         return V(x=HANDLE)
 
     def set_attribute(self, made: values.Made, name: str, value: V) -> None:
-        """A weak update, for a loop may have assigned it before; calls that read it run again."""
+        """`made.name = value`: a weak update, joined with the value before, for a loop may have assigned it.
+
+        Calls that were analysed with the value before are analysed again.
+        """
         key = (id(made.methods), name)
         old = self.attributes.get(key)
         if old is None and any(field == name for field, _ in made.fields):

@@ -131,7 +131,7 @@ def _sizes(interp: Run, before: tuple[ir.Stmt, ...], frame: Frame, declared: dic
 
 
 def _call_of(interp: Run, node: ir.Stmt, frame: Frame) -> str:
-    """The function of TileLang whose value a statement takes, or nothing."""
+    """The name of the TileLang function in `name = T.function(...)`; empty for any other statement."""
     if not isinstance(node, ir.Assign) or not isinstance(node.value, ir.Call):
         return ""
     called = node.value.func

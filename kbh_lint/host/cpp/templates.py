@@ -56,8 +56,10 @@ class Types:
         return TypeValue(ref, scope)
 
     def key(self, value: Value, depth: int = 0, known: Known | None = None) -> Hashable | None:
-        """What it is compared by. Types that are met again while one is asked are `known`: they may be made of one
-        another in pairs."""
+        """A hashable that is equal for template arguments that are the same; None where that is not known.
+
+        `known` remembers the types within a type, since `pair<pair<A, A>, ...>` would take twice as long at each level.
+        """
         if isinstance(value, (bool, int, float, str)):
             return int(value) if isinstance(value, bool) else value
         if isinstance(value, Type):

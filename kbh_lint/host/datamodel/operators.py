@@ -67,7 +67,10 @@ _OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
 def _placed(interp: Run, op: str, left: Value, right: Value) -> Placed | None:
-    """An address and an offset that is not known, or one beyond such a place: still an address in the same memory."""
+    """The sum or difference of an address of a tensor and an offset that is not known: an address in the same memory.
+
+    None for other operands, and for the distance of two addresses.
+    """
     if not any(isinstance(side, (Unknown, Placed)) for side in (left, right)):
         return None
     base, offset = (left, right) if interp.tensor_at(left) is not None else (right, left)

@@ -38,7 +38,7 @@ def names(module: str) -> frozenset[str]:
 
 
 def has(path: str) -> bool:
-    """Whether a path names something that one of the texts defines."""
+    """Whether a dotted path (`collections.deque`) names a class or function that a file of `interpreted` defines."""
     module, _, name = path.rpartition(".")
     return module in MODULES and name in names(module)
 

@@ -159,7 +159,8 @@ def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
 
 
 def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
-    """exec and eval: a known text runs here and is read, and is told of all the same; an unknown one is a hole."""
+    """exec and eval. A known text is interpreted like the rest of the file, and that there was one is reported; an
+    unknown text is code that could not be read."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
     if not isinstance(source, str):

@@ -256,8 +256,10 @@ def run_reduced(session: Session, problem: Problem, contract: Contract, forced: 
 
 
 def _on_inputs_alone(contents: Iterable[Content]) -> bool:
-    """Whether what a test looks at is inputs and weights and what torch made of them: where a kernel or a library
-    made one of two sides from inputs, it is a test of that one's results."""
+    """Whether a test reads only floating-point inputs and weights, or what operations of torch computed from them.
+
+    Where a kernel or a library computed any of it from inputs, the test may be a check of that kernel's results.
+    """
     looked = [_looked_at(content) for content in contents]
     return any(drawn and not made for drawn, made in looked) and not any(drawn and made for drawn, made in looked)
 

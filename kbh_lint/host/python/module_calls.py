@@ -70,7 +70,8 @@ def remove(handle: LibObject) -> None:
 
 
 def placed(interp: Run, model: Instance) -> Instance:
-    """The model after a grader's `.to(device)` and `.eval()`, where the submission has its own idea of these."""
+    """The model after a grader's `.to(device)` and `.eval()`: where its class defines `to`, `cuda`, `_apply`, `train`
+    or `eval`, these run, and a model that one of them returns takes the place of this one."""
     same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
     moved: list[tuple[str, list[Any]]] = [("_apply", [same]), ("cuda", []), ("to", ["cuda"])]
     for name, given in (*moved, *(() if interp.training else (("train", [False]), ("eval", [])))):

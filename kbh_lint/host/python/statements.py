@@ -164,7 +164,8 @@ def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
 
 
 def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Any:
-    """What stands inside of the item `i` of a with statement, whose manager gave `value`."""
+    """Runs what is inside of manager `i` of a with statement: binds `value`, which the manager gave, enters those after
+    it and runs the body."""
     target = node.items[i][1]
     if target is not None:
         names.assign(interp, target, value, frame)

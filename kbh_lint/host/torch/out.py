@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """The tensors that a call brings for its results."""
+    """The tensors that a call is given as `out=`."""
     return tensor_arguments.tensors_in([kwargs["out"]]) if kwargs.get("out") is not None else []
 
 

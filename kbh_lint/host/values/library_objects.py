@@ -18,12 +18,12 @@ class Property(LibObject):
 
     @property
     def getter(self) -> Any:
-        """The function that gives the value."""
+        """The function that a read calls, `fget`."""
         return self.attrs["fget"]
 
     @property
     def setter(self) -> Any:
-        """The function that is given one, or None."""
+        """The function that an assignment calls, `fset`; None where it is read-only."""
         return self.attrs.get("fset")
 
     @property

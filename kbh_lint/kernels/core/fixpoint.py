@@ -226,7 +226,8 @@ class FixPoint(Control[V]):
 
     @contextmanager
     def waiting(self, loc: ir.Loc) -> Iterator[None]:
-        """Around a loop: notes the data that it waits for, when all it does is to look at it again."""
+        """A context around the analysis of a loop, which tells a spin wait: if all that the body changes was read anew
+        from the memory that the test reads, a `Wait` on that memory is noted."""
         start, asked, written = self.run.frame.env, self.asked, self.run.memory.written
         self.asked, self.run.memory.written = [], set()
         yield

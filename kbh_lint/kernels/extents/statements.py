@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 class Statements(Walker[Value, Frame]):
-    """The walk of `Follow`. What a statement does that is not read is to change the names that it assigns."""
+    """Runs statements on addresses: assignments keep the addresses, sums and conditions (`Value`) that names stand for.
+
+    Where a statement is none that it follows, the names that it assigns are unknown after it.
+    """
 
     def __init__(self, run: Follow, control: OneRound) -> None:
         super().__init__(run)

@@ -19,8 +19,8 @@ class Pointer(NamedTuple):
 
 
 class Described(NamedTuple):
-    """A tensor that is read and written in boxes of `block`: behind a TMA descriptor, of which nothing outside is
-    touched, or with `at`, where the box begins, a block pointer."""
+    """A tensor that is loaded and stored a box of `block` at a time: through a TMA descriptor, which clips what is
+    outside of the tensor, or, where `at` says where the box begins, through a block pointer of Triton."""
 
     storage: int
     start: Linear

@@ -208,9 +208,10 @@ class Obj:
 
 @dataclass(slots=True, eq=False)
 class Bits:
-    """The bit pattern of a float, as an integer: of several, those `above` lie so many bits higher.
+    """The bit pattern of a float as an integer, as `__float_as_uint` gives it, or of several packed into one integer.
 
-    There is no `value` (None) where the lowest bits are of none.
+    `value` is the float whose pattern begins at bit 0 (None: no float does), `above` has the others by the bit at which
+    they begin.
     """
 
     value: Any
