@@ -18,6 +18,7 @@ from grader.cli.board import Board
 from grader.cli.display import Display
 from grader.cli.jobs import MOST_JOBS, Done, gpus
 from grader.cli.jobs import graded as graded_at_once
+from grader.grading.grade import Request, grade
 from grader.record.bundle import cell_to_json
 from grader.record.bundle.read import is_bundle
 from grader.record.provenance import of_run
@@ -301,8 +302,6 @@ def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
 
 def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) -> Path:
     """The bundle of one submission, or of what a bundle holds."""
-    from grader.grading.grade import Request, grade  # start-up: other commands do without it
-
     if not problem:
         from grader.grading.regrade import grade_again  # here, for it imports torch
 

@@ -7,16 +7,17 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from grader.authoring.common import DONE, TROUBLE, CommandError, print_json
+from grader.sandbox import SandboxError
+from grader.silicon.machine_code import Kernel, MachineCode, collect, private_copy
+from grader.silicon.promises import Ran, products_of, settle
+from grader.silicon.tools import ToolError
 from kbh_lint.base import dtypes, paths
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Promise, load_deck
 from kbh_lint.report.text import clean
-
-if TYPE_CHECKING:
-    from grader.silicon.machine_code import Kernel, MachineCode
 
 _EPILOG = """\
 FILE is a cubin, a fatbin or a shared object, or a folder of compiler caches, such as Triton's. NVIDIA's disassembler,
@@ -53,9 +54,6 @@ def main(argv: Sequence[str]) -> int:
         args = parser().parse_args(list(argv))
     except SystemExit as done:
         return int(done.code or 0)
-    from grader.sandbox import SandboxError  # start-up: other commands do without it
-    from grader.silicon.tools import ToolError  # start-up: other commands do without it
-
     try:
         return _run(args)
     except (CommandError, DataError, SandboxError, ToolError) as error:
@@ -64,8 +62,6 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _run(args: argparse.Namespace) -> int:
-    from grader.silicon.machine_code import collect, private_copy  # start-up: other commands do without it
-
     promises = _promises(args.problem, args.problems_dir)
     with tempfile.TemporaryDirectory(prefix="kbh-sass-") as folder:
         place: Path = args.path
@@ -75,7 +71,7 @@ def _run(args: argparse.Namespace) -> int:
                 private_copy(args.path, place / f"file{args.path.suffix}")
             except OSError as error:
                 raise CommandError(f"{args.path} cannot be read: {error.strerror or error}") from None
-        code: MachineCode = collect(place, args.arch)
+        code = collect(place, args.arch)
     if not code.kernels and not code.notes:
         raise CommandError(f"{args.path} holds no machine code for {args.arch}; .cubin, .fatbin and .so are looked at")
     rows = [_row(kernel) for kernel in code.kernels]
@@ -99,8 +95,6 @@ def _promises(problem: str | None, folder: str | None) -> tuple[Promise, ...]:
 
 def _row(kernel: Kernel) -> dict[str, Any]:
     """A kernel's census in a few numbers."""
-    from grader.silicon.promises import products_of  # start-up: other commands do without it
-
     census = kernel.census
     return {
         "kernel": kernel.name, "file": kernel.file, "sha256": kernel.sha256, "digest": census.digest,
@@ -113,8 +107,6 @@ def _row(kernel: Kernel) -> dict[str, Any]:
 
 def _states(promises: Sequence[Promise], code: MachineCode) -> list[dict[str, str]]:
     """What the kernels show of each promise that machine code can settle."""
-    from grader.silicon.promises import Ran, settle  # start-up: other commands do without it
-
     ran = [Ran(name, tuple(kernel.census for kernel in code.find(name))) for name in sorted(code.names)]
     found = [(promise, settle(promise, "kept", ran)) for promise in promises]
     return [
@@ -125,7 +117,6 @@ def _states(promises: Sequence[Promise], code: MachineCode) -> list[dict[str, st
 
 
 def _print(rows: Sequence[dict[str, Any]], states: Sequence[dict[str, str]], notes: Sequence[str]) -> None:
-
     for row in rows:
         print(f"{clean(row['kernel'])}  {row['arch']}, {row['instructions']} instructions, {clean(row['file'])}")
         print(f"  matrix instructions: {row['matrix'] or 'none'}")

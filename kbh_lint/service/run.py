@@ -12,6 +12,7 @@ from kbh_lint.authors.folders import FAULTS, Found, find
 from kbh_lint.base.errors import UsageError
 from kbh_lint.findings import Fact, FileReport, Report, Unread
 from kbh_lint.rules import Rule, apply, by_line, unknown_words
+from kbh_lint.service.cache import Cache
 from kbh_lint.service.hygiene import checking
 from kbh_lint.service.one_file import Options, load_rules_once, select_findings
 from kbh_lint.source.answers import AnswersError, ProblemFiles
@@ -19,7 +20,6 @@ from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 if TYPE_CHECKING:
-    from kbh_lint.service.cache import Cache
     from kbh_lint.triage.changes import Changes
 
 Progress = Callable[[int, int], None]  # is given: files done, all files
@@ -217,8 +217,6 @@ def _analyse(
 def _open_cache(folder: Path | None, options: Options) -> Cache | None:
     if folder is None:
         return None
-    from kbh_lint.service.cache import Cache  # start-up: only where files are linted anew
-
     return Cache(folder, Path(options.rules_dir), Path(options.problems_dir))
 
 

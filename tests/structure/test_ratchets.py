@@ -15,9 +15,9 @@ SLACK = 8  # so that what others have under way is not stopped by a figure that 
 
 MOST = {
     "kbh_lint": {
-        "untyped parameters": 4,
+        "untyped parameters": 0,
         "untyped runs": 0,
-        "imports in functions": 26,
+        "imports in functions": 24,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 25,
@@ -25,9 +25,9 @@ MOST = {
         "modules of more than 400 lines": 1,
     },
     "grader": {
-        "untyped parameters": 7,
+        "untyped parameters": 0,
         "untyped runs": 0,
-        "imports in functions": 23,
+        "imports in functions": 14,
         "modules in circles": 0,
         "largest circle": 0,
         "modules in the fullest folder": 16,

@@ -11,6 +11,9 @@ from __future__ import annotations
 import torch
 
 from grader.candidate.clock.cpu import Clock, CpuClock, Untimed
+from grader.candidate.clock.gpu import GpuClock
+from grader.candidate.clock.profile import ProfileClock
+from grader.candidate.clock.published import PublishedClock
 from grader.wire.marks import Instrument
 
 __all__ = ["Clock", "CpuClock", "Untimed", "make_clock"]
@@ -25,15 +28,9 @@ def make_clock(device: torch.device, timing: bool, profile: Instrument | None = 
     if device.type != "cuda":
         return CpuClock() if timing else Untimed(lambda: None)
     if profile:
-        from grader.candidate.clock.profile import ProfileClock  # start-up: a process has one clock
-
         return ProfileClock(device, profile)
     if not timing:
         return Untimed(lambda: torch.cuda.synchronize(device))
     if published:
-        from grader.candidate.clock.published import PublishedClock  # start-up: a process has one clock
-
         return PublishedClock(device)
-    from grader.candidate.clock.gpu import GpuClock  # start-up: a process has one clock
-
     return GpuClock(device)

@@ -9,8 +9,7 @@ and writes outside of the launch's tensors are errors; floats that are passed to
 and `or` work on blocks; autotuning takes the first configuration without timing; asking torch.cuda or Triton's driver
 about a device is refused, save `torch.cuda.is_available()`, which says no.
 
-Functions here stand in for Triton's, which have no types: `typed` says what is used of its objects. Its own module
-`stock`, whose functions are replaced, is `Any` on purpose, as is an argument of a launch.
+Functions here stand in for Triton's, which have no types: `typed` says what is used of its objects.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from grader.candidate.interpreter.ops import InterpreterRefusal, OutOfBoundsError
-    from grader.candidate.interpreter.typed import Block, BlockType, Handle, SetsAttributes, Type
+    from grader.candidate.interpreter.typed import Block, BlockType, Handle, Helper, SetsAttributes, Stock, Type
 
 __all__ = ["KNOWN_TRITON", "InterpreterRefusal", "OutOfBoundsError", "install"]
 
@@ -129,7 +128,7 @@ def _package(frame: FrameType) -> str:
     return str(frame.f_globals.get("__name__", "")).partition(".")[0]
 
 
-def _patch_types(stock: Any, ops: ModuleType) -> None:
+def _patch_types(stock: Stock, ops: ModuleType) -> None:
     """Narrow floats in fp32 arrays; the one builder object becomes ours, wherever it was imported to."""
     stock._get_np_dtype = ops.np_dtype
     stock._validate_np_data_size = lambda data, dtype: True
@@ -142,7 +141,7 @@ def _patch_types(stock: Any, ops: ModuleType) -> None:
     stock.interpreter_builder.codegen_fns["min_dot_size"] = nvidia.min_dot_size(None)
 
 
-def _patch_language(stock: Any, ops: ModuleType, reductions: ModuleType) -> None:
+def _patch_language(stock: Stock, ops: ModuleType, reductions: ModuleType) -> None:
     import triton.language as tl
 
     def patch_reduce_scan(scope: SetsAttributes) -> None:
@@ -186,7 +185,7 @@ def _patch_language(stock: Any, ops: ModuleType, reductions: ModuleType) -> None
     setattr(stock, JOINED, _joined)
 
 
-def _patch_shapes(stock: Any) -> None:
+def _patch_shapes(stock: Stock) -> None:
     """Every operation makes a type and a tensor, and their shapes cost the most: keep those made before."""
     import triton.language as tl
 
@@ -223,8 +222,10 @@ def _patch_shapes(stock: Any) -> None:
     tl.tensor.__init__ = tensor_init
 
 
-def _transformer(stock: Any) -> Any:
-    class Transformer(stock.ASTTransformer):  # type: ignore[misc]
+def _transformer(stock: Stock) -> Any:
+    stocks: Any = stock.ASTTransformer
+
+    class Transformer(stocks):  # type: ignore[misc]
         """Also rewrites what Python cannot and Triton can: `and` and `or` of blocks, a list and a tuple one after the
         other."""
 
@@ -284,7 +285,7 @@ def _bool_op(method: str, decisive: bool) -> Callable[..., Any]:
     return combine
 
 
-def _patch_launch(stock: Any, ops: ModuleType) -> None:
+def _patch_launch(stock: Stock, ops: ModuleType) -> None:
     import numpy as np
     import triton.language as tl
     from triton.runtime.autotuner import Autotuner
@@ -294,9 +295,9 @@ def _patch_launch(stock: Any, ops: ModuleType) -> None:
     running: list[list[tuple[int, int]]] = []
     patched: list[bool] = []
 
-    def implicit_cvt(arg: Any) -> Any:
+    def implicit_cvt(arg: object) -> Any:
         if hasattr(arg, "data_ptr") and running:
-            base = getattr(arg, "base", arg)
+            base: Any = getattr(arg, "base", arg)
             storage = base.untyped_storage()
             running[-1].append((storage.data_ptr(), storage.data_ptr() + storage.nbytes()))
             stock.interpreter_builder.begin(running[-1])
@@ -328,7 +329,7 @@ def _patch_launch(stock: Any, ops: ModuleType) -> None:
     stock._implicit_cvt = implicit_cvt
     stock._patch_lang = patch_lang_once
 
-    def call(self: Any, *args: object, **kwargs: object) -> Any:
+    def call(self: Helper, *args: object, **kwargs: object) -> Any:
         """A helper called from a kernel."""
         stock._patch_lang(self.fn)
         return self.rewrite()(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from grader.candidate.interpreter.formats import Array
@@ -39,6 +40,24 @@ class Block(Protocol):
     dtype: Any
     shape: Any
     numel: Any
+
+
+class Stock(Protocol):
+    """Triton's module `triton.runtime.interpreter`, whose classes and functions (`PATCHED`) are used and replaced."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+    def __setattr__(self, name: str, value: object, /) -> None: ...
+
+
+class Helper(Protocol):
+    """An `InterpretedFunction`, which a kernel calls."""
+
+    fn: object
+
+    def rewrite(self) -> Callable[..., Any]:
+        """The function as it runs in the interpreter."""
+        ...
 
 
 class SetsAttributes(Protocol):

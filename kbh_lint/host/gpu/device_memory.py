@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Func
@@ -12,7 +12,11 @@ from kbh_lint.host.values.tensors import Tensor
 from kbh_lint.kernels.core.facts import KernelFacts, Origin
 
 if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
     from kbh_lint.host.run import Run
+
+F = TypeVar("F", bound="DataclassInstance")  # one fact of a kernel: a load, a store, a product, ...
 
 MEMORY = frozenset(("__device__", "__constant__"))
 
@@ -50,12 +54,12 @@ def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
     def origins(values: frozenset[Origin]) -> frozenset[Origin]:
         return frozenset(replace(o, storage=storages.get(o.param, o.storage)) for o in values)
 
-    def one(item: Any) -> Any:
+    def one(item: F) -> F:
         changes: dict[str, Any] = {
             name: origins(getattr(item, name)) for name in ("origins", "a_origins", "b_origins") if hasattr(item, name)
         }
         if hasattr(item, "storage"):
-            changes["storage"] = storages.get(item.param, item.storage)
+            changes["storage"] = storages.get(getattr(item, "param", ""), item.storage)
         return replace(item, **changes) if changes else item
 
     return replace(

@@ -203,6 +203,8 @@ class V:
     """
 
     __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct", "term")
+    const: Any
+    x: Any
     term: Any  # how a known number was made of arguments (`guards.Term`), where that is known
 
     def __init__(
@@ -211,11 +213,11 @@ class V:
         content: str = "?",
         origins: Origins = NO_ORIGINS,
         casts: frozenset[Loc] = NO_LOCS,
-        const: Any = NOTHING,
+        const: object = NOTHING,
         deps: frozenset[str] = NO_NAMES,
         cells: Cells = NO_CELLS,
         shape: Shape | None = None,
-        x: Any = None,
+        x: object = None,
         ct: CType | None = None,
     ) -> None:
         self.dtype = dtype
@@ -234,7 +236,7 @@ class V:
         parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if getattr(self, name) not in (None, "?")]
         return "V(" + ", ".join(parts) + ")"
 
-    def with_(self, **changes: Any) -> V:
+    def with_(self, **changes: object) -> V:
         """A copy with some fields replaced."""
         made = V.__new__(V)
         made.dtype, made.content, made.origins, made.casts = self.dtype, self.content, self.origins, self.casts
