@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Slice, facts_of
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
@@ -34,8 +34,8 @@ def share_of_exponentials(total: Event) -> float:
         event, whole = pending.pop()
         for content, tensor in event.reads:
             count, size = product(tensor.shape), content.storage.size
-            known = count is not None and isinstance(size, int) and size and tensor.dtype in BITS
-            share = whole * min(1.0, (count or 0) * BITS[tensor.dtype] / 8 / (size or 1)) if known else whole
+            known = count is not None and isinstance(size, int) and size and tensor.dtype in STORED
+            share = whole * min(1.0, (count or 0) * STORED[tensor.dtype] / 8 / (size or 1)) if known else whole
             maker = content.event
             if maker is None:
                 continue
@@ -150,12 +150,12 @@ def _ends(found: Slice, result: object) -> dict[int, tuple[range, ...] | None]:
 def _extent(tensor: Tensor) -> range | None:
     """The bytes of its storage that a view spans."""
     shape, strides, start = tensor.shape, tensor.strides, tensor.start
-    if start is None or shape is None or tensor.dtype not in BITS:
+    if start is None or shape is None or tensor.dtype not in STORED:
         return None
     sizes = list(zip(shape, strides or row_major(shape) or (), strict=False))
     if len(sizes) < len(shape) or not all(isinstance(n, int) and isinstance(step, int) for n, step in sizes):
         return None
-    return range(start, start + (1 + sum((n - 1) * step for n, step in sizes)) * BITS[tensor.dtype] // 8)
+    return range(start, start + (1 + sum((n - 1) * step for n, step in sizes)) * STORED[tensor.dtype] // 8)
 
 
 def _together(

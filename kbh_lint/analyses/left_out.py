@@ -14,7 +14,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice
-from kbh_lint.base.dtypes import BITS, INTS
+from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
@@ -79,7 +79,7 @@ def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]
     if attrs["facts"][0].unread or not isinstance(grid, (tuple, list, int)):
         return None
     given = [(name, value) for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
-    starts, widths = attrs.get("starts", {}), {BITS.get(value.dtype) for _, value in given}
+    starts, widths = attrs.get("starts", {}), {STORED.get(value.dtype) for _, value in given}
     bits = next(iter(widths), None)
     if bits is None or len(widths) > 1 or any(starts.get(name) != 0 for name, _ in given):
         return None
@@ -91,7 +91,7 @@ def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]
 def _by_language(content: Content, event: Event) -> list[tuple[Part, int]] | None:
     """The same of a kernel in a language that says itself which part of a tensor its kernels read. Of several that
     are timed one runs: their parts together are more than it reads."""
-    attrs, ident, bits = event.attrs, content.storage.ident, BITS.get(content.dtype)
+    attrs, ident, bits = event.attrs, content.storage.ident, STORED.get(content.dtype)
     read_parts = registry.of_kernel(attrs["kernel"].language).read_parts
     given = [name for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
     starts = attrs.get("starts", {})
@@ -124,7 +124,7 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
         if parts is None or any(part.count is None for part in parts):
             return None
         most += sum(part.count or 0 for part in parts)
-    return content.event if most < min(shown, size * 8 // BITS.get(tensor.dtype, 8)) else None
+    return content.event if most < min(shown, size * 8 // STORED.get(tensor.dtype, 8)) else None
 
 
 def _stored(ident: int, event: Event) -> list[Part] | None:

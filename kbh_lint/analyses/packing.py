@@ -10,7 +10,7 @@ from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS, FLOATS
+from kbh_lint.base.dtypes import FLOATS, STORED
 from kbh_lint.base.facts import Int4
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
@@ -112,7 +112,7 @@ def _bytes(run: ShapeRun, name: str) -> int | None:
     total = 1
     for size in spec.shape:
         total *= size
-    return total * max(BITS.get(spec.dtype, 8), 8) // 8
+    return total * STORED.get(spec.dtype, 8) // 8
 
 
 def _operands(event: Event) -> list[Content]:

@@ -8,7 +8,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import AUTHORED, Slice, facts_of, is_product
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.formulas import FormulaError, evaluate_int
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
@@ -123,13 +123,13 @@ def traffic(event: Event) -> int:
 
 def _held(tensor: Tensor) -> int:
     count = product(tensor.shape) or 0
-    size = count * BITS.get(tensor.dtype, 8) // 8
+    size = count * STORED.get(tensor.dtype, 8) // 8
     return min(size, tensor.storage.size) if tensor.storage.size is not None else size
 
 
 def _written(content: Content, event: Event) -> int:
     sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
-    size = max(sizes, default=0) * BITS.get(content.dtype, 8) // 8
+    size = max(sizes, default=0) * STORED.get(content.dtype, 8) // 8
     return min(size, content.storage.size) if content.storage.size is not None else size
 
 
@@ -144,7 +144,7 @@ def gathered(event: Event) -> int:
     if table is None or count is None or not table.shape:
         return 0
     row = product(table.shape[1:]) if event.name in ROW_GATHERS else 1
-    return count * (row or 0) * BITS.get(table.dtype, 8) // 8
+    return count * (row or 0) * STORED.get(table.dtype, 8) // 8
 
 
 def by_index(event: Event, names: Iterable[str]) -> bool:
@@ -206,7 +206,7 @@ def seen_only_by_torch(found: Slice, name: str, size: int) -> list[Event]:
 
 def _makes_as_many(event: Event, count: int) -> bool:
     """Whether a kernel writes a tensor of no fewer elements."""
-    sizes = ((write.storage.size, BITS.get(write.dtype)) for write in event.writes)
+    sizes = ((write.storage.size, STORED.get(write.dtype)) for write in event.writes)
     return any(size is not None and bits and size * 8 // bits >= count for size, bits in sizes)
 
 

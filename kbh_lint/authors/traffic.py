@@ -19,7 +19,7 @@ def compulsory_bytes(contract: Contract, shape: Shape) -> float:
     total = 0.0
     for spec in (*binding.inputs, *binding.state.values(), *binding.outputs):
         rows = min(spec.shape[0], _indices(contract, spec.name, shape)) if spec.shape else 1
-        total += rows * prod(spec.shape[1:]) * dtypes.BITS[spec.dtype] / 8
+        total += rows * prod(spec.shape[1:]) * dtypes.STORED[spec.dtype] / 8
     return total
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint import registry
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import Buffer, Descriptor, Scalar
 from kbh_lint.host.gpu.kernel_cache import identity, normal_key
 from kbh_lint.host.values.tensors import Event, Tensor
@@ -77,11 +77,11 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
     found = store_extents(kernel, bindings[0], *dims)
     if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
         return True
-    unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in BITS for s in stores)
+    unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in STORED for s in stores)
     if unread or not isinstance(size, int) or tensor.offset != 0:
         return False
     ends = [found.ends.get((ident, s.loc)) for s in stores]
-    return all(n is not None and n * BITS[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
+    return all(n is not None and n * STORED[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
 
 
 def _too_few(tensor: Tensor, event: Event) -> bool:
@@ -95,7 +95,7 @@ def _too_few(tensor: Tensor, event: Event) -> bool:
     if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["distinct"]):
         return False
     stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
-    widths = [BITS.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    widths = [STORED.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     known = [n for n in stored if n is not None]
     bits = [n for n in widths if n is not None]
     if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):

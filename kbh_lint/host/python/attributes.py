@@ -180,7 +180,7 @@ def description_attr(owner: DType | HostDescriptor | Config | Blob | Pointer, na
     """An attribute of an element type, a descriptor, a configuration, foreign code or a pointer."""
     if isinstance(owner, DType):
         return {
-            "itemsize": max(dtypes.BITS.get(owner.name, 8) // 8, 1),
+            "itemsize": dtypes.STORED.get(owner.name, 8) // 8,
             "is_floating_point": owner.name in dtypes.FLOATS,
             "width": dtypes.BITS.get(owner.name, 32),
         }.get(name, Method(owner, name))

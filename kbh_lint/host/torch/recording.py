@@ -27,7 +27,7 @@ def make(
 ) -> Tensor:  # fmt: skip
     """A new tensor over a new storage; `event` made its content, or `label` says where it came from."""
     count = product(shape)
-    size = count * max(dtypes.BITS.get(dtype, 32), 8) // 8 if count is not None else None
+    size = count * dtypes.STORED.get(dtype, 32) // 8 if count is not None else None
     storage = Storage(interp.session.idents, size)
     storage.content = Content(storage, dtype, interp.trace.call_index, label, event)
     if event is not None:

@@ -95,9 +95,9 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
         version.storage = tensor.storage
         return version
     if name == "itemsize":
-        return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
+        return dtypes.STORED.get(tensor.dtype, 32) // 8
     if name in ("nbytes",):
-        return (tensor.numel() or 0) * max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
+        return (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8
     if name in ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested", "retains_grad"):
         return False
     if name == "layout":
@@ -138,7 +138,7 @@ def meta(name: str) -> Callable[..., Any]:
             placed.contents = recording.steered_by([tensor])
             return placed if placed.contents else tensor.address
         if name == "element_size":
-            return max(dtypes.BITS.get(tensor.dtype, 32) // 8, 1)
+            return dtypes.STORED.get(tensor.dtype, 32) // 8
         if name == "is_contiguous":
             return tensor.is_contiguous()
         if name == "storage_offset":

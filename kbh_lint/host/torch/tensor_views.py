@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import recording, view_offsets, view_shapes
 from kbh_lint.host.torch.memory_order import Strides
@@ -37,7 +37,7 @@ def alias(
 ) -> Tensor:  # fmt: skip
     """Another view of the same storage, at an `offset` in its own elements; at the tensor's start when not given."""
     if offset is _SAME:
-        bits, wanted = BITS.get(tensor.dtype, 32), BITS.get(dtype or tensor.dtype, 32)
+        bits, wanted = STORED.get(tensor.dtype, 32), STORED.get(dtype or tensor.dtype, 32)
         offset = None if tensor.offset is None or tensor.offset * bits % wanted else tensor.offset * bits // wanted
     return Tensor(
         tensor.storage, dtype or tensor.dtype, shape, strides if strides is not None else row_major(shape),
@@ -60,7 +60,7 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return index(interp, tensor, view_shapes.sliced(tensor.shape, axis, bounds), loc)
     if name == "view" and rest and isinstance(rest[0], DType):
         new = rest[0].name
-        strides = tensor.strides if BITS.get(tensor.dtype) == BITS.get(new) else None
+        strides = tensor.strides if STORED.get(tensor.dtype) == STORED.get(new) else None
         shape = view_shapes.bitcast(tensor.shape, tensor.dtype, new)
         if strides is None and not tensor.is_contiguous():
             strides = (None,) * len(shape or ())

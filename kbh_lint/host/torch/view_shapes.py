@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import Value
 from kbh_lint.host.torch.memory_order import Strides, regrouped, strides_of
 from kbh_lint.host.torch.signatures import Shape
@@ -22,7 +22,7 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
     """The shape of `view(dtype)`."""
     if not shape:
         return shape
-    a, b = BITS.get(old, 32), BITS.get(new, 32)
+    a, b = STORED.get(old, 32), STORED.get(new, 32)
     last = shape[-1]
     return (*shape[:-1], last * a // b if isinstance(last, int) else None)
 

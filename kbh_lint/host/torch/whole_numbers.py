@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from kbh_lint.base.dtypes import BITS, INTS
+from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Content, Tensor
 
@@ -145,7 +145,7 @@ def total(value: object) -> int | None:
 def held(content: Content) -> int | None:
     """How many elements of a content there are."""
     size = content.storage.size
-    return None if size is None else size * 8 // BITS.get(content.dtype, 8)
+    return None if size is None else size * 8 // STORED.get(content.dtype, 8)
 
 
 def whole(content: Content) -> Content:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.base.dtypes import BITS
+from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Brief, Value
 from kbh_lint.host.values.objects import LibObject, of_paths
@@ -116,7 +116,7 @@ class Pointer(Brief):
         """Where in its storage it points to, in bytes; None where that is not known."""
         start = self.tensor.start
         known = start is not None and isinstance(self.offset, int)
-        return start + self.offset * BITS.get(self.dtype, 32) // 8 if known else None
+        return start + self.offset * STORED.get(self.dtype, 32) // 8 if known else None
 
     def moved(self, by: Value) -> Pointer:
         """`pointer + by`."""
@@ -128,11 +128,11 @@ class Pointer(Brief):
 
     def elements(self) -> int | None:
         """The same in elements of its type."""
-        start, size = self.start, BITS.get(self.dtype, 32) // 8
+        start, size = self.start, STORED.get(self.dtype, 32) // 8
         return start // size if start is not None and size and start % size == 0 else None
 
     def seen_as(self, dtype: str) -> Pointer:
         """The same address as a pointer to another element type."""
-        here = self.offset * BITS.get(self.dtype, 32) if isinstance(self.offset, int) else None
-        size = BITS.get(dtype, 32)
+        here = self.offset * STORED.get(self.dtype, 32) if isinstance(self.offset, int) else None
+        size = STORED.get(dtype, 32)
         return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)

@@ -12,7 +12,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS, ROWS
+from kbh_lint.base.dtypes import ROWS, STORED
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Brief
 
@@ -251,7 +251,7 @@ class Tensor(Brief):
     @property
     def start(self) -> int | None:
         """Where in its storage it begins, in bytes."""
-        return None if self.offset is None else self.offset * BITS.get(self.dtype, 32) // 8
+        return None if self.offset is None else self.offset * STORED.get(self.dtype, 32) // 8
 
     @property
     def place(self) -> range | None:
@@ -259,7 +259,7 @@ class Tensor(Brief):
         start, count = self.start, self.numel()
         if start is None or count is None or not self.is_contiguous():
             return None
-        return range(start, start + count * BITS.get(self.dtype, 32) // 8)
+        return range(start, start + count * STORED.get(self.dtype, 32) // 8)
 
     @property
     def band(self) -> tuple[range, int] | None:
@@ -279,7 +279,7 @@ def _band(tensor: Tensor) -> tuple[range, int] | None:
     every = min((stride for _, stride in dims), default=0)
     if every < width or any(stride % every for _, stride in dims):
         return None
-    size = BITS.get(tensor.dtype, 32) // 8
+    size = STORED.get(tensor.dtype, 32) // 8
     first = start % (every * size) if every * size else 0
     return (range(first, first + width * size), every * size) if first + width * size <= every * size else None
 
