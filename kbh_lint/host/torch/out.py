@@ -1,8 +1,8 @@
 """`out=`: the tensors that a caller brings for the results of an operation of torch, and how these are written there.
 
-As torch does it: one of another shape than its result is given that shape, and one whose type cannot hold the result's
-is an error. Who spells it otherwise hands it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.libraries`,
-`numpy.add(a, b, out)` in `host.libs.lib_torch`.
+As torch does it: one of another shape than its result is given that shape, and one whose type is of a kind that cannot
+hold the result's (fractions in whole numbers, whole numbers in truth values) is an error. Who spells it otherwise hands
+it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.libraries`, `numpy.add(a, b, out)` in `host.libs.lib_torch`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from kbh_lint.host.values.tensors import Event, Tensor, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
+
+# Each kind holds those before it: truth values, whole numbers, fractions, complex numbers.
+_KIND = {**dict.fromkeys(dtypes.INTS, 1), "bool": 0, **dict.fromkeys(dtypes.FLOATS, 2), "c64": 3, "c128": 3}
 
 
 def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
@@ -38,11 +41,16 @@ def write(
     results = found if isinstance(found, list) else [found]
     for number, target in enumerate(brought):
         shape, dtype = results[number] if number < len(results) else (None, dtypes.UNKNOWN)
-        if dtype in dtypes.FLOATS and target.dtype in dtypes.INTS:
+        if not _holds(target.dtype, dtype):
             interp.fails("builtins.RuntimeError", event.loc)
         if shape is not None and target.shape is not None and _differ(shape, target.shape):
             target.shape, target.strides = shape, lies(shape) or row_major(shape)
         recording.write(interp, target, event)
+
+
+def _holds(target: str, result: str) -> bool:
+    """Whether a tensor of one type may take a result of another, as `torch.can_cast(result, target)` says."""
+    return _KIND.get(target, 3) >= _KIND.get(result, 0)
 
 
 def _differ(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
