@@ -74,10 +74,10 @@ def _caught_by_reference(every: Sequence[object]) -> str:
         below = walk(func.body or ())
         extended = [one for one in below if isinstance(one, ir.FuncDef) and "__device__" in one.attributes]
         captures = [one for node in extended if node.kind == "lambda" for one in node.captures if one.reference]
-        if captures:  # by default also names that are no variables of the function: constants need no capture
+        if captures:  # a default captures also names that are no variables of the function: constants need no capture
             own = {param.name for param in func.params}
             own |= {one.name for one in below if isinstance(one, ir.Decl) and not _is_constant(one)}
-            named = next((one.name for one in captures if one.name in own), "")
+            named = next((one.name for one in captures if one.init is not None or one.name in own), "")
             if named:
                 return named
     return ""
