@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from kbh_lint.findings import Report
@@ -24,42 +25,16 @@ class Given:
     version: str
 
 
-def _full(report: Report, given: Given) -> str:
-    from kbh_lint.report import full  # start-up: a report has one format
-
-    return full.render(report, given.rules(), colour=given.colour, quiet=given.quiet)
-
-
-def _concise(report: Report, given: Given) -> str:
-    from kbh_lint.report import concise  # start-up: a report has one format
-
-    return concise.render(report, quiet=given.quiet)
-
-
-def _json(report: Report, given: Given) -> str:
-    from kbh_lint.report import json_v1  # start-up: a report has one format
-
-    return json_v1.render(report, given.version)
-
-
-def _github(report: Report, _: Given) -> str:
-    from kbh_lint.report import github  # start-up: a report has one format
-
-    return github.render(report)
-
-
-def _sarif(report: Report, given: Given) -> str:
-    from kbh_lint.report import sarif  # start-up: a report has one format
-
-    return sarif.render(report, given.rules(), given.version)
-
-
-def _annotation(report: Report, given: Given) -> str:
-    from kbh_lint.report import annotation  # start-up: a report has one format
-
-    return annotation.render(report, given.rules())
+def _late(name: str) -> Any:
+    """A module of this folder, loaded now: a report has one format, and `--help` none."""
+    return import_module(f"kbh_lint.report.{name}")
 
 
 FORMATS: Mapping[str, Callable[[Report, Given], str]] = {
-    "full": _full, "concise": _concise, "json": _json, "github": _github, "sarif": _sarif, "annotation": _annotation,
-}  # fmt: skip
+    "full": lambda report, given: _late("full").render(report, given.rules(), colour=given.colour, quiet=given.quiet),
+    "concise": lambda report, given: _late("concise").render(report, quiet=given.quiet),
+    "json": lambda report, given: _late("json_v1").render(report, given.version),
+    "github": lambda report, _: _late("github").render(report),
+    "sarif": lambda report, given: _late("sarif").render(report, given.rules(), given.version),
+    "annotation": lambda report, given: _late("annotation").render(report, given.rules()),
+}

@@ -20,6 +20,7 @@ import kbh_lint
 from kbh_lint.findings import FileReport, Finding, PromiseState, Related, Report, Unread
 from kbh_lint.report import annotation, concise, full, github, json_v1, sarif
 from kbh_lint.report.data import file_from_dict, file_to_dict
+from kbh_lint.report.formats import FORMATS, Given
 from kbh_lint.report.text import Sources, clean, excerpt, width
 from kbh_lint.rules import Rule, parse_rule
 from kbh_lint.source.spans import Span
@@ -306,6 +307,9 @@ def test_no_text_in_a_report_breaks_a_reporter(
     report = data.draw(_reports(str(path)))
     shown = full.render(report, rules) + concise.render(report)
     assert not any(char < " " and char != "\n" or char in "\x7f\u202e\ud800" for char in shown)
+    plain = Given(lambda: rules, colour=False, quiet=False, version="0")
+    every = "".join(render(report, plain) for render in FORMATS.values())
+    assert not any(char < " " and char != "\n" or char in "\x7f\u202e\ud800" for char in every)
     assert all(line.startswith("::") for line in github.render(report).split("\n")[:-1])
     (note,) = yaml.safe_load_all(annotation.render(report, rules))
     for quote in note["quotes"]:
