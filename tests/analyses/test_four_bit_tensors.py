@@ -1,4 +1,4 @@
-"""A problem whose operands are fp4: an element of torch is a byte with two numbers, and elements are what is counted."""
+"""A problem whose operands are fp4: an element of torch is a byte with two numbers, and elements are counted."""
 
 from __future__ import annotations
 
