@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from grader.candidate.clock.outside import Steps, outside
+from grader.candidate.placing import Placing
 
 __all__ = ["Copies", "plain"]
 
@@ -31,10 +32,13 @@ ADDRESSES = (torch.int64, torch.uint64, torch.int8, torch.uint8)  # what address
 
 
 class Copies:
-    """What slow models of this process were made of, by the arguments that they were made with."""
+    """What slow models of this process were made of, by the arguments that they were made with.
 
-    def __init__(self) -> None:
-        self._now, self._copy = time.monotonic, copy.deepcopy
+    With `place` large tensors of a model are made on that device (`grader.candidate.placing`).
+    """
+
+    def __init__(self, place: torch.device | None = None) -> None:
+        self._now, self._copy, self._place = time.monotonic, copy.deepcopy, place
         self._first: dict[str, nn.Module] = {}
         self._bytes = 0
         self.used = 0  # copies that were handed out
@@ -48,7 +52,7 @@ class Copies:
             self.used += 1
             return (yield from outside(self._copy, self._first[key]))
         began = self._now()
-        model = yield from outside(make, *init)
+        model = yield from self._made(make, init)
         if self._now() - began >= SLOW_SECONDS and key not in self._first:
             try:
                 size = yield from outside(plain, model, frozenset(state))
@@ -58,6 +62,22 @@ class Copies:
             except Exception:  # what cannot be copied is made anew each time
                 self._first.pop(key, None)
         return model
+
+    def _made(self, make: Callable[..., Any], init: Sequence[Any]) -> Steps[Any]:
+        """What `make` gives. What fails with large tensors on the device, as numpy does, is made on the host."""
+        if self._place is not None:
+            placing = Placing(self._place)
+            try:
+                with placing:
+                    return (yield from outside(make, *init))
+            except Exception:
+                if not placing.count:
+                    raise
+                self._place = None  # the next one would fail too
+            finally:
+                if placing.count and placing.device.type == "cuda":
+                    torch.cuda.empty_cache()  # what it used on the way
+        return (yield from outside(make, *init))
 
 
 def plain(model: object, state: frozenset[str]) -> int | None:

@@ -86,7 +86,7 @@ class Runner:
         self.batch: list[_Place] = []
         self.state: list[dict[str, Tensor]] = []
         self.pristine: list[dict[str, Tensor]] = []
-        self.copies = Copies()
+        self.copies = Copies(device if device.type == "cuda" else None)
         self.newest = 0  # what no version of a tensor that was ours was above
 
     def start(self, file: Path) -> Steps[Answer]:
