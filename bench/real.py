@@ -41,6 +41,7 @@ GRADE = "import sys; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['grad
 TIMEOUT_S = 900.0
 DETAIL = ("public/data/rundetail/{board}/{run}.json", "public/data/rundetail/{run}.json")
 MOST_BYTES = 4 << 20
+SPENT = "seconds"  # the file of a sweep that says how long it has taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--seconds", type=float, default=float("inf"), help="no longer than about so many seconds")
         one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
         one.add_argument("--jobs", type=int, default=4, metavar="N")
+        one.add_argument("--folder", type=Path, help="keep a sweep there; a second command goes on with it")
         one.add_argument("--log", type=Path, help="add what kbh grade says of its stages to this file")
         one.set_defaults(do=do)
     archive = sub.add_parser("archive", help="reads the gradings of a sweep whose models are files of these names")
@@ -244,7 +246,8 @@ def _graded(
         named.append(Path(shutil.copyfile(file, folder / file.name)))
     problem = ["--problem", files[0][0].problem] if len({label.problem for label, _ in files}) == 1 else []
     command = [
-        sys.executable, "-c", GRADE, *map(str, named), *problem, "--strict", "--fresh", "--format", "json",
+        sys.executable, "-c", GRADE, *map(str, named), *problem, "--strict", "--format", "json",
+        *([] if asked.folder else ["--fresh"]),
         "--out", str(place / "out"), "--target", asked.target, *(["--jobs", str(jobs)] if jobs > 1 else []), "-v",
         *([] if asked.samples is None else ["--samples", str(asked.samples)]),
     ]  # fmt: skip
@@ -291,6 +294,12 @@ def _dated(lines: Iterable[str], began: float) -> Iterator[str]:
 
 def _ended(files: Sequence[tuple[Label, Path]], out: Path, why: str) -> list[dict[str, Any]]:
     """The cells of a command that was cut, by what its bundles hold; `why` stands for those that have none."""
+    cells = _cells(out)
+    return [cells.get(file.name, {"outcome": "none", "reason": why}) for _, file in files]
+
+
+def _cells(out: Path) -> dict[str, dict[str, Any]]:
+    """The cells that bundles hold, by the name of the submission's file."""
     from grader.record.bundle import Bundle, BundleError
 
     cells: dict[str, dict[str, Any]] = {}
@@ -299,7 +308,7 @@ def _ended(files: Sequence[tuple[Label, Path]], out: Path, why: str) -> list[dic
             for entry in Bundle.open(folder).entries():
                 if entry.kind == "cell":
                     cells[Path(str(entry.data["file"])).name] = dict(entry.data)
-    return [cells.get(file.name, {"outcome": "none", "reason": why}) for _, file in files]
+    return cells
 
 
 def _environment(cache: Path) -> dict[str, str]:
@@ -315,28 +324,42 @@ def _device(target: str) -> str:
 def _jobs(asked: argparse.Namespace) -> int:
     kept = _begun(asked)
     wanted = _wanted(asked)
-    with tempfile.TemporaryDirectory(prefix="kbh-real-") as folder:
-        found = list(_graded(wanted, Path(folder), asked, jobs=asked.jobs, limit=asked.seconds))
-    seconds = found[0][0]
+    with contextlib.ExitStack() as stack:
+        folder = asked.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbh-real-")))
+        had = _cells(folder / "out")
+        left = [(label, file) for label, file in wanted if file.name not in had]
+        graded = list(_graded(left, folder, asked, jobs=asked.jobs, limit=asked.seconds)) if left else []
+        seconds = (graded[0][0] if graded else 0.0) + _before(folder)
+        had |= {file.name: cell for (_, file), (_, cell) in zip(left, graded, strict=True)}
+        found = [had[file.name] for _, file in wanted]
+        (folder / SPENT).write_text(f"{seconds}\n", encoding="utf-8")
     kept.jobs.append({
         "jobs": asked.jobs, "seconds": round(seconds, 1),
-        "cells": {label.run: cell["outcome"] for (label, _), (_, cell) in zip(wanted, found, strict=True)},
+        "cells": {label.run: cell["outcome"] for (label, _), cell in zip(wanted, found, strict=True)},
         "times": {
             label.run: {one["shape"]: one["t_scored"] for one in cell.get("shapes", ())}
-            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+            for (label, _), cell in zip(wanted, found, strict=True)
         },
         "clocks": {
             label.run: sorted({one["clock"] for one in cell.get("shapes", ())})
-            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+            for (label, _), cell in zip(wanted, found, strict=True)
         },
         "reasons": {
             label.run: " ".join(str(cell["reason"]).split())[:300]
-            for (label, _), (_, cell) in zip(wanted, found, strict=True)
+            for (label, _), cell in zip(wanted, found, strict=True)
         },
     })  # fmt: skip
     write(asked.output, kept)
     print(tables(kept))
     return 0
+
+
+def _before(folder: Path) -> float:
+    """Seconds that earlier commands worked on a sweep."""
+    try:
+        return float((folder / SPENT).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return 0.0
 
 
 def _archive(asked: argparse.Namespace) -> int:

@@ -106,6 +106,29 @@ def test_goals_are_told_when_they_are_missed(real: ModuleType, measured: Any) ->
     assert real.missed(kept) == ["2 cells with --jobs 4 took 125 s"]
 
 
+@pytest.mark.slow
+def test_a_sweep_in_a_folder_that_was_cut_is_gone_on_with(real: ModuleType, tmp_path: Path) -> None:
+    """What has a cell is not graded again, and the seconds of both commands count."""
+    names = {"a": "library_product.py", "b": "upcast_dot.py"}
+    problem = "01_fp8_gemm"
+    for run, name in names.items():
+        shutil.copyfile(ROOT / "problems" / problem / "decoys" / name, tmp_path / f"{run}.py")
+    labels = _labels(tmp_path, *({"run_id": run, "problem": problem} for run in names))
+    out, folder = tmp_path / "real.json", tmp_path / "sweep"
+    command = ["jobs", str(tmp_path), str(labels), "-o", str(out), "--target", "cpu", "--folder", str(folder)]
+    assert real.main([*command, "--only", "a"]) == 0
+    first = real.read(out).jobs[-1]
+    assert first["cells"] == {"a": "withheld"} and first["seconds"] > 0
+    begun = {bundle.name for bundle in (folder / "out").iterdir()}
+    assert real.main(command) == 0
+    both = real.read(out).jobs[-1]
+    assert both["cells"] == {"a": "withheld", "b": "withheld"} and both["seconds"] > first["seconds"]
+    bundles = {bundle.name for bundle in (folder / "out").iterdir()}
+    assert begun < bundles and len(bundles) == 2
+    assert real.main(command) == 0
+    assert real.read(out).jobs[-1]["seconds"] == both["seconds"], "nothing is left"
+
+
 def test_an_archive_of_a_sweep_of_such_files_gives_rows_without_costs(
     real: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
