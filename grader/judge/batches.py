@@ -59,23 +59,37 @@ def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State])
     """Has calls made alone as those of a batch are: on values that nobody had before the clock was read.
 
     The calls of a batch may share work, or be done at the same time; one alone has nobody to share with. What disturbs
-    it only makes it longer, so one that leaves the claim and the batches possible is enough.
+    it only makes it longer, so one that leaves the claim and the batches possible is enough. Where none does, the shape
+    is one that the trial has `denied`, and its next process has calls made alone again. It makes none if those before
+    leave possible what would be scored now.
     """
     if state.status != "right" or not state.sealed:
         return
-    runs = _Runs(trial, shape, state, models, itertools.count(FIRST_ALONE))
-    claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
-    scored = max(claimed, min(batch.per_call for batch in state.sealed))
+    runs = _Runs(trial, shape, state, models, itertools.count(FIRST_ALONE + len(state.alone)))
+    prepared = False
     for pause in SPELLS:
+        if state.alone and not _denied(trial, shape, state):
+            return
         time.sleep(pause)
         for _ in range(MOST_ALONE):
-            found = runs.one(1, next(runs.numbers), prepared=bool(state.alone), alone=True)
+            found = runs.one(1, next(runs.numbers), prepared=prepared, alone=True)
             if found is None:
                 return
+            prepared = True
             state.alone.append(found)
-            least = least_alone(state.alone, trial.nulls[shape.label].alone_middle)
-            if not denies(trial.session.device.type, least, scored):
+            if not _denied(trial, shape, state):
                 return
+    trial.denied.add(shape.label)
+
+
+def _denied(trial: Trial, shape: Shape, state: Seen) -> bool:
+    """Whether the calls that were made alone deny the time that would be scored by what is known now."""
+    if not state.alone or not state.sealed:
+        return False
+    claimed = middle(state.claimed, trial.options.trim) if state.claimed else 0.0
+    scored = max(claimed, min(batch.per_call for batch in state.sealed))
+    least = least_alone(state.alone, trial.nulls[shape.label].alone_middle)
+    return denies(trial.session.device.type, least, scored)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from kbh_lint.problems import Shape
 if TYPE_CHECKING:
     from grader.judge.trial import Trial
 
-__all__ = ["first_calls", "instances", "single_calls"]
+__all__ = ["first_calls", "instances", "later_calls", "single_calls"]
 
 MOST_INSTANCES = 16
 MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
@@ -75,21 +75,38 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
 
     Returns the states of its models; none when they cannot be used further.
     """
-    shape = plan.shape
-    first = trial.case(shape, group.specs[0], None)
+    first = trial.case(plan.shape, group.specs[0], None)
+    states, slots = _loaded(trial, plan.shape, group, first, state)
+    if not states:
+        return ()
+    for part, calls in itertools.chain([(plan, group)], _more(trial, plan, state) if group.base else ()):
+        one = _Calls(trial, part, calls, state, _asked_again(trial, calls, plan.shape, state))
+        if not _made(one, first, states if group.base else None, slots):
+            return ()
+    return states
+
+
+def later_calls(trial: Trial, plan: ShapePlan, state: Seen) -> Sequence[State]:
+    """As `single_calls`, of the later samples of a shape in another process; no calls where none were left to it."""
+    later = planning.later_calls(plan, trial.master, trial.options)
+    if plan.shape.label in trial.split:
+        return single_calls(trial, later, later.groups[0], state)
+    group = plan.groups[0]
+    return _loaded(trial, plan.shape, group, trial.case(plan.shape, group.specs[0], None), state)[0]
+
+
+def _loaded(trial: Trial, shape: Shape, group: Group, first: Case, state: Seen) -> tuple[Sequence[State], int]:
+    """The states of the models that a group's calls take turns on, and how many slots; no states where they cannot be
+    made.
+    """
     making = COPYING_SECONDS if shape.label in trial.copied else trial.making.get(shape.label, 0.0)
     count = instances(trial, first, making)
     states = _states(trial, shape, first, count) if group.base else [first.state]
     slots = _slots(trial, first, len(states), len(group.timed)) if group.base else planning.LEAST_ROUNDS
     trial.say(f"{BUILDING} for {shape.label}: its models")
     loaded = trial.session.load(first.binding, states, rounds=slots, copies=shape.label in trial.copied)
-    if not trial.usable(loaded, f"when its model was made at {shape.label}", state):
-        return ()
-    for part, calls in itertools.chain([(plan, group)], _more(trial, plan, state) if group.base else ()):
-        one = _Calls(trial, part, calls, state, _asked_again(trial, calls, shape, state))
-        if not _made(one, first, states if group.base else None, slots):
-            return ()
-    return states
+    usable = trial.usable(loaded, f"when its model was made at {shape.label}", state)
+    return states if usable else (), slots
 
 
 def _made(one: _Calls, first: Case, states: Sequence[State] | None, slots: int) -> bool:

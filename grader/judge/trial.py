@@ -23,7 +23,7 @@ from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
 from grader.judge.session import Session
-from grader.judge.single_calls import first_calls, single_calls
+from grader.judge.single_calls import first_calls, later_calls, single_calls
 from grader.judge.ticking import BUILDING
 from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
@@ -69,6 +69,9 @@ class Trial:
         self._lost: ChildGone | None = None  # a process that was to be up
         self.last = not (options.later and options.timing)  # whether no process comes after this one
         self.split: set[str] = set()  # shapes whose later samples are left to another process
+        self.denied: set[str] = (
+            set()
+        )  # shapes where calls alone denied what is scored: another process makes some again
 
     # --- the course of a trial ---
 
@@ -105,13 +108,15 @@ class Trial:
     def goes_on(self) -> bool:
         """Whether more samples are to be taken in another process: some shape wants it, and all was right so far."""
         right = not (self.failure or self.refusal) and all(seen.status == "right" for seen in self.states.values())
-        return right and not self.last and bool(self.split)
+        return right and not self.last and bool(self.split | self.denied)
 
     def go_on(self, session: Session, plans: Sequence[ShapePlan]) -> None:
-        """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well."""
+        """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well, and has
+        calls made alone again where those of the first process denied the others.
+        """
         self.session, self.last = session, True
         self._since = time.monotonic()
-        self._course([plan for plan in plans if plan.shape.label in self.split], [], (self._later,))
+        self._course([plan for plan in plans if plan.shape.label in self.split | self.denied], [], (self._later,))
 
     def _course(
         self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
@@ -244,10 +249,12 @@ class Trial:
             self._finish(plan.shape, state)
 
     def _later(self, plan: ShapePlan, state: Seen) -> None:
-        later = planning.later_calls(plan, self.master, self.options)
-        if single_calls(self, later, later.groups[0], state):
-            self._finish(plan.shape, state)
+        models = later_calls(self, plan, state)
         self._spend("calls")
+        if models:
+            lone_calls(self, plan.shape, state, models)  # a host that disturbed them may be quiet by now
+            self._spend("batches")
+            self._finish(plan.shape, state)
 
     def _finish(self, shape: Shape, state: Seen) -> None:
         answer = self.session.finish()

@@ -35,6 +35,23 @@ def test_no_value_is_seen_twice_where_lone_calls_are_made_again_because_somethin
     assert result.status == "right" and len(set(inputs)) == len(inputs) > batches.MOST_ALONE
 
 
+def test_calls_alone_that_deny_what_is_scored_are_made_again_in_another_process(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No value comes twice there either, and no other call is made."""
+    monkeypatch.setattr(batches, "SPELLS", (0.0,))
+    monkeypatch.setattr(batches, "denies", lambda *_: True)
+    body = "print('in', hash(x.numpy().tobytes()))\n" + RIGHT + "return y"
+    here = ground(forward(body, "print('imported')"))
+    result = here.trial(replace(OPTIONS, later=True))
+    assert result.status == "right", result.message
+    inputs = [line for line in "".join(here.logs).splitlines() if line.startswith("in")]
+    timing, shapes = result.shapes[0].timing, len(result.shapes)
+    assert timing is not None and len(timing.alone) == 2 * batches.MOST_ALONE
+    assert len(set(inputs)) == len(inputs) > shapes * len(timing.alone)
+    assert sum(line == "imported" for line in "".join(here.logs).splitlines()) == 2
+
+
 @pytest.mark.parametrize(
     ("body", "words"),
     [

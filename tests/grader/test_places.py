@@ -257,12 +257,42 @@ def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
         return None if wall is None else SealedBatch(1, 1e-3 * wall, 0.0)
 
     trial = on("cpu")
-    trial.nulls = {"x": SimpleNamespace(alone_middle=2e-3)}
+    trial.nulls, trial.denied = {"x": SimpleNamespace(alone_middle=2e-3)}, set()
     monkeypatch.setattr(batches._Runs, "one", batch)
     monkeypatch.setattr(batches.time, "sleep", lambda seconds: None)
     lone_calls(trial, SimpleNamespace(label="x"), state, [])  # type: ignore[arg-type]
     assert [one.per_call for one in state.alone] == pytest.approx([1e-3 * w for w in walls[:runs] if w is not None])
     assert len(set(run)) == len(run) and min(run) >= FIRST_ALONE, "values never repeat"
+
+
+def test_a_second_process_makes_calls_alone_where_those_of_the_first_deny_what_is_scored_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What is scored may be less than when they were made: the first on each slot count until there are others."""
+    state, run = Seen(status="right", claimed=[3e-3] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[bool]()
+
+    def batch(runs: object, rounds: int, number: int, *, prepared: bool, alone: bool) -> SealedBatch:
+        assert number == FIRST_ALONE + len(run)
+        run.append(prepared)
+        return SealedBatch(1, walls.pop(0), 0.0)
+
+    trial, label = on("cpu"), SimpleNamespace(label="x")
+    trial.nulls, trial.denied = {"x": SimpleNamespace(alone_middle=0.0)}, set()
+    monkeypatch.setattr(batches._Runs, "one", batch)
+    monkeypatch.setattr(batches.time, "sleep", lambda seconds: None)
+    walls = [3e-3]
+    lone_calls(trial, label, state, [])  # type: ignore[arg-type]
+    lone_calls(trial, label, state, [])  # type: ignore[arg-type]
+    assert run == [False] and not trial.denied, "it leaves the claim possible, in the next process too"
+    state.claimed = [1e-3] * 10
+    walls = [3e-3, 1e-3]
+    lone_calls(trial, label, state, [])  # type: ignore[arg-type]
+    assert run == [False, False, True], "its process is another one, which has prepared none"
+    state.claimed, walls = [5e-4] * 10, [3e-3] * 1000
+    state.sealed, state.alone = [SealedBatch(3, 1e-3, 0.0)], []
+    run.clear()
+    lone_calls(trial, label, state, [])  # type: ignore[arg-type]
+    assert trial.denied == {"x"}
 
 
 def test_no_call_is_made_alone_where_no_batch_came_to_an_end() -> None:
