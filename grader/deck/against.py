@@ -9,7 +9,6 @@ know the rows while there is still something to write. One call of each shape an
 
 from __future__ import annotations
 
-import hashlib
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +22,7 @@ from grader.deck.correctness import Comparison, compare
 from grader.deck.keys import derive
 from kbh_lint.problems import Problem
 
-__all__ = ["Held", "digest_of", "hold", "missed", "too_dear"]
+__all__ = ["Held", "hold", "missed", "too_dear"]
 
 MOST_FLOPS = 1e12  # of a problem's formula; about 0.02 s of fp64 on a GPU with tensor cores for it
 ROWS = 4096  # finds a share p of wrong rows with the probability 1 - (1 - p)**ROWS, each compared call anew
@@ -95,12 +94,3 @@ def _bound_at(bound: Bound, rows: Tensor) -> Bound:
     if bound.region is None:
         return bound
     return replace(bound, region=replace(bound.region, mask=bound.region.mask[rows]))
-
-
-def digest_of(outputs: Sequence[Tensor]) -> str:
-    """SHA-256 of the bytes of the outputs, one after the other."""
-    digest = hashlib.sha256()
-    for tensor in outputs:
-        flat = tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
-        digest.update(flat.numpy().data)
-    return digest.hexdigest()

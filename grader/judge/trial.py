@@ -11,9 +11,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from grader.deck.against import digest_of, hold
+from grader.deck.against import hold
 from grader.deck.cases import Case, CaseSpec, materialise, model_group
 from grader.deck.code import TORCH_DTYPES, Code, DeckError, ours
+from grader.deck.digest import digest_of
 from grader.deck.keys import derive
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
@@ -277,7 +278,7 @@ class Trial:
         result = held.result
         if not result.ok:
             state.fault(result.message)
-        mark = digest_of(outputs) if digest else ""
+        mark = digest_of(outputs, self.master) if digest else ""
         error = None if math.isnan(result.error) else result.error
         state.cases.append(CaseOutcome(
             case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows, model
@@ -341,7 +342,7 @@ class Trial:
         inputs = case.inputs if written else None
         called = self.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
         expect(called.answer, f"at {case.shape.label}")
-        return digest_of(self.session.outputs(index))
+        return digest_of(self.session.outputs(index), self.master)
 
     def _right(self, case: Case, index: int) -> bool:
         """Whether the outputs of the last call are right, in other bits too."""

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import torch
 
-from grader.deck.against import digest_of, hold
+from grader.deck.against import hold
 from grader.deck.cases import Case, CaseSpec, materialise, model_group
 from grader.deck.code import Code, load_code
+from grader.deck.digest import digest_of
 from grader.judge import plan as planning
 from grader.judge.plan import TrialOptions
 from grader.judge.session import Session
@@ -351,7 +352,7 @@ def _results(
         index = min(number, 1)
         expect(session.call(index, case.inputs, f"run at {shape.label}").answer, f"at {shape.label}")
         outputs = session.outputs(index)
-        marks.append(digest_of(outputs))
+        marks.append(digest_of(outputs, master))
         if marks[-1] != seen.digest:
             right &= hold(bench.problem, code, case, outputs, master).result.ok
     return None if same_results(marks, seen.digest, right) else right
