@@ -78,10 +78,11 @@ class Classes:
         when that is not known."""
         if isinstance(found.node, ir.ClassDef):
             return self.through(self.domain.made(*self.instance(found, ref.args, at)), ref.member, at)
-        kind = self._aliased(found, found.node, ref.args, at)
+        kind = self.aliased(found, found.node, ref.args, at)
         return None if kind is None else self.through(kind, ref.member, at)
 
-    def _aliased(self, found: CppType, node: ir.Using, given: Sequence[ir.Expr], at: Scope) -> Bound | None:
+    def aliased(self, found: CppType, node: ir.Using, given: Sequence[ir.Expr], at: Scope) -> Bound | None:
+        """The type that an alias stands for, with template arguments that are `given` in a scope."""
         if node.type is None or self.depth > MAX_DEPTH:
             return None
         own = templates.bind(self.domain, node.template, given, at, found.env, {}) if node.template else {}

@@ -74,7 +74,8 @@ def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
     ref = node.type
     if ref is not None and init is not None and not isinstance(init, ir.Seq):
         value = run.eval(init, env)
-        if isinstance(value, Slot) and not ref.pointers and not ref.reference and ref.name != "auto":
+        plain = isinstance(value, Slot) and not ref.reference and ref.name != "auto"
+        if plain and not cpp_types.is_pointer(run, ref, env):
             value = value.get()
         if ref.pointers and isinstance(value, (int, Tensor, Pointer)):
             return cpp_types.cast(run, ref, value, env)

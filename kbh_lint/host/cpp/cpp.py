@@ -251,7 +251,7 @@ class Cpp:
         self.interp.fuel -= 1
         handler = cpp_expressions.EXPRESSIONS.get(type(node))
         value = handler(self, node, env) if handler is not None else Unknown((), type(node).__name__)
-        return value.get() if isinstance(value, Slot) and not isinstance(node, ir.Unary) else value
+        return value.get() if isinstance(value, Slot) and not isinstance(node, (ir.Unary, ir.Cast)) else value
 
     def eval_place(self, node: object, env: Env) -> Any:
         """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""

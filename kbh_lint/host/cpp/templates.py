@@ -42,7 +42,7 @@ class Types:
 
     def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
         """Template parameters as variables."""
-        return Env(dict(bound), env)
+        return Env(dict(bound), env) if bound else env
 
     def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
         """A type or a constant."""
@@ -89,7 +89,7 @@ class Types:
         if isinstance(held, Type) and not ref.member:
             return replace(held, pointers=held.pointers + pointers)
         target, scope = cpp_types.resolve(self.run, ref, value.env)
-        pointers = max(pointers, target.pointers)
+        pointers = target.pointers + len(ref.dims)
         found = _lookup(scope, target.name)
         if isinstance(found, Type) and not target.member:
             return replace(found, pointers=found.pointers + pointers)
@@ -215,11 +215,11 @@ class Types:
 
     def _same(self, value: TypeValue, depth: int, known: tuple[Known, Known]) -> Hashable | None:
         self.spend(SAME_STEPS)
-        own = self.definition(value)
+        target, scope = cpp_types.resolve(self.run, value.ref, value.env)
+        own = self.definition(TypeValue(target, scope))
         if own is not None:
             parts = tuple([self.same(part, depth + 1, known) for part in own[1].values()])
-            return None if None in parts else (id(own[0].node), id(own[0].env), value.ref.pointers, parts)
-        target, _ = cpp_types.resolve(self.run, value.ref, value.env)
+            return None if None in parts else (id(own[0].node), id(own[0].env), target.pointers, parts)
         return None if target.args else (target.name, target.member, target.pointers, self.key(value, known=known[1]))
 
     def spend(self, steps: int) -> None:

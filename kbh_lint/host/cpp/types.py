@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, TypeValue, Value
-from kbh_lint.cpp import templates, traits
+from kbh_lint.cpp import traits
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import numbers as cpp_numbers
@@ -23,6 +22,7 @@ MAX_LOOP = 256  # iterations of a loop that works on tensors
 MAX_COUNTED = 1024  # iterations of one that only computes
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
+_TYPES = (ir.Using, ir.ClassDef)  # members that are types
 
 
 def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
@@ -65,68 +65,64 @@ def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
     return value.get() if isinstance(value, Slot) else value
 
 
-def resolve(run: Cpp, ref: ir.TypeRef, env: Env, depth: int = 0) -> tuple[ir.TypeRef, Env]:
-    """Follow aliases (`using`, template parameters, members of template structs) to the type that is meant."""
-    while depth < MAX_DEPTH:
-        depth += 1
-        try:
-            found = env.lookup(ref.name)
-        except KeyError:
-            kind = _of_value(run, ref, env)
-            if isinstance(kind, TypeValue):
-                member, pointers = (*kind.ref.member, *ref.member), kind.ref.pointers or ref.pointers
-                ref, env = replace(kind.ref, member=member, pointers=pointers), kind.env
-                continue
-            if traits.is_choice(ref):
-                side = traits.choice(run.types, ref, env)
-                if isinstance(side, DType):
-                    side = TypeValue(ir.TypeRef(dtypes.cpp_name(side.name, 1), (), ref.loc), env)
-                if not isinstance(side, TypeValue):
-                    return ref, env
-                member, pointers = (*side.ref.member, *traits.of_choice(ref)), side.ref.pointers + ref.pointers
-                ref, env = replace(side.ref, member=member, pointers=pointers), side.env
-                continue
-            inside = run.types.classes.scoped(ref.name, ref.loc, env) if "::" in ref.name else None
-            if inside is None or not isinstance(inside.node, (ir.Using, ir.ClassDef)):
-                return ref, env
-            ref, env = _within(ref, inside, env)
-            continue
-        if isinstance(found, TypeValue) and ref.args:  # a parameter that is a class template
-            whole = found.env.get(found.ref.name)
-            if found.ref.args or found.ref.member or not isinstance(whole, CppType):
-                return ref, env
-            env = Env({ref.name: whole}, env)
-            continue
-        if isinstance(found, TypeValue):
-            member = (*found.ref.member, *ref.member)
-            ref, env = (
-                ir.TypeRef(found.ref.name, found.ref.args, found.ref.loc, member, found.ref.pointers or ref.pointers),
-                found.env,
-            )
-            continue
-        if not isinstance(found, CppType):
+def resolve(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
+    """The type that is meant, in the scope in which it is written: aliases, template parameters, choices between types
+    and members of classes are followed as far as the text has them. It has the pointers of all that was followed."""
+    for _ in range(MAX_DEPTH):
+        meant = _step(run, ref, env)
+        if meant is None:
             return ref, env
-        if isinstance(found.node, ir.Using):
-            if found.node.type is None:
-                return ref, env
-            own = templates.bind(run.types, found.node.template, ref.args, env, found.env, {})
-            inner = Env(own, found.env) if own else found.env
-            target = found.node.type
-            member = (*target.member, *ref.member)
-            if target.name == ref.name and found.env is env:
-                return ref, env
-            ref, env = ir.TypeRef(target.name, target.args, target.loc, member, target.pointers or ref.pointers), inner
-            continue
-        if not ref.member:
-            return ref, env
-        step = _inside(run, found, ref, env)
-        if step is None or step[0] is ref:
-            return ref, env if step is None else step[1]
-        ref, env = step
+        if meant.ref is ref:
+            return ref, meant.env
+        ref, env = meant.ref, meant.env
     return ref, env
 
 
-def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env] | None:
+def _step(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
+    """The type with what its first name stands for in that name's place; None where the name is no other type's. The
+    same reference in another scope is as far as it can be followed."""
+    try:
+        found = env.lookup(ref.name)
+    except KeyError:
+        return _unnamed(run, ref, env)
+    if isinstance(found, TypeValue):
+        if not ref.args:
+            return _behind(found, ref)
+        whole = found.env.get(found.ref.name)  # a parameter that is a class template
+        known = isinstance(whole, CppType) and not found.ref.args and not found.ref.member
+        return TypeValue(ref.inside(ref.member), Env({ref.name: whole}, env)) if known else None
+    if not isinstance(found, CppType):
+        return None
+    if isinstance(found.node, ir.ClassDef):
+        return _inside(run, found, ref, env) if ref.member else None
+    if found.node.type is not None and found.node.type.name == ref.name and found.env is env:
+        return None
+    kind = run.types.classes.aliased(found, found.node, ref.args, env)
+    return _behind(kind, ref) if isinstance(kind, TypeValue) else None
+
+
+def _unnamed(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
+    """The same of a type whose name is none of the scope: `decltype`, a choice between types, a path of names."""
+    kind = _of_value(run, ref, env)
+    if isinstance(kind, TypeValue):
+        return _behind(kind, ref)
+    if traits.is_choice(ref):
+        side = traits.choice(run.types, ref, env)
+        if isinstance(side, DType):
+            side = TypeValue(ir.TypeRef(dtypes.cpp_name(side.name, 1), (), ref.loc), env)
+        return _behind(side, ref, traits.of_choice(ref)) if isinstance(side, TypeValue) else None
+    inside = run.types.classes.scoped(ref.name, ref.loc, env) if "::" in ref.name else None
+    return _within(ref, inside, env) if inside is not None and isinstance(inside.node, _TYPES) else None
+
+
+def _behind(kind: TypeValue, ref: ir.TypeRef, rest: tuple[str, ...] | None = None) -> TypeValue:
+    """A type in the place of the name that stands for it: with the members that follow that name, and its pointers."""
+    of = kind.ref
+    member = (*of.member, *(ref.member if rest is None else rest))
+    return TypeValue(ir.TypeRef(of.name, of.args, of.loc, member, of.pointers + ref.pointers), kind.env)
+
+
+def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> TypeValue | None:
     """One step into a class: the type that its member is, in the scope of the class that declares it. The reference
     itself in the scope of the class where the member is no type; None where there is no class."""
     classes = run.types.classes
@@ -135,17 +131,17 @@ def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> tuple[ir.Typ
         return None
     first, rest = ref.member[0], ref.member[1:]
     member = made.members.get(first.name if isinstance(first, ir.TemplateName) else first)
-    if member is None or not isinstance(member.node, (ir.Using, ir.ClassDef)):
-        return ref, made.env
+    if member is None or not isinstance(member.node, _TYPES):
+        return TypeValue(ref, made.env)
     args = first.args if isinstance(first, ir.TemplateName) else ()
     return _within(ir.TypeRef(first, args, ref.loc, rest, ref.pointers), member, env)
 
 
-def _within(ref: ir.TypeRef, member: Member, env: Env) -> tuple[ir.TypeRef, Env]:
+def _within(ref: ir.TypeRef, member: Member, env: Env) -> TypeValue:
     """A member of a class as a type of its scope; its template arguments are those of the scope where it is named."""
     name, own = member.node.name, member.owner.env
     scope = Env({name: own.vars[name]}, env) if ref.args else own
-    return ir.TypeRef(name, ref.args, ref.loc, ref.member, ref.pointers), scope
+    return TypeValue(ir.TypeRef(name, ref.args, ref.loc, ref.member, ref.pointers), scope)
 
 
 def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
@@ -156,6 +152,11 @@ def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     value = value.get() if isinstance(value, Slot) else value
     kind = run.types.of_argument(ref.args[0], value, env)
     return bindable(kind)
+
+
+def is_pointer(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
+    """Whether a type is a pointer, by an alias too."""
+    return ref.pointers > 0 or dtypes.from_cpp(ref.name) is None and resolve(run, ref, env)[0].pointers > 0
 
 
 def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
@@ -196,9 +197,10 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
 
 def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     """A cast on the host: pointers change the type they are seen as, integers become pointers to what lives there."""
-    if isinstance(value, Slot) and not ref.pointers:
+    pointer = is_pointer(run, ref, env)
+    if isinstance(value, Slot) and not pointer:
         value = value.get()
-    if ref.pointers or ref.name in ("CUdeviceptr",):
+    if pointer or ref.name in ("CUdeviceptr",):
         if isinstance(value, int) and not isinstance(value, bool):
             tensor = run.interp.tensor_at(value)
             value = Pointer(tensor, tensor.dtype) if tensor is not None else value
