@@ -63,6 +63,7 @@ class Seen:
     met: bool = False
     waited: bool = False
     eager: bool = False
+    copied: bool = False  # whether its models may be copies of one that is slow to make
     health: list[Mapping[str, float]] = field(default_factory=list)
 
     def timed(self, seconds: float, wall: float, met: bool) -> None:
@@ -95,7 +96,8 @@ class Seen:
                 notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
                 quickest=quickest, alone=tuple(self.alone), null_alone=null.alone_middle,
             )  # fmt: skip
-        return ShapeResult(shape, self.status, self.message, self.calls, len(self.cases), tuple(self.cases), timing)
+        cases = tuple(self.cases)
+        return ShapeResult(shape, self.status, self.message, self.calls, len(cases), cases, timing, self.copied)
 
     def _notes(self, null: Null) -> tuple[str, ...]:
         warm = 0 < null.canary < COLD

@@ -24,7 +24,7 @@ from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
 from grader.judge.session import Session
-from grader.judge.single_calls import first_calls, later_calls, single_calls
+from grader.judge.single_calls import first_calls, later_calls, single_calls, ungated_calls
 from grader.judge.ticking import BUILDING
 from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
@@ -37,7 +37,6 @@ from kbh_lint.problems import Binding, Problem, Shape
 __all__ = ["NotReplayed", "Trial"]
 
 MOST_GPU_MEMORY = 0.5  # the share that a submission may hold before the judge's want of it is its fault
-UNGATED_CALLS = 5
 WAITED_SECONDS = 0.1
 WRONG = ("wrong", "crashed", "timeout")
 Say = Callable[[str], None]
@@ -65,7 +64,6 @@ class Trial:
         self.failure = self.refusal = self.detail = self.unsure = ""
         self.spent: dict[str, float] = {}  # seconds of each stage
         self.making: dict[str, float] = {}  # seconds that making one model took, by shape
-        self.copied: set[str] = set()  # shapes whose models may be copies of one that is slow to make
         self._since = time.monotonic()
         self._lost: ChildGone | None = None  # a process that was to be up
         self.last = not (options.later and options.timing)  # whether no process comes after this one
@@ -158,6 +156,7 @@ class Trial:
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
         """What differs from the trial."""
         seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
+        copied = {result.shape for result in trial.shapes if result.copied}
         found = []
         try:
             self.started([])
@@ -166,7 +165,7 @@ class Trial:
                     self.unsure = f"at {shape.label} there is no call that could be asked again: take more samples"
                     continue
                 self.say(f"asking again at {shape.label}")
-                found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]))
+                found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]), shape.label in copied)
         except (Ended, ChildGone) as end:
             if not found:
                 raise NotReplayed(f"when it was to be asked again, {end}") from end
@@ -245,7 +244,7 @@ class Trial:
                 sealed_batches(self, plan.shape, state, models)
                 lone_calls(self, plan.shape, state, models)
                 self._spend("batches")
-                self._ungated(plan.shape, state, models)
+                ungated_calls(self, plan.shape, state, models)
                 self._spend("launches")
             self._finish(plan.shape, state)
 
@@ -285,26 +284,13 @@ class Trial:
         ))  # fmt: skip
         return result.ok
 
-    def _ungated(self, shape: Shape, state: Seen, states: Sequence[State]) -> None:
-        """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
-        if not self.on_gpu or self.options.published or state.status != "right":
-            return
-        for number in range(UNGATED_CALLS):
-            index = number % max(planning.LEAST_ROUNDS, len(states))
-            case = self.case(shape, CaseSpec(f"launch/{number}", "nominal"), states[index % len(states)])
-            called = self.session.call(index, case.inputs, f"run at {shape.label}", gated=False)
-            if not self.usable(called.answer, f"in a call at {shape.label}", state):
-                return
-            seconds = called.answer.numbers[:1]
-            state.ungated += [one for one in seconds if math.isfinite(one) and one > 0]
-
-    def _replay(self, shape: Shape, seen: CaseOutcome) -> list[str]:
-        """What differs at a shape. The model may be a copy of one that was rehearsed; where that gives other results,
-        the submission makes one itself.
+    def _replay(self, shape: Shape, seen: CaseOutcome, copied: bool) -> list[str]:
+        """What differs at a shape. The model may be a copy of one that was rehearsed, where the trial had copies; where
+        that gives other results, the submission makes one itself.
         """
         case = self.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
         before = self.unsure
-        for copies in (True, False):
+        for copies in (True, False) if copied else (False,):
             self.unsure = before
             loaded = self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies)
             expect(loaded, f"at {shape.label}")

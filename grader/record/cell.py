@@ -191,7 +191,10 @@ class ShapeTiming:
 
 @dataclass(frozen=True, slots=True)
 class ShapeResult:
-    """One shape of one trial. `calls` were answered, and the outputs of `compared` of them held against the oracle."""
+    """One shape of one trial. `calls` were answered, and the outputs of `compared` of them held against the oracle.
+
+    `copied`: all of its models but one may have been copies of that, which was slow to make.
+    """
 
     shape: str
     status: ShapeStatus
@@ -200,6 +203,7 @@ class ShapeResult:
     compared: int
     cases: tuple[CaseOutcome, ...]
     timing: ShapeTiming | None
+    copied: bool = field(default=False, metadata=LATER)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ def asked(here: Ground, session: Session, trial: TrialResult) -> bool | None:
 def test_a_model_that_is_slow_to_make_is_made_in_the_rehearsal_and_copied_in_the_turn(tmp_path: Path) -> None:
     here = Ground(tmp_path, slow())
     trial = here.trial()
+    assert trial.shapes[0].copied
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here))
         assert asked(here, session, trial) is None
@@ -86,20 +87,30 @@ def test_a_replay_asks_copies_of_what_was_rehearsed_where_they_give_the_trial_s_
     assert session.log.count("made") == made
 
 
-def test_where_copies_give_other_results_the_submission_makes_the_model_of_the_turn_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("copied", "loads"), [(False, 2), (True, 3)])
+def test_where_copies_give_other_results_the_submission_makes_the_model_of_the_turn_itself(
+    copied: bool, loads: int, tmp_path: Path
+) -> None:
+    """None is tried where the trial had none, whose first model alone may be honest."""
     here = Ground(tmp_path, slow(TAGGED, MIXED).replace("class Model", "KNOWN = []\n\n\nclass Model"))
     trial = here.trial()
+    assert not trial.shapes[0].copied, "its copies are wrong"
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here))
-        assert asked(here, session, trial) is None
-        assert session.loads == 3
+        assert asked(here, session, of_copies(trial, copied)) is None
+        assert session.loads == loads
     assert session.log.count("made") == 2
+
+
+def of_copies(trial: TrialResult, copied: bool) -> TrialResult:
+    """The trial as it would be if its models were copies, or were not."""
+    return replace(trial, shapes=tuple(replace(shape, copied=copied) for shape in trial.shapes))
 
 
 def test_other_results_than_the_trial_s_are_told_of_a_copy_and_of_what_the_submission_made(tmp_path: Path) -> None:
     here = Ground(tmp_path, slow("", "        x = x * 2\n"))
     (tmp_path / "honest").mkdir()
-    trial = Ground(tmp_path / "honest", HONEST).trial()
+    trial = of_copies(Ground(tmp_path / "honest", HONEST).trial(), True)
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here))
         assert asked(here, session, trial) is False
