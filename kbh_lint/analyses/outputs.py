@@ -43,7 +43,8 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         constant = ConstantOutput(outputs=len(outputs))
         first = next((e for e in found.events), None)
         out.append(ShapeFact(constant, forward_loc(run), tuple(launched_from(first)) if first else ()))
-    if outputs and followed and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
+    lost = any(event.attrs.get("lost") for call in run.calls for event in call.events)  # it may point anywhere
+    if outputs and followed and not lost and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
         out.append(ShapeFact(UnwrittenOutput(how="never"), forward_loc(run)))
     elif followed and run.layout is None:
         looked_at = (unfilled_by(t, run) for t in outputs if isinstance(t, Tensor))

@@ -28,6 +28,9 @@ def unread_reason(run: ShapeRun, found: Slice, work: Work) -> str:
         return hole
     if run.stopped:
         return run.stopped
+    handed = next((c.notes["handed"] for c in result_contents(last_call(run)) if "handed" in c.notes), "")
+    if handed and not found.events:
+        return f"{handed} was given the memory of the result, and nothing is known of what it did with it"
     if not found.events:
         return "nothing that makes the result was found"
     if found.unfilled:

@@ -42,7 +42,7 @@ _QUOTED = r'"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
 # What the scan stops at. Each alternative starts with a plain character, which makes the search many times faster;
 # `_stop` finds out what it is.
 _STOP = re.compile(
-    _QUOTED + r"|_(?:_[a-zA-Z]|Pragma\b)|CU[TD]|C10|TORCH|<<<|\[\[|extern\b|typename\b|a(?:sm|lignas)\b", re.S
+    _QUOTED + r"|_(?:_[a-zA-Z]|Pragma\b)|CU[TD]|C10|TORCH|<<<|->\*|\[\[|extern\b|typename\b|a(?:sm|lignas)\b", re.S
 )
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _EXTERN_C = re.compile(r'extern\s*"C(?:\+\+)?"(?:\s*\{)?')
@@ -166,6 +166,9 @@ class _Run:
             return start + 1 if is_separator(text, start) else end
         if first == "<":
             self._launch(start)
+            return end
+        if first == "-":  # `p->*f` is read as `p->f`, like `p.*f` by the grammar
+            self.put(start, end, "-> ")
             return end
         if first == "[":
             attribute = _ATTRIBUTE.match(text, start)

@@ -99,7 +99,7 @@ class Declarations(Functions):
             if (template or special) and "::" not in named:
                 constant = ir.Decl(ir.VARIABLE, full, init, storage | {"static"}, where)
                 return [ir.ClassDef(named, (), (constant,), where, (), (), template, special)]
-        text = "" if name is None else self.compact(name)
+        text = "" if name is None else self.compact(name).rpartition("::*")[2]  # `int S::*field` declares `field`
         return [ir.Decl(text, full, init, storage, where, bits=self._width(declarator))]
 
     def _width(self, declarator: Node) -> ir.Expr | None:

@@ -69,6 +69,8 @@ def _add(
         space = _prefix(unit, node)
         scope = _scope(scopes, space)
         if isinstance(node, ir.FuncDef):
+            if node.body is None and isinstance(scope.vars.get(node.name), values.CppType):
+                continue  # a deduction guide: it has the name of its class
             if "::" not in node.name or node.explicit or not _define_method(scope, node):
                 _bind_function(env, scope, node, space)
         elif isinstance(node, ir.ClassDef):
@@ -245,15 +247,26 @@ def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, pref
     scope, target = _scope(scopes, prefix), node.type.name
     if node.type.args or node.type.member or target == node.name:
         return
-    found = env.vars.get(target) or _known(scope, target)
+    found = next((env.vars[name] for name in _spellings(prefix, target) if name in env.vars), None)
+    found = _known(scope, target) if found is None else found
     if found is not None and (brought_in(node, found) or not isinstance(found, values.CppType)):
         scope.vars[node.name] = found
+        if prefix:
+            env.vars[f"{prefix}::{node.name}"] = found
         return
     whole = next((name for name in (f"{prefix}::{target}" if prefix else target, target) if name in scopes), None)
     if whole is not None:
         for name, value in list(env.vars.items()):
             if name.startswith(f"{whole}::"):
                 env.vars.setdefault(node.name + name[len(whole) :], value)
+
+
+def _spellings(prefix: str, name: str) -> list[str]:
+    """What a name may be in full that is written in a namespace: of the innermost one first."""
+    if name.startswith("::"):
+        return [name.removeprefix("::")]
+    parts = prefix.split("::") if prefix else []
+    return ["::".join((*parts[:count], name)) for count in range(len(parts), -1, -1)]
 
 
 def _unqualified(env: values.Env, scopes: dict[str, values.Env], used: list[str]) -> None:

@@ -319,6 +319,10 @@ class Exprs(Types):
             name_node = func.named_children[0] if func.named_children else func
             if name_node.type in ("identifier", "qualified_identifier") and self.is_type(self.compact(name_node)):
                 return ir.Cast("c", self.type_of(name_node), args[0], where)
+        if any(child.type == "ERROR" for child in node.children):  # `x = f(a), (g())`, which the grammar cannot read
+            return ir.Opaque("a call that does not parse", (self.expr(func), *args), where)
+        if func.type == "qualified_identifier" and self.source(func) == "std::addressof" and len(args) == 1:
+            return ir.Unary("&", args[0], where)
         return ir.Call(self.expr(func), args, (), where)
 
     def _launch(self, func: Node, config: Node, args: Node, where: ir.Loc) -> ir.Expr:

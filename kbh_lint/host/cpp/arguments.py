@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Sym, Value
+from kbh_lint.base.values import DType, Sym, TypeValue, Value
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
-from kbh_lint.host.values.cpp_objects import IntArrayRef, Pointer, Slot, TensorOptions
+from kbh_lint.host.values.cpp_objects import (
+    IntArrayRef,
+    LibraryMethod,
+    OwnMethod,
+    Pointer,
+    Slot,
+    Template,
+    TensorOptions,
+)
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
@@ -109,5 +118,25 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
 def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Notes that a function or a type that nobody knows was given memory that nothing has written so far: it may
     be what fills it."""
-    if any(pointer.tensor.storage.content.label == "empty" for pointer in pointers(args)):
+    if fresh := [pointer for pointer in pointers(args) if pointer.tensor.storage.content.label == "empty"]:
         interp.note("given", {"name": name}, loc)
+        for pointer in fresh:
+            pointer.tensor.storage.content.notes.setdefault("handed", name)
+
+
+def unanswered(interp: Run, target: Value, args: list[Any], answer: Value, loc: ir.Loc | None) -> None:
+    """Notes a call of which nothing is known, neither what it did nor what it answered: it may have filled the memory
+    that it was given, and whatever a function that nobody knows may reach."""
+    if isinstance(target, Unknown):
+        interp.note("given", {"name": target.why or "an unknown function"}, loc)
+    if not isinstance(answer, Unknown) and not (type(answer) is LibObject and answer.path.startswith("cpp:")):
+        return
+    if isinstance(target, LibraryMethod):
+        method = target.attrs["method"]
+        known = isinstance(method.self, Tensor) and cpp_names.is_operation(method.name)
+        if not known:
+            given(interp, method.name, [method.self, *args], loc)
+    elif isinstance(target, (Sym, TypeValue)):
+        given(interp, target.path if isinstance(target, Sym) else target.ref.name, args, loc)
+    elif isinstance(target, (Unknown, LibObject)) and not isinstance(target, (Template, OwnMethod)):
+        given(interp, "a function that is not known", [target, *args], loc)

@@ -12,7 +12,9 @@ from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
+from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import device_flags, library_work
+from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
@@ -26,6 +28,8 @@ from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.cpp_objects import (
+    Allocator,
+    Bound,
     CutlassOperator,
     Future,
     LibraryMethod,
@@ -53,16 +57,27 @@ CHECKS = frozenset(
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
 
 
+_ADDRESSES = frozenset("data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split())
 _METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
 
 
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
-    """Evaluate a C++ call expression."""
+    """Evaluate a C++ call expression, and note where nothing is known of what a call did with fresh memory."""
+    before = len(run.interp.trace.events)
+    run.called = None
+    value = _call(run, node, env)
+    called, run.called = run.called, None
+    if called is not None and len(run.interp.trace.events) == before:
+        cpp_arguments.unanswered(run.interp, *called, value, node.loc)
+    return value
+
+
+def _call(run: Cpp, node: ir.Call, env: Env) -> Any:
     func = node.func
     if isinstance(func, ir.Name) and (func.id in CHECKS or func.id.startswith("TORCH_CHECK")):
         return _checked(run, node, env)
     if isinstance(func, ir.Name) and func.id.startswith(DISPATCHERS):
-        return _dispatch(run, node, env)
+        return cpp_lambdas.dispatch(run, node, env)
     if isinstance(func, ir.Name) and func.id in ("sizeof", "alignof"):
         return _sizeof(run, node, env, aligned=func.id == "alignof")
     if isinstance(func, ir.Name) and func.id == "new":
@@ -79,6 +94,7 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     args = run.arguments(node.args, env)
     if isinstance(target, Slot):
         target = target.get()
+    run.called = target, args
     if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
         return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
     if isinstance(target, LibObject):
@@ -135,32 +151,6 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
             if run.failed and (value is cpp_names.FAILURE or value is False):
                 run.interp.fails("builtins.RuntimeError", node.loc)
     return None
-
-
-def _dispatch(run: Cpp, node: ir.Call, env: Env) -> Any:
-    """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
-    kind = run.eval(node.args[0], env) if node.args else None
-    for label, func in _lambdas(node.args):
-        wanted = run.eval(label, env) if label is not None else kind
-        if wanted == kind or not isinstance(kind, DType) or not isinstance(wanted, DType):
-            made = kind if isinstance(kind, DType) else wanted if isinstance(wanted, DType) else DType("f32")
-            return run.call(Func(func, Env({"scalar_t": made}, env)), [], node.loc)
-    run.interp.miss("a dispatch by element types could not be followed", node.loc)
-    return None
-
-
-def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef]]:
-    """The lambdas among the arguments of a dispatch, with the type that each is for: that of AT_DISPATCH_CASE."""
-    found: list[tuple[ir.Expr | None, ir.FuncDef]] = []
-    for arg in args:
-        if isinstance(arg, ir.Lambda):
-            found.append((None, arg.func))
-        elif isinstance(arg, ir.Call):
-            case = isinstance(arg.func, ir.Name) and arg.func.id == "AT_DISPATCH_CASE"
-            found += [(arg.args[0] if case else label, func) for label, func in _lambdas(arg.args)]
-        elif isinstance(arg, ir.Opaque):
-            found += _lambdas(tuple(child for child in arg.children if child is not None))
-    return found
 
 
 def _sizeof(run: Cpp, node: ir.Call, env: Env, *, aligned: bool) -> Any:
@@ -261,13 +251,15 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
         return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
     if isinstance(target, PythonObject):
         return cpp_python.called(run, target, args, node.loc)
+    if isinstance(target, Bound):
+        return cpp_lambdas.invoke(run, target, args, node.loc)
     if isinstance(target, CutlassOperator):
         return library_work.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
     if target.path.startswith("struct:"):
         found = cpp_classes.method(target, "operator()")
         if found is not None:
             return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
-    return cpp_libraries.opaque(run, target.path, args, node.loc)
+    return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
 
 
 def bound(
@@ -279,6 +271,8 @@ def bound(
         owner = owner.get()
     if isinstance(owner, Tensor):
         return _tensor_method(run, owner, name, given, args, node, env)
+    if isinstance(owner, Pointer) and name in ("get", "mutable_get", "data", "release"):  # of an owner of memory
+        return owner
     if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
         return False
     if owner is None and name == "lock":  # of a weak pointer to nothing
@@ -298,6 +292,8 @@ def bound(
         python = cpp_python.method(run, owner, name, args, node.loc) if isinstance(owner, PythonObject) else owner
         if python is not owner and python is not NotImplemented:
             return python
+        if isinstance(owner, Allocator) and name in ("allocate", "raw_allocate") and args:
+            return cpp_copies.allocated(run, args[0])
         if isinstance(owner, Future) and name in ("get", "wait"):
             return owner.attrs["result"]
         if owner.path in lanes.THREADS:
@@ -344,7 +340,10 @@ def _tensor_method(
     held = run.lookup(name, env) if name.isidentifier() else None
     if isinstance(held, Sym):
         name = cpp_names.member_of_tensor(held.path) or name  # `(x.*f)(...)`
-    if name in ("data_ptr", "const_data_ptr", "mutable_data_ptr", "data"):
+    if name in ("storage", "unsafeGetStorageImpl"):  # its memory, from the first byte
+        size = owner.storage.size
+        return Tensor(owner.storage, "u8", (size,), (1,), 0) if isinstance(size, int) else owner
+    if name in _ADDRESSES:
         seen = owner.dtype
         if given:
             value = cpp_types.argument(run, given[0], env)
@@ -356,7 +355,7 @@ def _tensor_method(
         return TensorOptions("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
     if name in ("defined", "is_contiguous", "has_value"):
         return True
-    if name == "cast":  # of a tensor that Python gave
+    if name in ("cast", "get"):  # of a tensor that Python gave, or that std::ref holds
         return owner
     if name == "index" and args:
         return tensor_views.index(interp, owner, cpp_arguments.indices(args[0]), node.loc)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Overloads, TypeValue, Value
-from kbh_lint.cpp import construction
+from kbh_lint.cpp import construction, templates
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp.std import copied
@@ -84,14 +84,15 @@ def ends_with_scope(value: Value, env: Env) -> None:
             env.vars.setdefault("~", []).append((value, ending.funcs[0]))
 
 
-def operator(run: Cpp, op: str, left: LibObject, right: Value, loc: ir.Loc | None) -> Any:
-    """A submission's own operator on a struct; NotImplemented without one."""
+def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Any:
+    """A submission's own operator, where one side is an object of a class of it; NotImplemented without one. `place` is
+    where `left` lies, for an operator that changes it."""
     name = f"operator{op}"
-    own = method(left, name)
+    own = method(left, name) if isinstance(left, LibObject) else None
     if own is not None:
         choice = run.choose(own, [right])
         return run.call(choice.func, [right], loc, choice.bound, this=left)
-    kind = left.kwargs.get("kind")
+    kind = next((k for one in (left, right) if isinstance(one, LibObject) and (k := one.kwargs.get("kind"))), None)
     try:
         free = kind.env.lookup(name) if isinstance(kind, CppType) else None
     except KeyError:
@@ -99,7 +100,32 @@ def operator(run: Cpp, op: str, left: LibObject, right: Value, loc: ir.Loc | Non
     if not isinstance(free, Overloads):
         return NotImplemented
     choice = run.choose(free, [left, right])
-    return run.call(choice.func, [left, right], loc, choice.bound)
+    return run.call(choice.func, [left if place is None else place, right], loc, choice.bound)
+
+
+def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Any:
+    """`a += b` by an operator of the submission, to which `a` is handed as it is; NotImplemented without one."""
+    sides = (old, by)
+    if not any(isinstance(one, LibObject) and one.path.startswith("struct:") for one in sides):
+        return NotImplemented
+    return operator(run, f"{op}=", old, by, loc, run.place(target, env))
+
+
+def converted_to(run: Cpp, value: LibObject, ref: ir.TypeRef, env: Env) -> Any:
+    """What a conversion operator of a struct makes of it for a type that is no number; NotImplemented without one."""
+    kind = of(value)
+    wanted = run.types.key(TypeValue(ref, env)) if kind is not None else None
+    if kind is None or wanted is None:
+        return NotImplemented
+    for made, func in run.types.classes.conversions_of(kind):
+        bound: dict[str, Any] = {}
+        if func.node.template and isinstance(made, TypeValue):  # `template <class T> operator T*()`
+            names = [param.name for param in func.node.template]
+            templates.deduce(run.types, made.ref, wanted, names, bound, func.env)
+            made = TypeValue(made.ref, Env(bound, made.env))
+        if func.node.body is not None and run.types.key(made) == wanted:
+            return run.call(func, [], func.node.loc, bound, this=value)
+    return NotImplemented
 
 
 def conversion(run: Cpp, value: LibObject, dtype: str) -> Any:

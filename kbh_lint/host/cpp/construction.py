@@ -29,6 +29,10 @@ MAX_ELEMENTS = 256  # of an array that is laid out
 MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 
 
+# What holds one value, or none: it is followed as that value.
+HOLDERS = frozenset(
+    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned".split()
+)
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
 CONTAINERS = VIEWS | {"vector", "initializer_list", "array", "deque", "list", "SmallVector", "DimVector"}
 SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector"})  # `(3)` makes three elements
@@ -55,6 +59,9 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     if isinstance(value, LibObject) and dtype is not None:
         made = cpp_classes.conversion(run, value, dtype)
         return value if made is NotImplemented else cpp_numbers.held(made, dtype)
+    if isinstance(value, LibObject) and ref.name not in ("auto", "void", ""):
+        made = cpp_classes.converted_to(run, value, ref, env)
+        return value if made is NotImplemented else made
     return cpp_numbers.held(value, dtype) if number else value
 
 
@@ -171,8 +178,13 @@ def construct(
         return items[0] if items else None
     if short in ("thread", "jthread"):
         return cpp_std.thread(run, items, loc)
-    if short in ("optional", "unique_ptr", "shared_ptr", "weak_ptr", "intrusive_ptr"):
+    if short in HOLDERS:
         return items[0] if items else None
+    if short in ("pair", "tuple"):
+        if len(items) == 1 and isinstance(items[0], (tuple, list)):
+            return list(items[0])
+        kinds = [one for one in ref.args if isinstance(one, ir.TypeRef)]
+        return list(items) if items else [construct(run, one, [], env, loc) for one in kinds]
     if "set" in short or "map" in short:
         made = cpp_std.keyed(short, items)
         if isinstance(made, cpp_std.Entries) and len(ref.args) > 1 and isinstance(ref.args[1], ir.TypeRef):

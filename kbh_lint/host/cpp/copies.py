@@ -1,16 +1,16 @@
-"""Copies of device memory by the runtime and the driver."""
+"""Device memory from C++: allocated, copied by the runtime and the driver, and seen as a tensor."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.torch import recording, tensor_attributes
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
-from kbh_lint.host.values.objects import HostDescriptor
+from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -70,3 +70,39 @@ def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None
     made = run.interp.trace.round
     more = [Unknown((tensor.storage.content,), "an element", made=made, reading="element") for _ in range(1, count)]
     return [first, *more][:count]
+
+
+def allocate(run: Cpp, args: list[Any]) -> Any:
+    """cudaMalloc(&pointer, bytes)."""
+    if args and isinstance(args[0], Slot):
+        args[0].set(allocated(run, args[1] if len(args) > 1 else None))
+    return Sym("cudaSuccess")
+
+
+def allocated(run: Cpp, size: Value) -> Pointer:
+    """So many bytes of device memory that nobody has written."""
+    size = size.get() if isinstance(size, Slot) else size
+    return Pointer(recording.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty"), "?")
+
+
+def from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
+    """torch::from_blob over host memory: what the numbers in it were computed from."""
+    if isinstance(args[0], Pointer):
+        return _of_device(args[0], args[1:])
+    items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
+    made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
+    size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
+    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
+    return made
+
+
+def _of_device(pointer: Pointer, args: list[Any]) -> Tensor:
+    """The tensor over memory of the GPU, of the sizes and the type that are given."""
+    plain, kwargs = cpp_arguments.torch_args(args)
+    sizes, kind = plain[0] if plain else None, kwargs.get("dtype")
+    if not isinstance(sizes, (list, tuple)):
+        return pointer.tensor
+    shape = tuple(size if isinstance(size, int) else None for size in sizes)
+    dtype = kind.name if isinstance(kind, DType) else pointer.dtype
+    strides = tuple(plain[1]) if len(plain) > 1 and isinstance(plain[1], (list, tuple)) else None
+    return tensor_views.alias(pointer.tensor, shape, strides, dtype)

@@ -56,6 +56,9 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
+        self.called: tuple[Any, list[Any]] | None = (
+            None  # what the call that was followed last calls, and its arguments
+        )
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
         self.named: dict[
@@ -76,6 +79,14 @@ class Cpp:
     def launch_kernel(self, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
         """A launch of the kernel that a call means."""
         return cpp_launches.launch_kernel(self, choice, args, grid, loc)
+
+    def library(self, name: str, given: tuple[Any, ...], args: list[Any], loc: ir.Loc | None) -> Any:
+        """A function outside the text."""
+        return cpp_libraries.library(self, name, given, args, loc)
+
+    def opaque(self, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+        """A call that could not be read."""
+        return cpp_libraries.opaque(self, name, args, loc)
 
     def place(self, node: ir.Expr, env: Env) -> Slot | None:
         """Where the value of an expression lies; None for one that has no place."""
@@ -257,6 +268,9 @@ class Cpp:
         """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
         if isinstance(node, ir.Unary) and node.op == "&":
             return cpp_expressions.e_unary(self, node, env)
+        if isinstance(node, ir.Cast) and isinstance(node.value, ir.Unary) and node.value.op == "&":
+            found = cpp_expressions.e_cast(self, node, env)
+            return found if isinstance(found, Slot) else self.eval(node, env)
         if isinstance(node, ir.Name):  # a parameter that holds the address of a handle: `encode(CUtensorMap* map)`
             try:
                 held = env.lookup(node.id)
@@ -296,7 +310,7 @@ class Cpp:
 
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
-        if isinstance(left, LibObject) and left.path.startswith("struct:"):
+        if any(isinstance(one, LibObject) and one.path.startswith("struct:") for one in (left, right)):
             found = cpp_classes.operator(self, op, left, right, loc)
             if found is not NotImplemented:
                 return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue
+from kbh_lint.base.values import CppType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers, traits
 from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import arguments as cpp_arguments
@@ -77,8 +77,11 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
             if constant is not None:
                 return constant
         held = env.get(node.name)
-        if isinstance(held, Overloads):  # `(object.*f)(...)`
-            return OwnMethod("cpp.method", {"this": owner, "overloads": held, "args": (), "env": env})
+        held = held.get() if isinstance(held, Slot) else held
+        if isinstance(held, ir.Decl):
+            held = run.lookup(node.name, env)
+        if held is not None:  # `(object.*f)(...)`, `object.*field`, `(object->*table[i])(...)`
+            return _through(owner, held, env)
     if isinstance(owner, TypeValue):  # `Class<arguments>::name<more>`
         own = cpp_classes.static_method(run, owner.ref.inside((*owner.ref.member, node.name)), owner.env)
         if own is not None:
@@ -93,6 +96,16 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
         return Sym(f"{owner.path}.{node.name}")
     method = Method(owner, node.name)
     return LibraryMethod("cpp.bound", {"method": method, "args": node.args or (), "env": env})
+
+
+def _through(owner: LibObject, held: Value, env: Env) -> Any:
+    """What a pointer to a member, or each of a table of them, is of an object."""
+    if isinstance(held, (list, tuple)):
+        return [_through(owner, one, env) for one in held]
+    if isinstance(held, Overloads):
+        return OwnMethod("cpp.method", {"this": owner, "overloads": held, "args": (), "env": env})
+    field = cpp_names.field_of(held)
+    return owner.attrs[field] if field in owner.attrs else Unknown((), "a pointer to a member")
 
 
 def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
@@ -137,6 +150,8 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
         return value.get() if isinstance(value, Slot) else value
     if isinstance(value, Slot):
         value = value.get()
+    if node.op == "+" and isinstance(value, (Func, Overloads, Pointer)):  # `+[](int x) {...}`: its address
+        return value
     if node.op == "not":
         if isinstance(value, (Pointer, LibObject, Sym)):
             return False
@@ -200,6 +215,9 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Any:
     value = run.eval(node.value, env)
     if node.op:
         old = run.eval(node.target, env)
+        own = cpp_classes.changes(run, node.op, node.target, old, value, env, node.loc)
+        if own is not NotImplemented:
+            return own
         value = run.binary(node.op, old, value, node.loc)
         run.assign(node.target, value, env)
         return old if node.post else value

@@ -1,18 +1,105 @@
-"""Lambdas of C++ host code: what they capture, by value, by reference and with a value of their own.
+"""Functions that C++ holds as values: lambdas and what they capture, methods of objects, objects with `operator()`, and
+what std::bind and std::mem_fn make of them.
 
-What a launch that is given one finds in it is `host.gpu.lambdas`.
+What a launch that is given a lambda finds in it is `host.gpu.lambdas`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
+from kbh_lint.cpp.members import ClassEnv
+from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp.std import copied
+from kbh_lint.host.values.cpp_objects import Bound, OwnMethod, Slot, Template
+from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
+
+_PLACE = re.compile(r"(?:.*::)?_([1-9])$")
+
+
+def is_callable(value: Value) -> bool:
+    """Whether a value can be called, as far as the text tells."""
+    if isinstance(value, (Func, Overloads, Template, OwnMethod, Bound)):
+        return True
+    return isinstance(value, LibObject) and cpp_classes.method(value, "operator()") is not None
+
+
+def standard(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function of the standard library that calls, or binds, the one that it is given first; NotImplemented for
+    others. What std::bind is given is copied, but for what stands in a std::ref, and places stay open."""
+    plain = [_value(a) for a in args]
+    if not name.startswith("std::") or not plain or not is_callable(plain[0]):
+        return NotImplemented
+    func, *rest = plain
+    match name.removeprefix("std::"):
+        case "invoke" | "invoke_r":
+            return invoke(run, func, args[1:], loc)
+        case "apply" if rest and isinstance(rest[0], (tuple, list)):
+            return invoke(run, func, list(rest[0]), loc)
+        case "visit":
+            return invoke(run, func, rest, loc)
+        case "bind":
+            return Bound("cpp.bind", {"func": func, "args": rest, "more": False})
+        case "mem_fn" | "bind_front":  # what they are called with comes behind what they have
+            return Bound("cpp.bind", {"func": func, "args": rest, "more": True})
+    return NotImplemented
+
+
+def invoke(run: Cpp, target: Value, args: list[Any], loc: ir.Loc | None) -> Any:
+    """`std::invoke(target, args...)`: a method takes its object from the first argument."""
+    target = _value(target)
+    if isinstance(target, Bound):
+        held = target.attrs["args"]
+        if target.attrs["more"]:
+            return invoke(run, target.attrs["func"], [*held, *args], loc)
+        return invoke(run, target.attrs["func"], [_filled(item, args) for item in held], loc)
+    this: Any = None
+    given: tuple[ir.Expr, ...] = ()
+    env = None
+    if isinstance(target, (Template, OwnMethod)):
+        this, given, env = target.attrs.get("this"), target.attrs["args"], target.attrs["env"]
+        target = target.attrs["overloads"]
+    elif isinstance(target, LibObject) and (own := cpp_classes.method(target, "operator()")) is not None:
+        this, target = target, own
+    if isinstance(target, Sym):
+        return run.library(target.path, (), [_value(a) for a in args], loc)
+    if not isinstance(target, (Func, Overloads)):
+        return run.opaque("what is called as a value", [target, *args], loc)
+    if this is None and args and _takes_object(target, _value(args[0])):
+        this, args = _value(args[0]), args[1:]
+    choice = run.choose(target, [_value(a) for a in args], given, env)
+    fitted = [a if _by_place(choice.func, i) else _value(a) for i, a in enumerate(args)]
+    return run.call(choice.func, fitted, loc, choice.bound, this=this)
+
+
+def _value(value: Value) -> Any:
+    return value.get() if isinstance(value, Slot) else value
+
+
+def _filled(held: Value, args: list[Any]) -> Any:
+    """What a call gives for a place of a std::bind."""
+    match = _PLACE.match(held.path) if isinstance(held, Sym) else None
+    at = int(match[1]) - 1 if match is not None else -1
+    return args[at] if 0 <= at < len(args) else held
+
+
+def _takes_object(target: Func | Overloads, first: Value) -> bool:
+    """Whether a function is a method of what it is called with first."""
+    func = target.funcs[-1] if isinstance(target, Overloads) else target
+    own = cpp_classes.method(first, func.node.name) if isinstance(first, LibObject) else None
+    return isinstance(func.env, ClassEnv) and own is not None
+
+
+def _by_place(func: Func, at: int) -> bool:
+    """Whether a parameter is a reference through which the function may change what it is given, or an address."""
+    kind = func.node.params[at].type if at < len(func.node.params) else None
+    return isinstance(kind, ir.TypeRef) and bool(kind.pointers or kind.reference and not kind.const)
 
 
 def captured(run: Cpp, func: ir.FuncDef, env: Env) -> Env:
@@ -37,3 +124,35 @@ def _local(env: Env, name: str) -> Env | None:
             return inner
         inner = inner.parent
     return None
+
+
+def dispatch(run: Cpp, node: ir.Call, env: Env) -> Any:
+    """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
+    kind = run.eval(_dispatched_on(node.args), env) if node.args else None
+    for label, func in _lambdas(node.args):
+        wanted = run.eval(label, env) if label is not None else kind
+        if wanted == kind or not isinstance(kind, DType) or not isinstance(wanted, DType):
+            made = kind if isinstance(kind, DType) else wanted if isinstance(wanted, DType) else DType("f32")
+            return run.call(Func(func, Env({"scalar_t": made}, env)), [], node.loc)
+    run.interp.miss("a dispatch by element types could not be followed", node.loc)
+    return None
+
+
+def _dispatched_on(args: tuple[ir.Expr, ...]) -> ir.Expr:
+    """The type that is dispatched on: it stands before the name; `_AND2` takes two more types before it."""
+    named = next((i for i, arg in enumerate(args) if isinstance(arg, ir.Const) and isinstance(arg.value, str)), 1)
+    return args[max(named - 1, 0)]
+
+
+def _lambdas(args: tuple[ir.Expr, ...]) -> list[tuple[ir.Expr | None, ir.FuncDef]]:
+    """The lambdas among the arguments of a dispatch, with the type that each is for: that of AT_DISPATCH_CASE."""
+    found: list[tuple[ir.Expr | None, ir.FuncDef]] = []
+    for arg in args:
+        if isinstance(arg, ir.Lambda):
+            found.append((None, arg.func))
+        elif isinstance(arg, ir.Call):
+            case = isinstance(arg.func, ir.Name) and arg.func.id == "AT_DISPATCH_CASE"
+            found += [(arg.args[0] if case else label, func) for label, func in _lambdas(arg.args)]
+        elif isinstance(arg, ir.Opaque):
+            found += _lambdas(tuple(child for child in arg.children if child is not None))
+    return found

@@ -5,11 +5,12 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
@@ -70,6 +71,7 @@ def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.
 def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Record the launch of a CUDA kernel."""
     interp, func = run.interp, choice.func
+    args = [_as_parameter(run, func, i, arg, Env(dict(choice.bound), func.env)) for i, arg in enumerate(args)]
     names = (param.name for param in func.node.params)
     arguments = launch_arguments.trees(interp, dict(zip(names, args, strict=False)))
     unread = launch_arguments.unread_class(arguments.values())
@@ -108,12 +110,24 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
     return None
 
 
+def _as_parameter(run: Cpp, func: Func, at: int, arg: Value, env: Env) -> Any:
+    """What an object converts to that is given for an address."""
+    kind = func.node.params[at].type if at < len(func.node.params) else None
+    if not isinstance(kind, ir.TypeRef) or not kind.pointers or not isinstance(arg, LibObject):
+        return arg
+    made = cpp_classes.converted_to(run, arg, kind, env)
+    return arg if made is NotImplemented else made
+
+
 def _is_lost(seen: Value, argument: launch_arguments.Argument | None) -> bool:
     """Whether a parameter is an address, and nobody knows of what."""
     if argument is None or not isinstance(seen, ir.TypeRef) or not seen.pointers:
         return False
-    unknown = isinstance(argument.value, (Unknown, LibObject)) and not argument.struct
-    return unknown and argument.tensor is None and not argument.parts
+    if argument.tensor is not None or not isinstance(argument.value, (Unknown, LibObject)):
+        return False
+    if argument.struct or argument.parts:  # an object that converts to an address, by what nobody followed
+        return dtypes.from_cpp(seen.name) is not None
+    return True
 
 
 def _template_arg(value: Value) -> Any:

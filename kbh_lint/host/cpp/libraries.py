@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
+from kbh_lint.base.values import Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import graphs as cpp_graphs
+from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import library_work
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import python_objects as cpp_python
@@ -18,7 +19,7 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
-from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views, torchlib
+from kbh_lint.host.torch import recording, tensor_attributes, torchlib
 from kbh_lint.host.values import device
 from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template, TensorOptions
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject
@@ -50,7 +51,8 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     ordered = cpp_streams.call(run, short, args)
     if ordered is not NotImplemented:
         return ordered
-    standard = cpp_std.call(run, name, args, loc)
+    standard = cpp_lambdas.standard(run, name, args, loc)
+    standard = cpp_std.call(run, name, args, loc) if standard is NotImplemented else standard
     if standard is not NotImplemented:
         return standard
     python = cpp_python.imported(run, name, args, loc)
@@ -60,6 +62,8 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
         return Sym("cudaSuccess")
     if short in _DEVICE_QUERIES:
         return _device_query(run, short, args, loc)
+    if "llocator::raw_alloc" in name and args:
+        return cpp_copies.allocated(run, args[0])
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
@@ -87,7 +91,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
     if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx", "launch_kernel_on_cluster")):
         return _launch_call(run, short, args, loc)
     if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
-        return _allocate(run, args)
+        return cpp_copies.allocate(run, args)
     if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
         return _function(run, args)
     if "Graph" in short or "Capture" in short:
@@ -140,8 +144,10 @@ def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     if short.endswith("_out") and len(args) > 1:
         plain, kwargs = cpp_arguments.torch_args(args[1:])
         return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+    if short in ("borrowed", "owned") and args:  # of a MaybeOwned
+        return args[0]
     if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
-        return _from_blob(run, args, loc)
+        return cpp_copies.from_blob(run, args, loc)
     plain, kwargs = cpp_arguments.torch_args(args)
     if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
         name = f"at::{short.rpartition('_')[0]}"
@@ -162,16 +168,42 @@ def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: lis
     if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
         known = [a for a in args if isinstance(a, (int, float))]
         return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
-    if name == "std::get" and args and isinstance(args[0], (tuple, list)) and given:
-        index = run.eval(given[0], Env())
-        return args[0][index] if isinstance(index, int) and index < len(args[0]) else Unknown()
+    if name in ("std::get", "std::any_cast", "std::get_if") and args and given:
+        return _item(run, args[0], given[0])
+    if name == "std::holds_alternative" and args and given and (is_one := _is_of(run, args[0], given[0])) is not None:
+        return is_one
+    if name == "std::tuple_cat":
+        plain = all(isinstance(a, (tuple, list)) for a in args)
+        return tuple(item for a in args for item in a) if plain else Unknown((), name)
     if name in ("__builtin_expect", "__builtin_expect_with_probability", "C10_LIKELY", "C10_UNLIKELY") and args:
         return args[0]  # a branch is said to be likely
-    if name in ("std::move", "std::forward", "std::make_tuple", "std::make_pair", "std::tie", "std::get"):
-        return args[0] if name in ("std::move", "std::forward") and args else tuple(args)
+    if name in ("std::move", "std::forward", "std::launder", "std::to_address") and args:
+        return args[0]
+    if name in ("std::make_tuple", "std::make_pair", "std::tie", "std::get", "std::forward_as_tuple"):
+        return tuple(args)
     if name in ("std::ref", "std::cref", "std::as_const") and args:
         return args[0]
     return NotImplemented
+
+
+def _item(run: Cpp, held: Value, wanted: ir.Expr) -> Any:
+    """`std::get<0>(tuple)`, `std::get<T>(tuple)` and the value of a variant or std::any."""
+    index = wanted.value if isinstance(wanted, ir.Const) else run.eval(wanted, Env())
+    if not isinstance(held, (tuple, list)):
+        return held
+    if isinstance(index, int):
+        item = held[index] if index < len(held) else Unknown((), "std::get")
+    else:
+        item = next((item for item in held if _is_of(run, item, wanted)), Unknown((), "std::get"))
+    return item.get() if isinstance(item, Slot) else item
+
+
+def _is_of(run: Cpp, value: Value, wanted: ir.Expr) -> bool | None:
+    """Whether a value is of a type that is written; None where that is not known."""
+    value = value.get() if isinstance(value, Slot) else value
+    own = run.types.key(run.types.type_of(value))
+    kind = run.types.key(TypeValue(wanted, Env())) if isinstance(wanted, ir.TypeRef) else None
+    return None if own is None or kind is None else own == kind
 
 
 def _pure(name: str, args: list[Any]) -> Any:
@@ -191,29 +223,6 @@ def tensor_map(args: list[Any]) -> Any:
     if args and isinstance(args[0], Slot) and base is not None:
         args[0].set(HostDescriptor(base.tensor))
     return Sym("CUDA_SUCCESS")
-
-
-def _from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
-    """torch::from_blob over host memory: what the numbers in it were computed from."""
-    if isinstance(args[0], Pointer):
-        return _of_device(args[0], args[1:])
-    items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
-    made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
-    size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
-    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
-    return made
-
-
-def _of_device(pointer: Pointer, args: list[Any]) -> Tensor:
-    """The tensor over memory of the GPU, of the sizes and the type that are given."""
-    plain, kwargs = cpp_arguments.torch_args(args)
-    sizes, kind = plain[0] if plain else None, kwargs.get("dtype")
-    if not isinstance(sizes, (list, tuple)):
-        return pointer.tensor
-    shape = tuple(size if isinstance(size, int) else None for size in sizes)
-    dtype = kind.name if isinstance(kind, DType) else pointer.dtype
-    strides = tuple(plain[1]) if len(plain) > 1 and isinstance(plain[1], (list, tuple)) else None
-    return tensor_views.alias(pointer.tensor, shape, strides, dtype)
 
 
 def _entry_point(name: str, args: list[Any]) -> Any:
@@ -241,7 +250,7 @@ def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> An
         return opaque(run, name, plain, loc)
     rest = plain[at + 1 :]
     packed = next((a for a in rest if isinstance(a, list)), None)
-    if packed is not None and "Ex" not in name:
+    if packed is not None and ("Ex" not in name or name.endswith("ExC")):
         rest = [a.get() if isinstance(a, Slot) else a for a in packed]
     run.launch_value(plain[at], rest, _launch_shape(name, plain, at), loc)
     return Sym("cudaSuccess")
@@ -252,15 +261,6 @@ def _launch_shape(name: str, args: list[Any], at: int) -> Any:
     if name == "cuLaunchKernel" and len(args) > at + 6:
         return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
     return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
-
-
-def _allocate(run: Cpp, args: list[Any]) -> Any:
-    """cudaMalloc(&pointer, bytes)."""
-    size = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
-    if args and isinstance(args[0], Slot):
-        made = recording.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty")
-        args[0].set(Pointer(made, "?"))
-    return Sym("cudaSuccess")
 
 
 class PyTuple(list[Any]):

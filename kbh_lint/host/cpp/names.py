@@ -95,6 +95,12 @@ def member_of_tensor(name: str) -> str:
     return name.rpartition("::")[2] if name.rpartition("::")[0].endswith("::Tensor") else ""
 
 
+def field_of(held: object) -> str:
+    """The field that a pointer to a member, `&S::field`, names; empty for other values."""
+    owner, _, name = held.path.rpartition("::") if isinstance(held, Sym) else ("", "", "")
+    return name if owner else ""
+
+
 def is_alias(value: object) -> bool:
     """Whether a value is what a using-declaration, a typedef or a namespace alias names."""
     return isinstance(value, CppType) and isinstance(value.node, ir.Using) and value.node.type is not None

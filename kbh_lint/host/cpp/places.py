@@ -52,6 +52,11 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
             if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
                 owner = LibObject.by_path("struct:", {})
                 slot.set(owner)
+        if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
+            return Slot(owner, int(node.name == "second"))
+        if isinstance(owner, LibObject) and node.name not in owner.attrs and env.get(node.name) is not None:
+            named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
+            return Slot(owner.attrs, named if named in owner.attrs else node.name)
         return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
     if isinstance(node, ir.Index):
         owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))

@@ -60,8 +60,9 @@ def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
 
 
 def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
-    old = run.eval(node.target, env)
-    run.assign(node.target, run.binary(node.op, old, run.eval(node.value, env), node.loc), env)
+    old, by = run.eval(node.target, env), run.eval(node.value, env)
+    if cpp_classes.changes(run, node.op, node.target, old, by, env, node.loc) is NotImplemented:
+        run.assign(node.target, run.binary(node.op, old, by, node.loc), env)
 
 
 def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:

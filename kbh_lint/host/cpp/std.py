@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Overloads, Value
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.cpp_objects import Future, Slot
@@ -183,12 +183,8 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         count = plain[1] if short == "copy_n" and type(plain[1]) is int else len(bounds.visited(run.interp, plain[0]))
         put_through(plain[2], plain[0][:count])
         return None
-    if short == "invoke" and len(plain) > 1 and isinstance(plain[0], Overloads):  # a method, and its object
-        choice = run.choose(plain[0], plain[2:])
-        return run.call(choice.func, plain[2:], loc, choice.bound, this=plain[1])
-    if short == "apply" and len(plain) == 2 and isinstance(plain[0], Func) and isinstance(plain[1], tuple):
-        choice = run.choose(plain[0], list(plain[1]))
-        return run.call(choice.func, list(plain[1]), loc, choice.bound)
+    if short in ("memcpy", "memmove", "memset") and _struct_bytes(run, short, args):
+        return None
     if called is not None and name.rpartition("::")[2] not in HANDED_ON and not short.startswith(("cu", "nvrtc")):
         return _calling(run, short, plain, called, loc)
     if short in WRITERS:
@@ -200,6 +196,24 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
                 given.set(Unknown(contents, name))
         return Unknown((), name)
     return NotImplemented
+
+
+def _struct_bytes(run: Cpp, name: str, args: list[Any]) -> bool:
+    """memcpy and memset of whole objects of the text; false for other memory."""
+    held = [a.get() if isinstance(a, Slot) else a for a in args]
+    to = held[0] if len(held) == 3 and isinstance(args[0], Slot) else None
+    if not isinstance(to, LibObject) or not to.path.startswith("struct:"):
+        return False
+    source = held[1]
+    if name == "memset" and source == 0:
+        to.attrs.update((key, 0) for key, old in to.attrs.items() if old is None or isinstance(old, (int, float)))
+        to.attrs.update((key, None) for key, old in to.attrs.items() if isinstance(old, Unknown))
+    elif isinstance(source, LibObject) and source.path == to.path:
+        to.attrs.update(copied(run.interp, source).attrs)
+    else:
+        contents = run.interp.contents_of(held[1:])
+        to.attrs.update((key, Unknown(contents, name)) for key in to.attrs)
+    return True
 
 
 def _sorted(run: Cpp, args: list[Any], called: int | None, loc: ir.Loc | None) -> bool:
@@ -307,6 +321,8 @@ def map_method(run: Cpp, owner: dict[Any, Any], name: str, args: list[Any]) -> A
         return len(owner) if name == "size" else not owner
     if name == "end":
         return "end"
+    if name in ("begin", "cbegin"):
+        return _iterator(owner, next(iter(owner))) if owner else "end"
     if name == "clear":
         return owner.clear()
     if name in ("insert", "emplace", "try_emplace", "insert_or_assign") and args:

@@ -46,6 +46,20 @@ class TensorOptions(LibObject):
     """`TensorOptions` of any of torch's namespaces."""
 
 
+@of_paths("cpp.bind")
+class Bound(LibObject):
+    """What std::bind or std::mem_fn made: a function `func` and `args`; with `more`, what it is called with follows."""
+
+
+@of_paths(
+    *(f"{space}::cuda::CUDACachingAllocator::get" for space in ("c10", "at")),
+    "at::cuda::getCUDADeviceAllocator",
+    "c10::cuda::getCUDADeviceAllocator",
+)
+class Allocator(LibObject):
+    """torch's allocator of device memory."""
+
+
 @of_paths("dim3")
 class Dim3(LibObject):
     """`dim3`."""

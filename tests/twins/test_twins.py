@@ -1,0 +1,87 @@
+"""Each way of writing C++ is honest as it stands, and does not hide a leak that is put around it.
+
+A row is tried on one program, and with one fault, by its place in the table; `KBH_TWINS=all` tries it on every program
+with every fault, which is what to run after a change of how C++ is followed.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from twin_programs import FAULTS, PROGRAMS, Program
+
+import kbh_lint
+from kbh_lint.findings import FileReport
+
+ALL = os.environ.get("KBH_TWINS") == "all"
+HERE = Path(__file__).parent
+ROWS = [row for name in ("hosts", "launches") for row in yaml.safe_load((HERE / f"{name}.yaml").read_text())]
+CLASSES = {
+    "kernel": {"preunpacked-int4", "input-structure-hardcode"},
+    "operands": {"input-structure-hardcode"},
+    "kept": {"output-memoization"},
+}
+
+
+def cases() -> list[tuple[str, Program, str, str]]:
+    """Name, program, fault (empty: none) and the row's text."""
+    out = []
+    for at, row in enumerate(ROWS):
+        text = row.get("first", "") + "\n" + row["text"]
+        tried = PROGRAMS if ALL else (PROGRAMS[at % len(PROGRAMS)],)
+        for program in tried:
+            faults = [fault for fault in FAULTS if fault != "operands" or program.operands]
+            chosen = faults if ALL else [faults[at // len(PROGRAMS) % len(faults)]]
+            out += [(row["name"], program, fault, text) for fault in ("", *chosen)]
+    return out
+
+
+def linted(tmp_path: Path, program: Program, text: str) -> FileReport:
+    path = tmp_path / "solution.py"
+    path.write_text(text, encoding="utf-8")
+    (report,) = kbh_lint.lint([path], problem=program.problem, raise_errors=True).files
+    return report
+
+
+@pytest.mark.parametrize(
+    ("program", "fault", "text"),
+    [pytest.param(*case[1:], id=f"{case[0]}-{case[1].problem[:2]}-{case[2] or 'honest'}") for case in cases()],
+)
+def test_a_way_of_writing_is_clean_and_hides_nothing(tmp_path: Path, program: Program, fault: str, text: str) -> None:
+    report = linted(tmp_path, program, program.text(text, fault))
+    said = [(finding.rule, finding.message) for finding in report.findings], report.promises, report.unread
+    if fault:
+        assert report.verdict in ("rubric_leak", "reward_hack"), said
+        assert {finding.leak_class for finding in report.findings} & CLASSES[fault], said
+    else:
+        assert report.verdict == "clean", said
+        assert {promise.state for promise in report.promises} <= {"kept", "kept-by-precision"}, said
+
+
+def test_rows_have_names_of_their_own() -> None:
+    names = [row["name"] for row in ROWS]
+    assert len(names) == len(set(names))
+
+
+WAYS_TO_FILL = {
+    "a function of a library": "vendor::fill(y, a);",
+    "a method of an object of a library": "vendor::Engine engine; engine.fill(y);",
+    "a value that nobody knows": "auto fill = vendor::find(a); fill(y);",
+    "an address of it": "Y* at = y.data_ptr<Y>(); int done = vendor::fill(at, a.data_ptr<A>());",
+    "what holds it": "struct Held { Tensor y; } held{y}; auto done = vendor::fill(held, a);",
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_FILL)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.problem[:2])
+def test_what_an_unread_call_was_given_is_not_called_unwritten(tmp_path: Path, program: Program, way: str) -> None:
+    """No kernel runs. Where nothing was given the output, that is a leak; where something was, nothing is known."""
+    host = "Tensor run_(FOUR) { Tensor y = EMPTY; DO return y; }"
+    report = linted(tmp_path, program, program.text(host.replace("DO", WAYS_TO_FILL[way])))
+    assert report.verdict == "unproven", [finding.message for finding in report.findings]
+    assert not any("nothing that makes the result" in promise.reason for promise in report.promises), report.promises
+    report = linted(tmp_path, program, program.text(host.replace("DO", "int64_t n = y.numel(); TORCH_CHECK(n > 0);")))
+    assert "unwritten-output" in {finding.leak_class for finding in report.findings}
