@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+
 from kbh_lint.findings import FileReport, Finding, Report
+from kbh_lint.report.text import clean
 from kbh_lint.source.spans import Span
 
 _LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
@@ -49,6 +52,8 @@ def _command(level: str, span: Span, title: str, text: str) -> str:
 
 
 def _data(text: str) -> str:
+    """A text as a command holds it; what would drive a terminal is written out, for logs are read in one too."""
+    text = re.sub(r"[^\r\n]+", lambda line: clean(line[0]), text)
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
