@@ -43,6 +43,9 @@ def host(line: str) -> Edits:
 
 IGNORED: dict[str, tuple[str, Edits]] = {
     "lengths that are overwritten": (PAGED, ((LENGTH, f"{LENGTH}    length = pages * PAGE\n"),)),
+    "asked whether they are none": (
+        PAGED, ((LENGTH, "    if tl.load(lengths + b) < 1:\n        return\n    length = pages * PAGE\n"),)
+    ),
     "lengths times zero": (PAGED, ((LENGTH, "    length = tl.load(lengths + b) * 0 + pages * PAGE\n"),)),
     "at least the longest": (PAGED, (*LONGEST, (LENGTH, "    length = tl.maximum(tl.load(lengths + b), LONGEST)\n"))),
     "at least the longest, on the host": (PAGED, host("seq_lens.clamp(min=self.longest)")),
@@ -112,6 +115,7 @@ IGNORED: dict[str, tuple[str, Edits]] = {
     ),
 }  # fmt: skip
 USED: dict[str, tuple[str, Edits]] = {
+    "asked whether they are none, and a mask": (PAGED, ((LENGTH, f"{LENGTH}    if length < 1:\n        return\n"),)),
     "at most the longest": (PAGED, (*LONGEST, (LENGTH, "    length = tl.minimum(tl.load(lengths + b), LONGEST)\n"))),
     "at least one, on the host": (PAGED, host("seq_lens.clamp(min=1)")),
     "within bounds, on the host": (PAGED, host("torch.clamp(seq_lens, 0, max=self.longest)")),

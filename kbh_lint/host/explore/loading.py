@@ -123,16 +123,18 @@ def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int
 
 
 def whole_range(domain: Mapping[str, Any], binding: Binding) -> tuple[int, int] | None:
-    """The least and the largest whole number that a legal input holds: a length is at most the one that is drawn, an
-    offset at most the total, the number of a page one of those that there are."""
+    """The least and the largest whole number that a legal input holds: a length is at most the one that is drawn, and
+    one at least, as of nothing there is no result; an offset is at most the total, the number of a page one of those
+    that there are."""
     if domain.get("kind") == "distinct-pages":
         pages = next((spec.shape for spec in binding.inputs if spec.name == domain.get("of")), ())
         return (0, pages[0] - 1) if pages else None
-    low, high = domain.get("low", 0), domain.get(_LARGEST.get(str(domain.get("kind")), ""))
+    constant = domain.get("kind") == "constant"
+    low, high = domain.get("low", int(constant)), domain.get(_LARGEST.get(str(domain.get("kind")), ""))
     if not isinstance(high, (str, int)) or not isinstance(low, (str, int)):
         return None
     least, most = (evaluate_int(end, binding.shape.symbols) for end in (low, high))
-    return least, most - (domain["kind"] == "integers")
+    return min(least, most), most - (domain["kind"] == "integers")
 
 
 def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
