@@ -15,6 +15,11 @@ import triton.language as tl
 
 
 @triton.jit
+def beside(where, s):
+    return tl.load(where) + s
+
+
+@triton.jit
 def attend(q, kv, table, lens, part, sums, tops, pages, HQ, HKV, scale,
            D: tl.constexpr, PAGE: tl.constexpr, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
     b, h, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -86,7 +91,19 @@ LEFT_OUT = {
         f"{TURNS}for i in range(first, last, 2 * SPLITS * BLOCK):\n        n = i + lane\n{ROUND}"
     ),
 }
+JUMP = (
+    "few = tl.minimum(length, FEW)\n    share = tl.cdiv(tl.cdiv(few, SPLITS), BLOCK) * BLOCK\n"
+    "    first = s * share\n    last = tl.minimum(first + share, few)\n    for i in range(first, last, BLOCK):\n"
+    "        at = tl.where(i < BLOCK, i, i + tl.maximum(length - few, 0))\n        n = at + lane\n"
+)  # the first block, and what ends a sequence
+ENDS = ROUND.replace("n < last", "n < length")
+LEFT_OUT |= {
+    "what lies between the first block and the last few": JUMP.replace("FEW", "1024") + ENDS,
+    "the same, and a function beside": JUMP.replace("FEW", "1024") + ENDS + "    beside(part, s)\n",
+}
 READ = {
+    "the first block and the last few, which are all": JUMP.replace("FEW", "4096") + ENDS,
+    "what a function of its own may read too": JUMP.replace("FEW", "1024") + ENDS + "    beside(table, s)\n",
     "every block": f"{SHARED}for i in range(first, last, BLOCK):\n        n = i + lane\n{ROUND}",
     "two blocks a round": (
         f"{SHARED}for i in range(first, last, 2 * BLOCK):\n"

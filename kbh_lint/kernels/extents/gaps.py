@@ -17,8 +17,8 @@ from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
-from kbh_lint.kernels.extents.intervals import Limits, Linear
-from kbh_lint.kernels.extents.values import Dims, Pointer, Value
+from kbh_lint.kernels.extents.intervals import Limits, Linear, add
+from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Test, Value
 
 MAX_PLACES = 20_000  # addresses that are looked at for one storage
 LEFT_OUT = 8  # less than one part in so many is no claim
@@ -40,12 +40,14 @@ def stepped_over(
     if not loops:
         return {}
     with _Rounds(kernel, args, grid, known) as follow:
-        if any(follow.called(call) in _OTHERWISE or follow.is_own(call) for call in calls):
+        own = [call for call in calls if follow.is_own(call)]
+        if any(follow.called(call) in _OTHERWISE for call in calls) or own and _holds_others(args):
             return {}
         try:
             follow.run()
             loads = sum(follow.called(call) == "load" for call in calls)
-            return follow.left_out() if loads == len(follow.loads) and not follow.lost else {}
+            met = loads == len(follow.loads) and len(own) == len(follow.handed)
+            return follow.left_out() if met and not follow.lost else {}
         except NOT_FOLLOWED:
             return {}
 
@@ -55,6 +57,11 @@ def _calls(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.Call], bool]:
     """The calls of a kernel, and whether it loops."""
     nodes = walk(body)
     return [node for node in nodes if isinstance(node, ir.Call)], any(isinstance(node, ir.For) for node in nodes)
+
+
+def _holds_others(args: Mapping[str, Any]) -> bool:
+    """Whether an argument may hold pointers that no name of the kernel stands for."""
+    return any(isinstance(given, (tuple, list, values.StructArg, values.Made)) for given in args.values())
 
 
 class _Iterations:
@@ -72,6 +79,7 @@ class _Rounds(Follow):
         self.expressions = _Loads(self, known)
         self.statements.control = _Counted(self)
         self.loads: dict[Any, Pointer] = {}
+        self.handed: dict[Any, set[int]] = {}  # by call of the submission's own functions, the storages it is given
         self.lost = False
         self.iterations: dict[int, _Iterations] = {}
         self.counts: set[int] = set()  # numbers of iterations, by which names grow that are no loop variables
@@ -87,6 +95,11 @@ class _Rounds(Follow):
             return False
         return isinstance(found, (values.Func, values.JitFunction))
 
+    def begins(self, stmt: object) -> None:
+        """A call that gives nothing is met where it stands."""
+        if isinstance(stmt, ir.ExprS) and isinstance(stmt.value, ir.Call) and self.is_own(stmt.value):
+            self.value(stmt.value)
+
     # --- what all programs read ---
 
     def left_out(self) -> dict[int, ir.Loc]:
@@ -95,7 +108,10 @@ class _Rounds(Follow):
         for pointer in self.loads.values():
             by_storage.setdefault(pointer.storage, []).append(pointer.offset)
         found: dict[int, ir.Loc] = {}
+        elsewhere = {storage for given in self.handed.values() for storage in given}
         for storage, addresses in by_storage.items():
+            if storage in elsewhere:
+                continue
             bases = [atom for address in addresses for atom in self._base(address)]
             over = [self.iterations[atom] for atom in bases if atom in self.iterations]
             if over and self._has_gap(addresses):
@@ -174,7 +190,9 @@ class _Rounds(Follow):
         stack = [value]
         while stack:
             part = stack.pop()
-            own = next((abs(factor) for atom, factor in part.terms if atom == over), None)
+            inner = [Linear(0, ((atom, 1),)) for atom, _ in part.terms if atom != over]
+            once = not any(over in self._base(number) for number in inner)
+            own = next((abs(factor) for atom, factor in part.terms if atom == over and once), None)
             for atom, factor in part.terms:
                 stack += self.atoms.made.get(atom, ())[1:]
                 high = self.atoms.ranges[atom][1] if atom in lanes else None
@@ -281,6 +299,8 @@ class _Loads(Expressions):
 
     def value(self, node: object) -> Value:
         name = self.called(node.func) if isinstance(node, ir.Call) else ""
+        if isinstance(node, ir.Call) and not name and self.run.is_own(node):
+            return self._handed_on(node)
         if not isinstance(node, ir.Call) or name not in ("load", "where"):
             return super().value(node)
         if name == "where":
@@ -295,18 +315,26 @@ class _Loads(Expressions):
         number = self.known.get(where.storage)
         return run.unknown() if number is None else Linear(number)
 
+    def _handed_on(self, node: ir.Call) -> Value:
+        """A call of a function of the submission, which may read all that it is given."""
+        given = [self.value(part) for part in (*node.args, *(value for _, value in node.keywords))]
+        storages = {value.storage for value in given if isinstance(value, (Pointer, Described))}
+        self.run.handed.setdefault(node.loc, set()).update(storages)
+        return self.run.unknown()
+
     def _chosen(self, node: ir.Call) -> Value:
-        """`tl.where` where numbers decide it."""
-        for part in (*node.args, *(value for _, value in node.keywords)):
-            self.value(part)
-        test = node.args[0] if len(node.args) == 3 and isinstance(node.args[0], ir.Compare) else None
-        sides = [self.value(test.left), self.value(test.rights[0])] if test is not None and len(test.ops) == 1 else []
-        numbers = [side.const for side in sides if isinstance(side, Linear) and not side.terms]
-        if len(numbers) != 2 or test is None:
+        """`tl.where` between two numbers by a comparison of two: the other one, and so much more where it holds."""
+        test, *sides = [self.value(part) for part in (*node.args, *(value for _, value in node.keywords))]
+        yes, no = sides if len(sides) == 2 else (None, None)
+        if not (isinstance(test, Test) and isinstance(yes, Linear) and isinstance(no, Linear)):
             return self.run.unknown()
-        a, b = numbers
-        truth = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}.get(test.ops[0])
-        return self.run.unknown() if truth is None else self.value(node.args[1 if truth else 2])
+        if len(test.yes) != 1 or len(test.no) != 1:
+            return self.run.unknown()
+        atoms, (a, b, room) = self.run.atoms, test.yes[0]
+        b = add(b, Linear(room), -1)
+        if not a.terms and not b.terms:
+            return yes if a.const <= b.const else no
+        return add(no, atoms.apply("*", atoms.apply("<=", a, b), add(yes, no, -1)))
 
 
 def _columns(atoms: list[int], lines: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:
@@ -330,6 +358,8 @@ def _applied(op: str, left: list[int], right: list[int]) -> list[int] | None:
             return [min(a, b) for a, b in pairs]
         case "max":
             return [max(a, b) for a, b in pairs]
+        case "<=":
+            return [int(a <= b) for a, b in pairs]
         case "&":
             return [a & b for a, b in pairs]
     return None
