@@ -1,4 +1,5 @@
-"""Grids that cover a product's rows only when its groups are balanced, and loops that step over a part of an input."""
+"""Grids that cover a product's rows only when its groups are balanced, loops that step over a part of an input, and
+states that begin anew in the midst of a sequence."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from kbh_lint.base.formulas import evaluate_int
 from kbh_lint.base.values import Scalar
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.host.values.tensor_arguments import tensors_in
+from kbh_lint.host.values.tensors import Content, Event, Tensor
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.extents.gaps import stepped_over
+from kbh_lint.kernels.extents.restarts import Restart, restarts
 from kbh_lint.kernels.extents.reuse import axes
 from kbh_lint.problems import Contract, Promise
 
@@ -156,3 +159,44 @@ def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
         if found is None:
             return None
     return found
+
+
+def restarted(run: ShapeRun, found: Slice) -> tuple[Event, Any] | None:
+    """A launch that makes a result with a recurrence whose state begins at zero in each piece of a sequence, and its
+    loop: what a piece stores is shorter than the axis that the loop goes along."""
+    tensors = {tensor.storage.ident: tensor for tensor in tensors_in(run.calls[-1].result)} if run.calls else {}
+    for content in found.start:
+        tensor, event = tensors.get(content.storage.ident), content.event
+        if tensor is None or event is None or content.previous is not None:
+            continue
+        if event.kind != "launch" or event.weight != 1:
+            continue
+        seen = [_restart(event, content.storage.ident, binding) for binding in event.attrs["bindings"][:MAX_CONFIGS]]
+        told = [one for one in seen if one is not None and _shorter(one, tensor)]
+        if told and len(told) == len(seen):
+            return event, told[0].loc
+    return None
+
+
+def _restart(event: Event, storage: int, binding: dict[str, Any]) -> Restart | None:
+    attrs, grid = event.attrs, event.attrs["grid"]
+    if any(facts.unread for facts in attrs["distinct"]):
+        return None
+    dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    launch = normalised(attrs["cache"], binding)
+    answers, key = attrs["answers"], ("restarts", attrs["seen"], launch.key, str(dims), launch.storages.get(storage))
+    if key not in answers:
+        answers[key] = restarts(attrs["kernel"], launch.binding, dims, launch.storages.get(storage, -1))
+    found: Restart | None = answers[key]
+    return found
+
+
+def _shorter(one: Restart, tensor: Tensor) -> bool:
+    """Whether the longest piece is shorter than the axis that it goes along: the one with the longest steps that are no
+    longer than the loop's."""
+    sizes = list(zip(tensor.strides or (), tensor.shape or (), strict=False))
+    along = [(stride, size) for stride, size in sizes if isinstance(stride, int) and 0 < stride <= one.stride]
+    if len(along) < 1 or not all(isinstance(size, int) for _, size in along):
+        return False
+    stride, size = max(along)
+    return one.stride % stride == 0 and one.stride * one.longest < stride * size

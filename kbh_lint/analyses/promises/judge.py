@@ -84,6 +84,11 @@ def _whole(
         if name not in known:
             fact = UnreadInput(name=name, of="inputs", how="depend on all of")
             facts.seeds.append(ShapeFact(fact, loc, tuple(related)))
+    anew = coverage.restarted(run, found) if promise.params.get("work") == "product" else None
+    if anew is not None and not missing:
+        fact = UnreadInput(name="earlier steps of the sequence", of="inputs", how="depend on all")
+        facts.seeds.append(ShapeFact(fact, anew[1], tuple(launched_from(anew[0]))))
+        return "broken", [(anew[1], "the state begins at zero in each piece of the sequence")]
     if not missing:
         return state, places
     return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]

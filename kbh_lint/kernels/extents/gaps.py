@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import product
-from math import gcd
+from math import gcd, prod
 from typing import Any
 
 from kbh_lint.base import ir, values
@@ -39,7 +39,7 @@ def stepped_over(
     calls, loops = _calls(body)
     if not loops:
         return {}
-    with _Rounds(kernel, args, grid, known) as follow:
+    with Rounds(kernel, args, grid, known) as follow:
         own = [call for call in calls if follow.is_own(call)]
         if any(follow.called(call) in _OTHERWISE for call in calls) or own and _holds_others(args):
             return {}
@@ -64,15 +64,15 @@ def _holds_others(args: Mapping[str, Any]) -> bool:
     return any(isinstance(given, (tuple, list, values.StructArg, values.Made)) for given in args.values())
 
 
-class _Iterations:
+class Iterations:
     """A loop variable: where it begins, before what it ends, and how far it steps."""
 
     def __init__(self, first: Linear, last: Linear, step: Linear, loc: ir.Loc) -> None:
         self.first, self.last, self.step, self.loc = first, last, step, loc
 
 
-class _Rounds(Follow):
-    """Notes every load, and the iterations of every loop."""
+class Rounds(Follow):
+    """Notes every load and store, and the iterations of every loop."""
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]) -> None:
         super().__init__(kernel, args, grid, ())
@@ -80,8 +80,9 @@ class _Rounds(Follow):
         self.statements.control = _Counted(self)
         self.loads: dict[Any, Pointer] = {}
         self.handed: dict[Any, set[int]] = {}  # by call of the submission's own functions, the storages it is given
+        self.stores: dict[Any, Pointer | None] = {}  # by place; None where it is not one address
         self.lost = False
-        self.iterations: dict[int, _Iterations] = {}
+        self.iterations: dict[int, Iterations] = {}
         self.counts: set[int] = set()  # numbers of iterations, by which names grow that are no loop variables
 
     def called(self, call: ir.Call) -> str:
@@ -99,6 +100,30 @@ class _Rounds(Follow):
         """A call that gives nothing is met where it stands."""
         if isinstance(stmt, ir.ExprS) and isinstance(stmt.value, ir.Call) and self.is_own(stmt.value):
             self.value(stmt.value)
+
+    def stored(self, where: Value, *places: ir.Loc) -> None:
+        for loc in places:
+            at = where if isinstance(where, Pointer) else None
+            self.stores[loc] = at if self.stores.get(loc, at) == at else None
+
+    def turns(self, turn: Iterations) -> list[range] | None:
+        """What a loop counts in each program; None where that is not known."""
+        programs = sorted(self._base(turn.first) | self._base(turn.last) | self._base(turn.step))
+        ranges = []
+        for atom in programs:
+            low, high = self.atoms.ranges[atom]
+            if low is None or high is None or high - low >= MAX_PLACES:
+                return None
+            ranges.append(range(low, high + 1))
+        if prod(map(len, ranges)) > MAX_PLACES:
+            return None
+        every = list(product(*ranges))
+        held = _columns(programs, every)
+        bounds = [self._numbers(part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
+        known = [numbers for numbers in bounds if numbers is not None]
+        if len(known) < len(bounds) or min(known[2], default=1) <= 0:
+            return None
+        return [range(first, last, step) for first, last, step in zip(*known, strict=True)]
 
     # --- what all programs read ---
 
@@ -271,7 +296,7 @@ class _Rounds(Follow):
 class _Counted(OneRound):
     """Notes the iterations of loops that count."""
 
-    run: _Rounds
+    run: Rounds
 
     def counted(self, node: ir.For, limits: Limits, iterations: Linear) -> tuple[Limits, Linear]:
         run, call = self.run, node.iterable
@@ -284,16 +309,16 @@ class _Counted(OneRound):
             now = run.env[node.target.id] = run.position()
             first, last = (Linear(0), numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[1])
             step = numbers[2] if len(numbers) == 3 else Linear(1)
-            run.iterations[now.terms[0][0]] = _Iterations(first, last, step, node.loc)
+            run.iterations[now.terms[0][0]] = Iterations(first, last, step, node.loc)
         return inside
 
 
 class _Loads(Expressions):
     """Notes loads; what storages hold of which all elements are one number is `known`."""
 
-    run: _Rounds
+    run: Rounds
 
-    def __init__(self, run: _Rounds, known: Mapping[int, int]) -> None:
+    def __init__(self, run: Rounds, known: Mapping[int, int]) -> None:
         super().__init__(run)
         self.known = known
 

@@ -1,0 +1,115 @@
+"""Loops that carry a state, and begin it at zero in each of the pieces that the programs of a launch go through.
+
+A state that products read again in the next step is what a recurrence carries along a sequence. Where each program
+takes a piece of it, the state has to come from the piece before: zeros forget all that was there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kbh_lint.base import ir, values
+from kbh_lint.frontends.walk import walk
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
+from kbh_lint.kernels.extents.gaps import Rounds
+from kbh_lint.kernels.extents.values import Dims
+
+
+class Restart(NamedTuple):
+    """A loop whose state begins anew in each piece: in so many elements of what it stores the place moves in one step
+    of its counter, and so many steps the longest piece has."""
+
+    loc: ir.Loc
+    stride: int
+    longest: int
+
+
+def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: int) -> Restart | None:
+    """The loop of a Triton kernel that stores to a storage in pieces with such a state; None where none is seen."""
+    body = kernel.node.body or ()
+    if kernel.node.kind != "python" or kernel.language or not can_be_followed(body):
+        return None
+    loops = {node.loc: node for node in walk(body) if isinstance(node, ir.For)}
+    if not any(_begins_anew(node, body) for node in loops.values()):
+        return None
+    with Rounds(kernel, args, grid, {}) as follow:
+        try:
+            follow.run()
+            return next(_in_pieces(follow, loops, body, storage), None)
+        except NOT_FOLLOWED:
+            return None
+
+
+def _in_pieces(
+    follow: Rounds, loops: Mapping[ir.Loc, ir.For], body: tuple[ir.Stmt, ...], storage: int
+) -> Iterator[Restart]:
+    for where in follow.stores.values():
+        if where is None or where.storage != storage:
+            continue
+        over = [(atom, factor) for atom, factor in where.offset.terms if atom in follow.iterations]
+        if len(over) != 1:
+            continue
+        atom, factor = over[0]
+        turn = follow.iterations[atom]
+        counted = follow.turns(turn) if turn.loc in loops and _begins_anew(loops[turn.loc], body) else None
+        pieces = [one for one in counted or () if one]
+        if len({one.start for one in pieces}) > 1 and factor > 0:
+            yield Restart(turn.loc, factor, max(one[-1] - one[0] + one.step for one in pieces))
+
+
+def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a name that is zero before a loop is, in it, a side of a product and made of one."""
+    inside = {id(node) for node in walk(loop.body)}
+    outside: dict[str, list[object]] = {}
+    within: set[str] = set()
+    for node in walk(body):
+        for name, value in _assigned(node):
+            if id(node) in inside:
+                within.add(name)
+            else:
+                outside.setdefault(name, []).append(value)
+    carried = {name for name in within if name in outside and all(map(_zeros, outside[name]))}
+    return any(_in_product(name, loop.body) for name in carried)
+
+
+def _assigned(node: object) -> Iterator[tuple[str, object]]:
+    """The names that a statement assigns to, and what; None where that is no plain value."""
+    if isinstance(node, ir.Assign):
+        for target in node.targets:
+            if isinstance(target, ir.Name):
+                yield target.id, node.value
+            elif isinstance(target, ir.Seq):
+                yield from ((part.id, None) for part in target.items if isinstance(part, ir.Name))
+    elif isinstance(node, ir.AugAssign) and isinstance(node.target, ir.Name):
+        yield node.target.id, None
+
+
+def _zeros(value: object) -> bool:
+    """`tl.zeros(...)`, `tl.full(shape, 0.0, ...)`."""
+    if not isinstance(value, ir.Call) or not isinstance(value.func, ir.Attr):
+        return False
+    if value.func.name == "full":
+        given = dict(value.keywords).get("value", value.args[1] if len(value.args) > 1 else None)
+        return isinstance(given, ir.Const) and given.value == 0
+    return value.func.name == "zeros"
+
+
+def _in_product(name: str, body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether one of the sides of a product is made of what a name held when an iteration began."""
+    made = {name}
+    for node in walk(body):
+        if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name == "dot":
+            if any(isinstance(part, ir.Name) and part.id in made for part in walk(tuple(node.args[:2]))):
+                return True
+        for target, value in _assigned(node):
+            if _plainly(value, made):
+                made.add(target)
+    return False
+
+
+def _plainly(value: object, names: set[str]) -> bool:
+    """Whether a value is one of some names, in another type or shape."""
+    while isinstance(value, ir.Call) and isinstance(value.func, ir.Attr) and value.func.name in ("to", "trans", "cast"):
+        value = value.args[0] if value.func.name != "to" and value.args else value.func.value
+    return isinstance(value, ir.Name) and value.id in names
