@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
-from kbh_lint.analyses.reading.used import used_inputs
+from kbh_lint.analyses.reading.used import few_rows_unseen, used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import UnreadInput
+from kbh_lint.host.values.tensors import Event
 
 
 def reads(asked: Asked) -> Judgement:
@@ -29,6 +32,13 @@ def reads(asked: Asked) -> Judgement:
     used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}, wanted)
     missing = [n for n in wanted if n not in used]
     if not missing:
+        few = _few_rows_unseen(found, wanted)
+        for name, event in few.items():
+            fact = UnreadInput(name=name, of="inputs", how="tell a group of one row from an empty one by")
+            related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
+            facts.seeds.append(ShapeFact(fact, event.loc, related))
+        if few:
+            return "broken", [(e.loc, f"a group of one row in {name} is none here") for name, e in few.items()], ""
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
     loaded = {c.label.partition(":")[2] for c in found.outside}
     hole = unread_reason(run, found, work)
@@ -41,6 +51,20 @@ def reads(asked: Asked) -> Judgement:
         related = (*launched_from(last)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
         facts.seeds.append(ShapeFact(UnreadInput(name=name, of="inputs", how="depend on"), last.loc, related))
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
+
+
+def _few_rows_unseen(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
+    """Offsets whose every reader takes a group of one row for an empty one, with one of these launches."""
+    known: dict[str, Event] = {}
+    for content in found.outside:
+        name = content.label.partition(":")[2]
+        readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
+        steered = any(content in event.attrs.get("steer", ()) for event in found.events)
+        if name not in wanted or not content.notes.get("rising") or steered:
+            continue
+        if readers and all(e.kind == "launch" and content.ident in few_rows_unseen(e) for e in readers):
+            known[name] = readers[0]
+    return known
 
 
 def _loads(found: Slice, name: str) -> list[ir.Loc]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, reads_of
@@ -115,6 +116,16 @@ def unneeded(event: Event) -> frozenset[int]:
     return frozenset(held[at].ident for at in ends if local[at] in answers[key])
 
 
+def few_rows_unseen(event: Event) -> frozenset[int]:
+    """The offsets that a kernel loads and that make no difference to it while no group holds more than one row: it
+    takes a group with one for an empty one."""
+    ends = _legal_loads(event)
+    rising = {at: replace(one, apart=1) for at, one in _rising(event, ends).items()} if ends else {}
+    if not rising:
+        return frozenset()
+    return frozenset(event.attrs["contents"][at].ident for at in _unneeded(event, ends, rising) & rising.keys())
+
+
 def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
     """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
     attrs = event.attrs
@@ -140,12 +151,15 @@ def _rising(event: Event, storages: Collection[int]) -> dict[int, Rising]:
     return found
 
 
-def _unneeded(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
+def _unneeded(
+    event: Event, ends: dict[int, tuple[int, int]], rising: dict[int, Rising] | None = None
+) -> frozenset[int]:
     attrs, before, after = event.attrs, set[int](), set[int]()
     first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
+    rising = _rising(event, ends) if rising is None else rising
     for binding, facts in list(first.values())[:MAX_WALKS]:
         budget = attrs["budgets"].kernels
-        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=_rising(event, ends))
+        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=rising)
         if again.unread:
             return frozenset()
         before |= _reached(facts) | {origin.storage for gone in facts.lost for origin in gone.origins}

@@ -21,11 +21,20 @@ _LARGEST = 1 << 31  # of a grid
 
 @dataclass(frozen=True, slots=True)
 class Rising:
-    """Offsets of which each is at least the one before: how many there are, the first and the last."""
+    """Offsets of which each is at least the one before: how many there are, the first and the last.
+
+    `apart`: what neighbours are apart at most, where it is asked what a kernel makes of groups that hold so little.
+    """
 
     count: int
     first: int
     last: int
+    apart: int | None = None
+
+    def most(self, places: int) -> int:
+        """How far elements that stand so many places apart can lie from one another."""
+        whole = self.last - self.first
+        return whole if self.apart is None else min(whole, abs(places) * self.apart)
 
 
 class Ranged(V):
@@ -111,6 +120,8 @@ class Ranges:
 
     def over_all(self, how: str, value: V, made: V) -> V:
         """The `sum` or the `max` of all elements of a tile; of a running sum the `max` is the sum of all."""
+        if how in ("sum", "max", "cumulative") and ends_of(value) == (0, 0):
+            return settled(made, (0, 0))
         known = value.all if isinstance(value, Ranged) and value.shape is not None and len(value.shape) == 1 else None
         if known is not None and how == "cumulative" and known[0] == "sum":
             return Ranged.of(made, (0, known[1]), ("max", known[1]))

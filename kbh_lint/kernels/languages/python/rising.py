@@ -33,8 +33,8 @@ def subtracted(run: Run, known: Identities, node: ir.Binary, made: V) -> V:
     if pair is None:
         return made
     later, apart, rising = pair
-    most = rising.last - rising.first
-    total = most if apart == 1 and _all(run, known, later, rising) else None
+    most = rising.most(apart)
+    total = most if apart == 1 and rising.apart is None and _all(run, known, later, rising) else None
     return Ranged.of(made, (0, most) if apart >= 0 else (-most, 0), None if total is None else ("sum", total))
 
 
@@ -44,7 +44,7 @@ def compared(run: Run, known: Identities, node: ir.Compare) -> bool | None:
     if pair is None:
         return None
     _, apart, rising = pair
-    most = rising.last - rising.first
+    most = rising.most(apart)
     ends: Ends = (0, most) if apart >= 0 else (-most, 0)
     return comparison(node.ops[0], ends, (0, 0))
 
