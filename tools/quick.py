@@ -1,9 +1,9 @@
 """What a change needs before it is committed, in under a minute: `make quick`.
 
 Of the files that git says have changed since a commit (default: what is not committed): ruff, mypy, and the tests that
-are nearest to them: test files that changed, that carry a module's name, or that import one; then those of the folder
-that belongs to its package (PACKAGES). Tests start until the time is over; what was left out is said. It replaces no
-`make test`.
+are nearest to them: test files that changed, that carry a module's name, or that import one; then what holds for all
+modules (LAW), and those of the folders that belong to its package (PACKAGES). Tests start until the time is over; what
+was left out is said. It replaces no `make test`.
 
 Exit codes: 0 nothing is wrong in what ran, 1 something is, 2 git or a commit is missing.
 """
@@ -37,14 +37,31 @@ PACKAGES = {
     "kbh_lint/source": ("source",),
     "kbh_lint/fingerprints": ("fingerprints",),
     "kbh_lint/kernelbench.py": ("kernelbench",),
+    "kbh_lint/problems": ("problems", "source"),
+    "kbh_lint/base": ("kernels", "host", "frontends"),
+    "kbh_lint/cli": ("cli",),
+    "kbh_lint/lsp": ("cli",),
+    "kbh_lint/service": ("cli", "host"),
+    "kbh_lint/triage": ("cli", "rules_engine"),
+    "kbh_lint/rules": ("rules_engine", "rules"),
+    "kbh_lint/engine.py": ("analyses", "host"),
     "kbh_lint": ("rules_engine", "cli", "docs"),
-    "rules": ("rules", "docs"),
+    "rules": ("rules", "rules_engine", "docs"),
+    "grader/sandbox": ("grader", "hostile"),
     "grader": ("grader",),
     "problems": ("problems", "authors"),
     "harness/audit": ("audit",),
     "harness": ("harness",),
     "docs": ("docs",),
+    "README.md": ("docs",),
+    "CONTRIBUTING.md": ("docs",),
+    "CHANGELOG.md": ("docs",),
+    "tools": ("docs",),
+    "bench": ("docs",),
+    "examples": ("docs",),
+    "results": ("docs",),
 }
+LAW = "structure"  # arrows and figures, which any module may break
 
 
 class Budget:
@@ -102,11 +119,12 @@ def changed(since: str) -> list[Path]:
 
 
 def nearest(files: Iterable[Path]) -> list[Path]:
-    """Test files for changed files: the changed ones, those of their names, those that import them, their folders'."""
+    """Test files for changed files: these, those of their names, those that import them, LAW, their folders'."""
     every = sorted(path.relative_to(ROOT) for path in (ROOT / "tests").rglob("test_*.py"))
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path in every}
     first: list[Path] = []
     second: list[Path] = []
+    law: list[Path] = []
     third: list[Path] = []
     for file in files:
         if file in texts:
@@ -123,10 +141,11 @@ def nearest(files: Iterable[Path]) -> list[Path]:
                 rf"from {re.escape(package)} import [^\n]*\b{re.escape(name)}\b)", re.MULTILINE
             )  # fmt: skip
             second += [path for path in every if used.search(texts[path])]
+            law = [path for path in every if path.parts[1] == LAW]
         owner = next((key for key in PACKAGES if file.is_relative_to(key)), None)
         for folder in PACKAGES[owner] if owner else ():
             third += [path for path in every if path.parts[1] == folder]
-    return list(dict.fromkeys([*first, *second, *third]))
+    return list(dict.fromkeys([*first, *second, *law, *third]))
 
 
 def _types(code: Sequence[str]) -> bool:

@@ -124,11 +124,14 @@ def test_every_word_of_the_glossary_stands_where_it_says() -> None:
     assert [n for n, place in places.items() if not (place.is_dir() or place.with_suffix(".py").is_file())] == []
 
 
-def test_the_map_of_the_quick_run_names_folders_that_are_there() -> None:
+def test_the_map_of_the_quick_run_has_a_row_for_every_file_and_names_folders_that_are_there() -> None:
     quick = runpy.run_path(str(ROOT / "tools/quick.py"))
     rows = quick["PACKAGES"]
     assert [key for key in rows if not (ROOT / key).exists()] == []
-    assert [name for names in rows.values() for name in names if not (ROOT / "tests" / name).is_dir()] == []
+    named = {name for names in rows.values() for name in names} | {quick["LAW"]}
+    assert [name for name in named if not (ROOT / "tests" / name).is_dir()] == []
+    for top in ("kbh_lint", "grader", "harness", "rules", "problems", "docs", "bench", "tools", "examples", "results"):
+        assert any(Path(top, "x").is_relative_to(key) for key in rows), top
     nearest = quick["nearest"]([Path("grader/judge/turns.py"), Path("rules/KBH101-fp8-upcast-bf16-gemm.yaml")])
     assert nearest[0] == Path("tests/grader/test_turns.py")
     assert any(path.parts[1] == "rules" for path in nearest)

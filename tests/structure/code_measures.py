@@ -62,11 +62,14 @@ def known() -> frozenset[str]:
     return frozenset(module_name(path) for package in PACKAGES for path in files(package))
 
 
-def imports(package: str) -> Iterator[Import]:
+@cache
+def imports(package: str) -> tuple[Import, ...]:
     """The imports of modules of ours that a package's modules make; a name taken from a module counts as the module."""
-    for path in files(package):
-        importer = module_name(path)
-        yield from _in(tree_of(path), importer, path.name == "__init__.py", False, False)
+    return tuple(
+        found
+        for path in files(package)
+        for found in _in(tree_of(path), module_name(path), path.name == "__init__.py", False, False)
+    )
 
 
 def _in(node: ast.AST, importer: str, is_package: bool, inside: bool, typing: bool) -> Iterator[Import]:
@@ -242,12 +245,12 @@ def inheritance(*packages: str) -> dict[str, int]:
     return {name: depth(name) for name in sorted(bases)}
 
 
-@cache
 def long_modules(package: str) -> int:
     """Modules of more than 400 lines: a table or a closed set, or two ideas."""
     return sum(len(path.read_text().splitlines()) > 400 for path in files(package))
 
 
+@cache
 def figures(package: str) -> dict[str, int]:
     """All figures of one package, by name."""
     every = circles(package)
