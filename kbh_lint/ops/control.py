@@ -96,7 +96,7 @@ CONTROL: tuple[Operation, ...] = (
     op("wait", "control", cuda="wait wait_prior"),
     op("sync", "control", triton="debug_barrier gdc_wait gdc_launch_dependents",
        cutile="grid_dependency_control_launch_dependents grid_dependency_control_wait",
-       cuda="__nanosleep this_thread_block this_grid this_cluster tiled_partition __pipeline_commit "
+       cuda="__nanosleep this_thread this_thread_block this_grid this_cluster tiled_partition __pipeline_commit "
             "cudaTriggerProgrammaticLaunchCompletion __prefetch_global_l2 coalesced_threads cp_async_fence "
             "labeled_partition binary_partition warpgroup_arrive warpgroup_wait warpgroup_commit_batch "
             "fence_proxy_async fence_proxy_async_shared_cta cp_async_bulk_commit_group cp_async_bulk_wait_group_read "

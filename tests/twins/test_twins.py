@@ -7,10 +7,12 @@ with every fault, which is what to run after a change of how C++ is followed.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 import yaml
+from twin_kernels import HOST, Idiom
 from twin_programs import FAULTS, PROGRAMS, Program
 
 import kbh_lint
@@ -18,7 +20,8 @@ from kbh_lint.findings import FileReport
 
 ALL = os.environ.get("KBH_TWINS") == "all"
 HERE = Path(__file__).parent
-ROWS = [row for name in ("hosts", "launches") for row in yaml.safe_load((HERE / f"{name}.yaml").read_text())]
+TABLES = {name: yaml.safe_load((HERE / f"{name}.yaml").read_text()) for name in ("hosts", "launches", "devices")}
+ROWS = [*TABLES["hosts"], *TABLES["launches"]]
 CLASSES = {
     "kernel": {"preunpacked-int4", "input-structure-hardcode"},
     "operands": {"input-structure-hardcode"},
@@ -26,16 +29,25 @@ CLASSES = {
 }
 
 
+def tried(programs: Sequence[Program], at: int) -> list[tuple[Program, str]]:
+    """The programs that a row is tried on, each without a fault and with one."""
+    out = []
+    for program in programs if ALL else (programs[at % len(programs)],):
+        faults = [fault for fault in FAULTS if fault != "operands" or program.operands]
+        out += [(program, fault) for fault in ("", *(faults if ALL else [faults[at // len(programs) % len(faults)]]))]
+    return out
+
+
 def cases() -> list[tuple[str, Program, str, str]]:
-    """Name, program, fault (empty: none) and the row's text."""
+    """Name, program, fault (empty: none) and the text that defines `run_`."""
     out = []
     for at, row in enumerate(ROWS):
         text = row.get("first", "") + "\n" + row["text"]
-        tried = PROGRAMS if ALL else (PROGRAMS[at % len(PROGRAMS)],)
-        for program in tried:
-            faults = [fault for fault in FAULTS if fault != "operands" or program.operands]
-            chosen = faults if ALL else [faults[at // len(PROGRAMS) % len(faults)]]
-            out += [(row["name"], program, fault, text) for fault in ("", *chosen)]
+        out += [(row["name"], program, fault, text) for program, fault in tried(PROGRAMS, at)]
+    for at, row in enumerate(TABLES["devices"]):
+        words = {name: spelled for name, spelled in row.items() if name not in ("name", "pre")}
+        written = Idiom(row["name"], row.get("pre", "") + "\n", words).programs()
+        out += [(f"device, {row['name']}", program, fault, HOST) for program, fault in tried(written, at)]
     return out
 
 
@@ -62,8 +74,9 @@ def test_a_way_of_writing_is_clean_and_hides_nothing(tmp_path: Path, program: Pr
 
 
 def test_rows_have_names_of_their_own() -> None:
-    names = [row["name"] for row in ROWS]
-    assert len(names) == len(set(names))
+    for rows in (ROWS, TABLES["devices"]):
+        names = [row["name"] for row in rows]
+        assert len(names) == len(set(names))
 
 
 WAYS_TO_FILL = {

@@ -29,6 +29,9 @@ def module_env(module: ir.Module) -> values.Env:
         found = env.vars.get(name)
         if isinstance(found, (bool, int, float, values.Overloads)):
             env.vars[f"::{name}"] = found  # a variable that may change is not known by a second name
+    for where, spaces in (env.uses or {}).items():
+        for space in spaces if where else ():
+            _used_inside(env, scopes, where, space)
     used = [node for node in module.body if isinstance(node, ir.Using)]
     for node in used:
         if node.type is not None and node.name and not node.template:
@@ -143,6 +146,14 @@ def _declares_function(scope: values.Env, node: ir.Decl) -> bool:
 def use(env: values.Env, namespace: str, where: str = "") -> None:
     """Notes `using namespace` for the scope `where`."""
     env.uses = {**(env.uses or {}), where: (*(env.uses or {}).get(where, ()), namespace)}
+
+
+def _used_inside(env: values.Env, scopes: dict[str, values.Env], where: str, space: str) -> None:
+    """`using namespace` in a namespace: whoever asks that one for a name finds those of the other, too."""
+    whole = next((name for name in _spellings(where, space) if name in scopes), None)
+    for name, value in list(scopes[whole].vars.items()) if whole is not None else ():
+        scopes[where].vars.setdefault(name, value)
+        env.vars.setdefault(f"{where}::{name}", value)
 
 
 def bring_in(env: values.Env, namespace: str) -> None:

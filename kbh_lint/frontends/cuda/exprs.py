@@ -146,6 +146,8 @@ class Exprs(Types):
             return ir.Compare(left, (op,), (right,), where) if called is None else called
         if op == "not_eq":
             return ir.Compare(left, ("!=",), (right,), where)
+        if node.has_error and any(child.type == "ERROR" and self.source(child) == "=" for child in node.children):
+            return ir.AssignE(left, _ARITHMETIC.get(op, op), right, where)  # `T{a} += b`, an error to the grammar
         if op == "<=>" or not op:
             return ir.Opaque(f"operator {op!r}", (left, right), where)
         return ir.Binary(_ARITHMETIC.get(op, op), left, right, where)

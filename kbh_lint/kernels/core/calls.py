@@ -25,6 +25,7 @@ class Calls:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.calls: dict[Any, tuple[Any, ...]] = {}
+        self.place: V | None = None  # what the reference that the last call returned refers to
 
     def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
         """Executes a kernel's body once, at the given arguments by name."""
@@ -50,6 +51,7 @@ class Calls:
             for frame, name, value in known[2]:
                 frame.env[name] = value
             self.run.sides.add(*known[4])
+            self.place = known[5]
             result: V = known[1]
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
@@ -57,7 +59,7 @@ class Calls:
         with self.run.sides.watching(made):
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made)
+        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place)
         return result
 
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:
@@ -88,6 +90,7 @@ class Calls:
                     definer.env[name] = join(definer.env[name], value)
             for name in func.env.vars.get(HELD, ()):
                 func.env.vars[HELD][name] = frame.env[name]
+        self.place = frame.place
         return frame.returned if frame.returned is not None else constant(None)
 
 

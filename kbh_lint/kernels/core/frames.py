@@ -13,13 +13,14 @@ Env = dict[str, V]
 class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
-    __slots__ = ("env", "outer", "func", "returned", "jumps", "key", "this", "shadowed", "loops")
+    __slots__ = ("env", "outer", "func", "returned", "place", "jumps", "key", "this", "shadowed", "loops")
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
         self.outer = outer
         self.func = func
         self.returned: V | None = None
+        self.place: V | None = None  # what a reference that it returns refers to
         self.jumps: list[list[tuple[str, Env]]] = []  # of each loop and switch: how it is left, with what
         self.key = key
         self.this: Any = None

@@ -15,6 +15,7 @@ from kbh_lint.kernels.core.value import (
     TWIDDLED,
     UNKNOWN_V,
     CachePolicy,
+    Mul,
     Offset,
     Shape,
     Splat,
@@ -52,6 +53,8 @@ def _join_x(a: V, b: V) -> Any:
         return x
     if x is None:
         return y
+    if isinstance(x, Mul) and isinstance(y, Mul):  # a loop that adds to what it had has more terms each time
+        return y if y.terms > x.terms else x
     if isinstance(x, CachePolicy) and isinstance(y, CachePolicy):
         return LETS_GO
     if isinstance(x, Offset) and isinstance(y, Offset):

@@ -210,7 +210,7 @@ class Numbers:
         target = self.promote(op, a, b)
         mark: Mul | None = None
         if op == "*":
-            mark = self.run.products.multiply_mark(a, b, loc)
+            mark = self.run.products.multiply_mark(a, b, loc) or _scaled(a, b)
         elif op in ("+", "-"):
             mark = self._added(a, b, target, loc)
         if target in dtypes.FLOATS:
@@ -379,3 +379,11 @@ class Numbers:
                 old, value, self.promote(op, old, value), loc, self.run.frame.loops > 0
             )
         return self.binary(op, old, value, loc)
+
+
+def _scaled(a: V, b: V) -> Mul | None:
+    """What stays pending of a product of data that is multiplied by something that is no data."""
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one.x, Mul) and not data_origins(other.origins):
+            return one.x
+    return None

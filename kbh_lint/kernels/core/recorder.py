@@ -57,6 +57,11 @@ class Recorder:
             self.refused, list(self.lost.values()), list(self.leads.values()), self.tests,
         )  # fmt: skip
 
+    def not_loaded(self, loc: Loc) -> None:
+        """Takes back the loads of an expression that was only looked at."""
+        for key in [key for key in self.loads if key[2] == loc]:
+            del self.loads[key]
+
     def lose(self, a: V, b: V, loc: Loc) -> None:
         """Note a product with zero: nothing is left of the other factor."""
         old, origins = self.lost.get(loc), union(a.origins, b.origins)

@@ -159,7 +159,9 @@ def _pack(call: CppCall) -> V:
     made = mix(call.args) if call.args else UNKNOWN_V
     if vector is not None and name.startswith("make_"):
         made = mix([call.m.objects.to_type(v, CType(vector[0]), call.loc) for v in call.args]) if call.args else made
-        return made.with_(ct=CType(*vector), dtype=vector[0] if made.dtype in ("", "?") else made.dtype)
+        marks = [v.x for v in call.args if data_origins(v.origins)]  # lanes are not told apart
+        mark = marks[0] if marks and all(isinstance(one, Mul) for one in marks) else made.x
+        return made.with_(ct=CType(*vector), dtype=vector[0] if made.dtype in ("", "?") else made.dtype, x=mark)
     dtype = made.dtype
     for part, target in (("bfloat16", "bf16"), ("half", "f16")):
         if part in name and made.origins:
@@ -259,7 +261,12 @@ def _vote(call: CppCall) -> V:
 
 def _fold_expression(call: CppCall) -> V:
     """`(args + ...)`."""
-    return mix(call.args[1:]) if len(call.args) > 1 else UNKNOWN_V
+    op = call.arg(0).const
+    items = [item for value in call.args[1:] for item in (value.x if isinstance(value.x, tuple) else (value,))]
+    made = items[0] if items else UNKNOWN_V
+    for value in items[1:]:
+        made = call.m.numbers.binary(op, made, value, call.loc) if op in ("+", "-", "*") else mix([made, value])
+    return made
 
 
 _NAMED: dict[str, Builtin] = {
@@ -303,6 +310,7 @@ def is_builtin(name: str) -> bool:
 
 def builtin(call: CppCall) -> V:
     """Calls something outside the file by its path."""
+    call.m.calls.place = None
     made = library(call)
     if made is not None:
         return made

@@ -158,7 +158,10 @@ class CudaCalls(Calls):
             if position >= len(args):
                 with self.run.types.inside(scope):
                     known = None if param.default is None else self.run.expressions.eval(param.default)
-                env[param.name] = V(ct.dtype, ct.dtype) if known is None else known
+                if known is not None and isinstance(known.x, tuple) and (ct.decl is not None or ct.dtype != "?"):
+                    known = self.run.objects.construct(ct, list(known.x), loc, id(param), "", [])
+                fresh = self.run.objects.default_value(ct, id(param)) if ct.decl is not None else V(ct.dtype, ct.dtype)
+                env[param.name] = fresh if known is None else known
                 continue
             source = nodes[position] if position < len(nodes) else None
             env[param.name] = self._parameter(param, ct, args[position], source, loc)
@@ -172,6 +175,7 @@ class CudaCalls(Calls):
                 if pointer.ct is not None and pointer.ct.dims:
                     return pointer
                 if pointer.cells and is_pointer(pointer.ct):
+                    self.run.facts.not_loaded(source.loc)  # to choose the function its value was asked for
                     return V(x=Ref(pointer))
         if isinstance(value.x, tuple) and (ct.decl is not None or ct.dtype != "?"):
             return self.run.objects.construct(ct, list(value.x), loc, id(param), "", [None] * len(value.x))

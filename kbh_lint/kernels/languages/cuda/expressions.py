@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import traits
+from kbh_lint.cpp import overloads, traits
 from kbh_lint.kernels.core.calls import HELD
 from kbh_lint.kernels.core.expressions import Expressions
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, CType, V, constant
@@ -95,23 +95,39 @@ class CudaExpressions(Expressions):
 
     def e_index(self, node: ir.Index) -> V:
         base, index = self.eval(node.value), self.eval(node.index)
+        if is_pointer(index.ct) and not is_pointer(base.ct) and not base.cells:  # `3[p]`
+            base, index = index, base
         if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
             return self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
         return self.run.memory.read_through(base, node.loc, index=index)
 
     def e_unary(self, node: ir.Unary) -> V:
-        if node.op == "*":
-            return self.run.memory.read_through(self.eval(node.value), node.loc)
         if node.op == "&":
             return self.run.memory.address_of(node.value)
-        return self.run.numbers.unary(node.op, self.eval(node.value), node.loc)
+        value = self.eval(node.value)
+        if is_struct(value) and value.ct is not None:
+            own = self._own_unary("!" if node.op == "not" else node.op, value, node)
+            if own is not None:
+                return own
+        if node.op == "*":
+            return self.run.memory.read_through(value, node.loc)
+        return self.run.numbers.unary(node.op, value, node.loc)
+
+    def _own_unary(self, op: str, value: V, node: ir.Unary) -> V | None:
+        """An operator that the class of an object has, as a method or as a friend, or that stands beside it."""
+        name = f"operator{op}"
+        own = [] if value.ct is None else self.run.names.methods(value.ct, name)
+        funcs = [func for func in (*own, *self.run.names.overloads(name)) if len(func.node.params) == 1]
+        if any(not func.node.params for func in own):
+            return self.run.calls.call_method(value, name, [], (), node.value, node.loc)
+        return self.run.calls.call_overloads(funcs, [value], (), [node.value], node.loc) if funcs else None
 
     def e_binary(self, node: ir.Binary) -> V:
         if node.op == ",":
             self.eval(node.left)
             return self.eval(node.right)
         left, right = self.eval(node.left), self.eval(node.right)
-        if is_struct(left) or is_struct(right):
+        if is_struct(left) or is_struct(right) or self._has_own(node.op, left, right):
             found = self.operator(node.op, left, right, node.loc)
             if found is not None:
                 return found
@@ -133,6 +149,14 @@ class CudaExpressions(Expressions):
         if left.ct is not None and self.run.names.methods(left.ct, f"operator{op}"):
             return self.run.calls.call_method(left, f"operator{op}", [right], (), None, loc)
         return None
+
+    def _has_own(self, op: str, left: V, right: V) -> bool:
+        """Whether the file has an operator for vectors such as `float2`, on which there is none."""
+        if not any(side.ct is not None and side.ct.lanes > 1 and not is_pointer(side.ct) for side in (left, right)):
+            return False
+        funcs, types = self.run.names.overloads(f"operator{op}"), self.run.types.cpp
+        kinds = [types.type_of(left), types.type_of(right)]
+        return bool(funcs) and overloads.takes(types, funcs, kinds, (), types.here())
 
     def e_seq(self, node: ir.Seq) -> V:
         return V(x=tuple(self.items(node.items)))

@@ -45,6 +45,8 @@ class CudaFields:
         if isinstance(value.x, Ref):
             value = self.run.memory.load(value.x.pointer, "?", loc)
         made = self._field_of(value, name, loc)
+        if isinstance(made.x, Ref):
+            made = self.run.memory.read_through(made.x.pointer, loc)
         ct = value.ct
         if made.origins and ct is not None and ct.decl is not None:
             node = self.field_decl(ct, name)
@@ -147,9 +149,14 @@ class CudaFields:
             if shared is not None:
                 self.run.memory.write_through(self.sub_pointer(shared, name), value, loc)
                 return base
+            held = base.x.fields.get(name)
+            if held is not None and isinstance(held.x, Ref) and not isinstance(value.x, Ref):
+                self.run.memory.write_through(held.x.pointer, value, loc)  # it refers to what lies elsewhere
+                return base
             fields = dict(base.x.fields)
             field = self.field_type(ct, name)
-            if field.dtype != "?" and not is_pointer(field) and not value.cells and not isinstance(value.x, Struct):
+            number = field.dtype != "?" and not is_pointer(field)
+            if number and not value.cells and not isinstance(value.x, (Struct, Ref)):
                 value = self.run.objects.to_type(value, field, loc)
             fields[name] = value
             return V(deps=base.deps, x=Struct(fields, base.x.type), ct=ct)

@@ -78,6 +78,11 @@ def library(call: CppCall) -> V | None:
     path = call.path.lstrip(":")
     if not path.startswith(_WHOLE_JOBS):
         return None
+    if path.endswith("::ThreadLoad"):
+        return call.m.memory.read_through(call.arg(0), call.loc)
+    if path.endswith("::ThreadStore"):
+        call.m.memory.write_through(call.arg(0), call.arg(1), call.loc)
+        return UNKNOWN_V
     call.m.facts.use(path.replace("cg::", "cooperative_groups::") if path.startswith("cg::") else path, call.loc)
     made = mix(call.args) if call.args else UNKNOWN_V
     if "educe" in path or "scan" in path.lower():
@@ -127,6 +132,7 @@ _ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_an
 
 def library_method(call: CppCall, base: V, target: ir.Expr | None) -> V:
     """A method of an object whose class the file does not define."""
+    call.m.calls.place = None
     name, m = call.path, call.m
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):

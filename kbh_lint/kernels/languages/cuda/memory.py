@@ -261,6 +261,9 @@ class CudaMemory(Memory):
             base, index = self.run.expressions.eval(node.value), self.run.expressions.eval(node.index)
             if base.ct is None and not base.cells:
                 return self.address_of(node.value)
+            if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
+                made = self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
+                return self.run.calls.place or self.temporary(made, id(node))
             inner = element(base.ct)
             pointed = inner if inner.dims else pointer_to(inner)
             return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
@@ -272,10 +275,17 @@ class CudaMemory(Memory):
             place = self.address_of(node.value)
             ct = self.run.types.resolve_type(node.type)
             return place.with_(ct=pointer_to(ct), dtype=ct.dtype if ct.dtype != "?" else place.dtype)
+        self.run.calls.place = None
         value = self.run.expressions.eval(node)
+        if isinstance(node, ir.Call) and self.run.calls.place is not None:
+            return self.run.calls.place
         if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
             return value
-        name = f"$temporary{id(node)}"
+        return self.temporary(value, id(node))
+
+    def temporary(self, value: V, key: int) -> V:
+        """The address of a value that has no name."""
+        name = f"$temporary{key}"
         self.run.frame.env[name] = value
         cell = self.variable_cell(self.run.frame, name)
         ct = value.ct or CType(value.dtype)

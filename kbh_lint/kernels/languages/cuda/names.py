@@ -10,6 +10,7 @@ from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.names import Names
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, Struct, Unbound, V, constant
+from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, Ref
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer, pointer_to
 
@@ -216,6 +217,8 @@ class CudaNames(Names):
         if isinstance(target, ir.Index):
             base, index = self.run.expressions.eval(target.value), self.run.expressions.eval(target.index)
             if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
+                made = self.run.calls.call_method(base, "operator[]", [index], (), target.value, loc)
+                self._assign_result(made, target, value, loc)
                 return
             if not is_pointer(base.ct) and not base.cells:
                 self.assign(target.value, join(base, value.with_(const=NOTHING)))
@@ -235,6 +238,11 @@ class CudaNames(Names):
         elif isinstance(target, ir.AssignE):
             self.assign(target.target, value)
         elif isinstance(target, ir.Call):
+            self.run.calls.place = None
+            made = self.run.expressions.eval(target)
+            if self.run.calls.place is not None or is_struct(made):
+                self._assign_result(made, target, value, loc)
+                return
             named = target.func.id if isinstance(target.func, ir.Name) else ""
             if any(isinstance(f.node.returns, ir.TypeRef) and f.node.returns.reference for f in self.overloads(named)):
                 self.run.facts.unread(f"an assignment to the result of {named}", loc)
@@ -242,6 +250,16 @@ class CudaNames(Names):
             base = self.run.expressions.eval(target.func.value if isinstance(target.func, ir.Attr) else target.func)
             if base.cells:
                 self.run.memory.store(base, value, loc, raw=True)
+
+    def _assign_result(self, made: V, target: ir.Expr, value: V, loc: ir.Loc) -> None:
+        """Assigns to what a call gave: to the place it refers to, or by the `operator=` of the object that it is."""
+        place = self.run.calls.place
+        if made.ct is not None and is_struct(made) and self.methods(made.ct, "operator="):
+            self.run.calls.call_method(made, "operator=", [value], (), None, loc)
+        elif place is not None:
+            self.run.memory.write_through(place, value, loc)
+        else:
+            self.run.facts.unread("an assignment to what a call gives", loc)
 
     def _assign_field(self, target: ir.Attr, value: V, loc: ir.Loc) -> None:
         base = self.run.expressions.eval(target.value)

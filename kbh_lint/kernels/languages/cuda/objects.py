@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -173,9 +174,9 @@ class CudaObjects:
             )
             self.run.calls.call_overloads(list(way.makers), items, (), nodes, loc, this=this)
             return self.run.frame.env[slot]
-        return self.aggregate(fresh, ct, items, loc, key)
+        return self.aggregate(fresh, ct, items, loc, key, nodes)
 
-    def aggregate(self, fresh: V, ct: CType, items: list[V], loc: ir.Loc, key: object) -> V:
+    def aggregate(self, fresh: V, ct: CType, items: list[V], loc: ir.Loc, key: object, nodes: Sequence[Any] = ()) -> V:
         """An object field by field: what is left out, and has no value of its own, is zero."""
         for at, member in enumerate(self.run.types.cpp.classes.fields(V(const=ct))):
             field = member.node
@@ -184,6 +185,8 @@ class CudaObjects:
             kind = self.run.fields.field_type(ct, field.name)
             if at < len(items):
                 item = items[at]
+                if field.type is not None and field.type.reference and at < len(nodes) and nodes[at] is not None:
+                    item = self.reference(nodes[at], kind)
                 if isinstance(item.x, tuple) and kind.decl is not None and not is_pointer(kind):
                     item = self.construct(kind, list(item.x), loc, (key, at), "", [None] * len(item.x))
             elif field.init is None and kind.dtype in dtypes.BITS and kind.lanes == 1 and not is_pointer(kind):

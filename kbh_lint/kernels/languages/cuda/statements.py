@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.fixpoint import FixPoint
+from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
@@ -82,6 +83,10 @@ class CudaStatements(Statements):
         value = self.run.expressions.eval(node.value)
         func = self.run.frame.func
         returns = func.node.returns if isinstance(func, values.Func) else None
+        if isinstance(returns, ir.TypeRef) and returns.reference and isinstance(node.value, _PLACES):
+            place, frame = self.run.memory.address_of(node.value), self.run.frame
+            if place.cells and is_pointer(place.ct):
+                frame.place = place if frame.place is None else join(frame.place, place)
         if isinstance(returns, ir.TypeRef) and returns.name not in ("auto", "void", "decltype"):
             ct = self.run.types.resolve_type(returns)
             if isinstance(value.x, tuple):
@@ -98,6 +103,13 @@ class CudaStatements(Statements):
     def s_asm(self, node: ir.Asm) -> None:
         run_asm(self.run, node)
 
+    def s_augassign(self, node: ir.AugAssign) -> None:
+        old, own = self.evaluate(node.target), f"operator{node.op}="
+        if is_struct(old) and old.ct is not None and self.run.names.methods(old.ct, own):
+            self.run.calls.call_method(old, own, [self.evaluate(node.value)], (), node.target, node.loc)
+        else:
+            self.assign(node.target, self.run.numbers.augmented(node.op, old, self.evaluate(node.value), node.loc))
+
     def self_addition(self, target: object, value: object) -> V | None:
         if isinstance(target, ir.Name):
             known = self.run.frame.env.get(target.id)
@@ -111,6 +123,9 @@ class CudaStatements(Statements):
                 "+", self.run.expressions.eval(value.left), self.run.expressions.eval(value.right), value.loc
             )
         return None
+
+
+_PLACES = (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Call)
 
 
 def _same_place(a: object, b: object) -> bool:
