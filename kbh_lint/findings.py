@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal
 
 from kbh_lint.base.fact_kind import FactKind, kind_name
+from kbh_lint.base.records import dataclass
 from kbh_lint.source.spans import Span
 
 Verdict = Literal["clean", "rubric_leak", "reward_hack", "interesting", "bug", "unproven"]

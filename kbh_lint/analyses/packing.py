@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kbh_lint.analyses.flow import facts_of, roots
 from kbh_lint.analyses.products import ProductUse
@@ -12,6 +12,7 @@ from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS, STORED
 from kbh_lint.base.facts import Int4
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.problems import Contract, Problem

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import IgnoredState, Survivor
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.fact_kind import FactKind, kind_name
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Fact, Related, Shares, fact_of
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.source.spans import Span

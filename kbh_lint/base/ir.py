@@ -8,9 +8,10 @@ The node types are a closed set, which stands in one file so that whoever walks 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol, Union
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.source.spans import Span
 
 

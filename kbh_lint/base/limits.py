@@ -8,9 +8,11 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from types import FrameType
+
+from kbh_lint.base.records import dataclass
 
 MEMORY_BYTES = 4 * 1024**3
 HOST_STEPS = 1_200_000

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from lsprotocol import types
@@ -16,6 +16,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.uris import to_fs_path
 
 from kbh_lint.base.errors import SetupError, UsageError
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.version import __version__
 from kbh_lint.lsp.diagnostics import diagnostics, hover
 from kbh_lint.marked import DataError

@@ -6,9 +6,10 @@ A further one is its module here, its row below, and a line in docs/reports.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base.records import dataclass
 
 if TYPE_CHECKING:
     from kbh_lint.findings import Report

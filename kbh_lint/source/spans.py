@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kbh_lint.base.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice
 from kbh_lint.analyses.packing import Packing
 from kbh_lint.analyses.seeds import ShapeFacts
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Event

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.cuda.literals import is_separator, raw_end
 
 # Words that stand for themselves, and header macros that expand to them.

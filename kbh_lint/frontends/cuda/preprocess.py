@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.cuda import conditions
 from kbh_lint.frontends.cuda.literals import is_separator, raw_end
 from kbh_lint.frontends.cuda.macros import (

@@ -4,10 +4,11 @@ TORCH_LIBRARY, rows of PyMethodDef."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import CppType, Env, Func, Overloads
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes

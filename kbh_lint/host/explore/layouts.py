@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.formulas import evaluate
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.values.objects import ClassV, Instance

@@ -8,10 +8,11 @@ that counts iterations or sizes a number. What is passed on to another function 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.frontends.walk import walk
 
 MAX_PASSED_ON = 3

@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Value
 from kbh_lint.host.explore import ageing
 from kbh_lint.host.python.lanes import Lanes

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values.named_objects import OperatorLibrary

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base.dtypes import UNKNOWN
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType
 from kbh_lint.host.torch import promotion
 from kbh_lint.host.values.tensors import Tensor

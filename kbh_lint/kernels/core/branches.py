@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.core.facts import Branch, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN, Sym
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops

@@ -11,10 +11,11 @@ import math
 import struct
 from collections.abc import Sequence
 from ctypes import c_float
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import dtypes
+from kbh_lint.base.records import dataclass
 
 PRIME = 10**18 + 9
 EXP = 1  # the source bit of values that come out of an exponential
