@@ -15,24 +15,35 @@ if TYPE_CHECKING:
 
 
 def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
-    """One scope over all texts of an extension, with `-D` flags applied; lowering is shared between runs."""
+    """One scope over all texts of an extension, with `-D` flags applied; runs share it, as they do what is lowered."""
     defines = {"HANDLE_TH_ERRORS": "", "END_HANDLE_TH_ERRORS": ""}
     for flag in flags:
         if flag.startswith("-D"):
             name, _, value = flag[2:].partition("=")
             defines[name] = value or "1"
+    asked = [(text, tuple(sorted(defines.items())), getattr(text, "pieces", ())[:1]) for text in sources]
+    known = interp.session.extensions.get((*asked, arch))
+    if known is None:
+        lowered = [_lowered(interp, text, of, defines, arch) for text, of in zip(sources, asked, strict=True)]
+        known = interp.session.extensions[*asked, arch] = _env(lowered), lowered
+    return known[0], list(known[1])
+
+
+def _lowered(interp: Run, text: str, asked: tuple[Any, ...], defines: dict[str, str], arch: int | None) -> ir.Module:
+    """One text, lowered once a file for what its conditions leave of it."""
+    key, cache = (*asked, arch), interp.session.lowered
+    if key not in cache:
+        before: dict[Any, ir.Module] = interp.session.shared.lowered.setdefault(asked, {})
+        cache[key] = cuda.lower(str(text), _origin(text), defines=defines, cuda_arch=arch, known=before)
+    return cache[key]
+
+
+def _env(lowered: list[ir.Module]) -> Env:
+    """One scope over texts. What functions and classes of the one name is looked for in the others, too."""
     env = Env()
-    lowered: list[ir.Module] = []
     files: list[Env] = []
-    for text in sources:
-        asked: tuple[Any, ...] = text, tuple(sorted(defines.items())), getattr(text, "pieces", ())[:1]
-        key = (*asked, arch)
-        cache = interp.session.lowered
-        if key not in cache:
-            before: dict[Any, ir.Module] = interp.session.shared.lowered.setdefault(asked, {})
-            cache[key] = cuda.lower(str(text), _origin(text), defines=defines, cuda_arch=arch, known=before)
-        lowered.append(cache[key])
-        made = cuda.module_env(cache[key])
+    for module in lowered:
+        made = cuda.module_env(module)
         files.append(made)
         env.uses = {**(env.uses or {}), **(made.uses or {})}
         for name, value in made.vars.items():
@@ -50,7 +61,7 @@ def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | Non
             for special in value.special:
                 special.env = _placed(special.env, files, env)
             value.env = _placed(value.env, files, env)
-    return env, lowered
+    return env
 
 
 def _placed(scope: Env, files: list[Env], env: Env) -> Env:

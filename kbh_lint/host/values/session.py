@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.limits import Budgets
-from kbh_lint.base.values import Func, TypeValue
+from kbh_lint.base.values import Env, Func, TypeValue
 from kbh_lint.host.values import device
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -62,6 +62,7 @@ class Session:
         self.scopes: dict[int, Any] = {}  # what a kernel saw around it when it was met first, by its node
         self.met: dict[Any, KernelFacts] = {}  # by kernel and whole binding
         self.lowered: dict[Any, ir.Module] = {}
+        self.extensions: dict[Any, tuple[Env, list[ir.Module]]] = {}  # scopes over the texts of each, by these
         self.waiting = False  # whether a kernel that was analysed waits for another launch
         self.evaluated: dict[Any, Any] = {}
         self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
@@ -85,7 +86,10 @@ class Session:
             if run.cpp_side is not None:
                 vars(run.cpp_side).clear()
             vars(run).clear()
+        for env, _ in self.extensions.values():
+            env.vars.clear()
         self.runs, self.events = [], []
+        self.extensions.clear()
 
     def asks_for_shared(self) -> bool:
         """Whether a C++ text may ask for more dynamic shared memory than a block is given."""
