@@ -43,10 +43,13 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
         return found
     packed_bytes = {n: _bytes(run, n) for n in names}
     pieces = _Pieces(names, packed_bytes)
+    operands: dict[int, list[Content]] = {}  # by event: a launch that is tuned multiplies in hundreds of ways
     for use in work.products:
         if not set(use.inputs) & set(names):
             continue
-        for content in _operands(use.event):
+        if id(use.event) not in operands:
+            operands[id(use.event)] = _operands(use.event)
+        for content in operands[id(use.event)]:
             wide = _expanded(content, names, packed_bytes)
             if wide is None:
                 pieces.add(content, use.event)

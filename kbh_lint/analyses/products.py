@@ -121,8 +121,14 @@ def _casts_of(facts: KernelFacts, product: Product, narrow: list[tuple[Root, str
 def _of_launch(event: Event) -> list[ProductUse]:
     held: dict[int, Content] = event.attrs["contents"]
     out: dict[tuple[object, ...], ProductUse] = {}
+    seen: set[tuple[object, ...]] = set()  # what tells uses apart follows from these
     for facts in facts_of(event):
         for product in facts.products:
+            operands = (product.a, product.b, product.a_origins, product.b_origins)
+            asked = (product.kind, *operands, product.loc, product.accumulator, product.mode)
+            if asked in seen:
+                continue
+            seen.add(asked)
             sides = []
             for origins, dtype in ((product.a_origins, product.a), (product.b_origins, product.b)):
                 plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
