@@ -24,7 +24,6 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
-_NOWHERE = object()
 _OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file, a type or a function may hold
 
 
@@ -181,10 +180,13 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
 
 def lookup(run: Cpp, name: str, env: Env) -> Any:
     """A name: local, of this object, of the file, or a symbol outside."""
-    value = env.get(name, _NOWHERE)
-    if value is not _NOWHERE and not _hidden_by_field(name, env):
+    scope: Env | None = env
+    while scope is not None and name not in scope.vars:
+        scope = scope.parent
+    if scope is not None and not (scope.outermost and _is_field(name, env)):
+        value = scope.vars[name]
         if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
-            dtype = env.type_of(name) if type(value) is int else ""
+            dtype = scope.types.get(name, "") if type(value) is int and scope.types else ""
             return integers.typed(value, dtype) if dtype else value
         if isinstance(value, Member):  # a constant of the class whose function it is
             return cpp_types.constant(run, value)
@@ -238,13 +240,8 @@ def _this(env: Env) -> LibObject | None:
     return this if isinstance(this, LibObject) else None
 
 
-def _hidden_by_field(name: str, env: Env) -> bool:
-    """Whether a name of the file is one of a field, too, in a function of an object that has the field."""
-    inner: Env | None = env
-    while inner is not None and name not in inner.vars:
-        inner = inner.parent
-    if inner is None or not inner.outermost:
-        return False
+def _is_field(name: str, env: Env) -> bool:
+    """Whether a function is one of an object that has a field of the name, which hides a name of the file."""
     this = _this(env)
     return this is not None and name in this.attrs
 

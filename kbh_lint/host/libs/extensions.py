@@ -121,7 +121,7 @@ def build(
     if header and builds.find_file(interp, header) is None:
         interp.may_fail("RuntimeError", loc)
     extension = Extension(name, env, lowered, tuple(flags))
-    extension.attrs["__bindings__"] = bound = cpp_bindings.read(lowered)
+    extension.attrs["__bindings__"] = bound = _bindings(interp, lowered)
     extension.attrs["__loc__"] = loc
     interp.authored.append(extension)
     for label in bound.functions:
@@ -132,6 +132,15 @@ def build(
         for reason, where in module.unread:
             interp.miss(reason, where)
     return extension
+
+
+def _bindings(interp: Run, lowered: list[ir.Module]) -> cpp_bindings.Bindings:
+    """What texts bind, looked for once a file."""
+    key = tuple(map(id, lowered))
+    found: cpp_bindings.Bindings | None = interp.session.bindings.get(key)
+    if found is None:
+        found = interp.session.bindings[key] = cpp_bindings.read(lowered)
+    return found
 
 
 def refused(interp: Run, lowered: list[ir.Module], env: Env) -> str:

@@ -66,6 +66,7 @@ class Session:
         self.waiting = False  # whether a kernel that was analysed waits for another launch
         self.evaluated: dict[Any, Any] = {}
         self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
+        self.bindings: dict[Any, Any] = {}  # what texts bind for Python, by their modules
         self.refused: dict[Any, str] = {}  # why texts do not compile, by their modules
         self.bound: frozenset[str] | None = None  # the names that the submission binds anywhere, once asked for
         self.given: frozenset[str] | None = None  # the names of attributes that it sets on others, once asked for

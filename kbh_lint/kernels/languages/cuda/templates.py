@@ -121,8 +121,13 @@ class Types:
 
     def lookup(self, name: str, scope: Scope) -> values.CppType | V | None:
         """A name of a scope, or of the text."""
-        with self.m.types.inside(scope):
+        frame = self.m.frame  # as in `CudaTypes.inside`, of which most calls would be made here
+        saved, outer = frame.env, frame.outer
+        frame.env, frame.outer = scope
+        try:
             return self.m.types.declaration(name)
+        finally:
+            frame.env, frame.outer = saved, outer
 
     def seen(self, value: object) -> V:
         """A template argument, also of a class that the host made."""
