@@ -116,7 +116,7 @@ class Recorder:
 
     def stack(self) -> tuple[ir.Loc, ...]:
         """Where the calls in progress were made, of the submission's own text."""
-        return tuple(f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE)
+        return tuple([f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE])
 
     def emit(self, event: Event) -> None:
         """Record an event, also in a graph that is being captured."""

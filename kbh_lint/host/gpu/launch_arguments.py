@@ -187,6 +187,8 @@ def _whole(sizes: object) -> tuple[int, ...]:
 
 def of(interp: Run, value: Value, constexpr: bool) -> Any:
     """A value of the host as kernel analyses take it."""
+    if type(value) is bool or type(value) is str or type(value) is int and interp.tensor_at(value) is None:
+        return given(Argument(value), constexpr)
     return given(trees(interp, {"": value})[""], constexpr)
 
 

@@ -22,13 +22,17 @@ def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, froz
     stack = list(contents)
     while stack and len(seen) < most:
         content = stack.pop()
-        if content.ident in seen:
+        ident, label = content.ident, content.label
+        if ident in seen:
             continue
-        seen.add(content.ident)
-        if content.label.startswith(("input:", "state:")):
-            found.setdefault(content.label, set()).add(content.ident)
-        else:
-            stack.extend(content.sources())
+        seen.add(ident)
+        if label and label.startswith(("input:", "state:")):
+            found.setdefault(label, set()).add(ident)
+            continue
+        if content.event is not None:  # as in `Content.sources`, of which most calls would be made here
+            stack += content.event.flow(content)
+        if content.previous is not None:
+            stack.append(content.previous)
     return {label: frozenset(idents) for label, idents in found.items()}
 
 

@@ -118,7 +118,11 @@ class _Walk:
         if len(self.found) >= MAX_SLOTS or len(self.seen) >= MAX_OBJECTS:
             self.cut = True
             return
-        if type(value) in _NOTHING:
+        kind = type(value)
+        if kind is int or kind is float:  # as most are
+            self.found.append(EscapedState(path, value, keys, table, name))
+            return
+        if kind in _NOTHING:
             return
         if isinstance(value, PLAIN):
             if type(value) is str and table is not None:
@@ -142,7 +146,8 @@ class _Walk:
             self.cut = True
         if depth < MAX_DEPTH:
             for inner in _inside(path, value):
-                self.visit((inner[0], inner[1], (*keys, *inner[2]), inner[3], inner[4]), depth + 1)
+                below = (inner[0], inner[1], (*keys, *inner[2]), inner[3], inner[4]) if keys else inner
+                self.visit(below, depth + 1)
 
     def length(self, item: Item) -> None:
         path, value, keys, table, name = item

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import by_node, children, walk
+
+AROUND = (ir.If, ir.While, ir.CFor, ir.Block)  # statements that assign only what those in them do
 
 
 def assigned_names(nodes: object, cpp: bool) -> frozenset[str]:
@@ -16,11 +18,15 @@ def assigned_names(nodes: object, cpp: bool) -> frozenset[str]:
 
 @by_node
 def _in_cpp(nodes: object) -> frozenset[str]:
+    if isinstance(nodes, AROUND):
+        return frozenset().union(*map(_in_cpp, children(nodes)))
     return frozenset(_each_in_cpp(nodes))
 
 
 @by_node
 def _in_python(nodes: object) -> frozenset[str]:
+    if isinstance(nodes, AROUND):
+        return frozenset().union(*map(_in_python, children(nodes)))
     return frozenset(_each_in_python(nodes))
 
 

@@ -24,11 +24,15 @@ Limits = dict[Terms, int]  # sums of terms that hold at most so much
 
 class _Bounds:
     """What is known under one set of limits, at a depth, and the steps it took: the most that sums come to, and what
-    numbers are between."""
+    numbers are between. `limits` has the limits by the first of their atoms, with the place of each in their order."""
 
-    __slots__ = ("atoms", "sums")
+    __slots__ = ("atoms", "limits", "sums")
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
+        self.limits: dict[int, list[tuple[int, Terms, int]]] = {}
+        for place, (limit, most) in enumerate(limits.items()):
+            if limit:
+                self.limits.setdefault(limit[0][0], []).append((place, limit, most))
         self.sums: dict[tuple[Terms, int], tuple[Bound, int]] = {}
         self.atoms: dict[tuple[int, int], tuple[tuple[Bound, Bound], int]] = {}
 
@@ -42,14 +46,14 @@ class Atoms:
         self.made: dict[int, tuple[str, Linear, Linear]] = {}
         self.known: dict[tuple[str, Linear, Linear], int] = {}
         self.limits: Limits = {}
-        self.bounds = _Bounds()  # under `limits`
+        self.bounds = _Bounds(self.limits)  # under `limits`
         self.under: dict[int, tuple[Limits, _Bounds]] = {}  # of those met before; limits are made anew, never changed
 
     def turn(self, limits: Limits) -> None:
         """From here on bounds are asked for under other limits."""
         self.under[id(self.limits)] = self.limits, self.bounds
         known = self.under.get(id(limits))
-        self.limits, self.bounds = (limits, _Bounds()) if known is None else known
+        self.limits, self.bounds = (limits, _Bounds(limits)) if known is None else known
 
     def between(self, low: Bound, high: Bound) -> Linear:
         """A number of its own between two bounds, both included."""
@@ -158,13 +162,13 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
             assert isinstance(side, Linear)
             end = highest(atoms, add(rest, scaled(side, factor)), limits, depth + 1)
             found = end if found is None or end is not None and end < found else found
-    if not limits or not terms:
+    by_atom = atoms.bounds.limits
+    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]]
+    if not on_these:
         return found
     factors = dict(terms)
-    for limit, most in limits.items():
-        whole = factors.get(limit[0][0]) if limit else None
-        if whole is None:
-            continue
+    for _, limit, most in sorted(on_these) if len(on_these) > 1 else on_these:
+        whole = factors[limit[0][0]]
         factor = whole // limit[0][1]
         if factor <= 0:
             continue

@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.kernels.extents.assigned import AROUND
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
@@ -205,6 +206,8 @@ class Remembered(Expressions):
 @by_node
 def _names(stmt: object) -> frozenset[str]:
     """The names in or below a statement."""
+    if isinstance(stmt, AROUND):  # statements in it are asked about, too
+        return frozenset().union(*map(_names, children(stmt)))
     return frozenset([node.id for node in walk(stmt) if isinstance(node, ir.Name)])
 
 
