@@ -150,7 +150,8 @@ class ShapeTiming:
     few more calls that found the device idle, so that the host's launches count; a claim, and never scored. Of `sealed`
     so many of the `quickest` count, because what disturbs a batch only makes it longer; all where it is 0. `alone` are
     batches of one call: what calls of a batch share, they cannot. `null_alone` is the middle of what empty ones took;
-    0 where it is not known.
+    0 where it is not known. `trim`: the share of `claimed` that is left out at each end before their mean is taken;
+    0.5 stands for their median. `host_sync`: forward waits for the device.
     """
 
     claimed: tuple[float, ...]

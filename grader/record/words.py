@@ -41,7 +41,7 @@ def fraction(value: float | None) -> str:
 
 
 def spread(score: ShapeScore) -> str:
-    """The coefficient of variation over repeats; `-` where there were too few."""
+    """What repeats of the grading would vary by, as a share of the time; `-` where too few samples tell."""
     return f"{score.spread:.1%}" if score.spread > 0 else "-"
 
 

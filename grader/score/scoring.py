@@ -23,7 +23,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from grader.record import spread
-from grader.record.cell import Scores, SealedBatch, ShapeResult, ShapeScore, ShapeTiming, TrialResult, alone_of, denies
+from grader.record.cell import (
+    Scores,
+    SealedBatch,
+    ShapeResult,
+    ShapeScore,
+    ShapeTiming,
+    TrialResult,
+    alone_of,
+    denies,
+    geometric_mean,
+)
 from grader.record.spread import Wanted
 from grader.record.words import seconds
 from grader.score import published
@@ -51,10 +61,12 @@ LATENCY_S = {"cuda": 2e-3, "cpu": 3e-3}
 AGREE = {"cuda": 1.05, "cpu": 1.1}
 LESS = 1.2  # how far a claim may be above a proof before that is told: a proof is what calls took at least
 FULL = 1.1  # how far a batch with everything in it may be above the claim and bear it out
+# What repeats of a grading may vary by, see `noise_limit`: of shapes that take less than SHORT_S, or whose floor is a
+# smaller share of their time than LATENCY_BOUND; of those where memory or compute binds; of all on a CPU.
 SHORT_S = 20e-6
 LATENCY_BOUND = 0.02
-ERROR_SHARE = 0.4  # of what gradings may vary by, that samples alone may explain
 NOISE_SHORT, NOISE_MEMORY, NOISE_COMPUTE, NOISE_CPU = 0.03, 0.005, 0.015, 0.15
+ERROR_SHARE = 0.4  # of that, which the samples of one grading alone may explain
 NO_SCORES = Scores(None, None, None)
 
 
@@ -123,9 +135,9 @@ def total(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]) -> Sco
     if sorted(score.shape for score in shapes) != sorted(shape.label for shape in _shapes(problem, chosen)):
         return NO_SCORES
     return Scores(
-        peak_fraction=_geomean([score.peak_fraction for score in shapes]),
-        roofline_fraction=_geomean([score.roofline_fraction for score in shapes]),
-        attainable_fraction=_geomean([score.attainable_fraction for score in shapes]),
+        peak_fraction=geometric_mean([score.peak_fraction for score in shapes]),
+        roofline_fraction=geometric_mean([score.roofline_fraction for score in shapes]),
+        attainable_fraction=geometric_mean([score.attainable_fraction for score in shapes]),
     )
 
 
@@ -190,7 +202,7 @@ def score_2026_04(problem: Problem, chosen: Chosen, shapes: Sequence[ShapeScore]
     if total(problem, chosen, shapes) == NO_SCORES:
         return NO_SCORES
     times: Mapping[str, float] = {score.shape: score.t_event for score in shapes}
-    share = _geomean([work.achieved(shape, times[shape.label], target) for shape in problem.shapes])
+    share = geometric_mean([work.achieved(shape, times[shape.label], target) for shape in problem.shapes])
     return Scores(None, None, None, peak_fraction_2026_04=share)
 
 
@@ -352,10 +364,6 @@ def _result(trial: TrialResult, shape: Shape) -> ShapeResult:
     """A trial's result at a shape; one that it did not reach was not run."""
     none = ShapeResult(shape.label, "not-run", "", 0, 0, (), None)
     return next((result for result in trial.shapes if result.shape == shape.label), none)
-
-
-def _geomean(values: Sequence[float]) -> float:
-    return math.exp(statistics.fmean(math.log(value) for value in values))
 
 
 def _published(problem: Problem) -> published.Published:

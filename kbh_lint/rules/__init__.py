@@ -48,7 +48,11 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule. `when` holds alternatives: a fact that any of them matches becomes a finding."""
+    """One rule. `when` holds alternatives: a fact that any of them matches becomes a finding.
+
+    `scope` says when it speaks: always (`any`), under a contract that makes the promise which it `breaks` (`promise`),
+    or as `promise` and only where no other rule found a leak (`fallback`). `layer` is the kind of evidence it is about.
+    """
 
     id: str
     name: str
@@ -246,7 +250,7 @@ def check_twins(rule: Rule) -> None:
 
 
 def _distance(one: str, other: str) -> int:
-    from difflib import SequenceMatcher
+    from difflib import SequenceMatcher  # start-up: linting compares no examples
 
     left, right = one.splitlines(), other.splitlines()
     changes = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()

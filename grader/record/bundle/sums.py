@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from statistics import fmean, median
+from statistics import median
 
-from grader.record.cell import Baseline, Cell, ShapeScore, ShapeTiming, alone_of, denies
+from grader.record.cell import Baseline, Cell, ShapeScore, ShapeTiming, alone_of, denies, geometric_mean
 from grader.record.spread import middle
 
 __all__ = ["score_faults"]
@@ -98,9 +98,8 @@ def _timings(cell: Cell, shape: str) -> Sequence[ShapeTiming] | None:
 
 
 def _geometric(values: Sequence[float]) -> float:
-    if not values or any(not 0 < value < math.inf for value in values):
-        return math.nan
-    return math.exp(fmean(map(math.log, values)))
+    """The geometric mean; NaN where a stranger's bundle has a number that none can be of."""
+    return geometric_mean(values) if all(0 < value < math.inf for value in values) else math.nan
 
 
 def _near(value: float, other: float) -> bool:
