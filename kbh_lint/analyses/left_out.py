@@ -2,9 +2,9 @@
 filled.
 
 An upper bound of what is read is held against the whole: the elements that all loads together reach, and how many there
-are. Nothing is said where anything but kernels reads it, or where one load is not bounded. Of lengths that are all the
-same in what is drawn, the bound is asked for just these too: a kernel that reads the last 1024 of any length reads all
-of a shorter one.
+are. Of an operation of torch it is the view that it is given. Nothing is said where a load is not bounded. Of lengths
+that are all the same in what is drawn, the bound is asked for just these too: a kernel that reads the last 1024 of any
+length reads all of a shorter one.
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.tensors import Content, Event, Tensor
+from kbh_lint.host.values.tensors import Content, Event, Tensor, product
 from kbh_lint.kernels.extents.parts import Part
 from kbh_lint.kernels.extents.reads import read_parts
 from kbh_lint.kernels.extents.writes import all_parts
 from kbh_lint.problems import Promise
 
 NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
+VIEWED = ("op", "library", "copy")  # operations of torch, which read what they are given
 SPARE = 2  # of integers: the first or the last offset follows from the others
+SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are known: both do
 
 
 def left_out(promise: Promise, found: Slice) -> dict[str, Event]:
@@ -60,7 +62,8 @@ def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bo
             return False
         parts += here
     bits = min((width for _, width in parts), default=8)
-    missing = SPARE * bits if content.dtype in INTS and content.dtype not in ("u8", "i8") else bits
+    spare = SPARE_OFFSETS if content.notes.get("rising") else SPARE
+    missing = spare * bits if content.dtype in INTS and content.dtype not in ("u8", "i8") else bits
     first, end = (min(p.first * w for p, w in parts), max(p.end * w for p, w in parts)) if parts else (0, 0)
     counts = [None if p.count is None else p.count * w for p, w in parts]
     most = sum(c for c in counts if c is not None)
@@ -71,6 +74,8 @@ def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bo
 def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]] | None:
     """The part of each load of a content by a launch, with the width of an element; None where one is not known."""
     attrs, ident = event.attrs, content.storage.ident
+    if event.kind in VIEWED and event.weight == 1:
+        return _viewed(content, event)
     if event.kind == "launch" and event.weight == 1 and attrs["kernel"].language and attrs["bindings"]:
         return _by_language(content, event)
     if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or not attrs["bindings"]:
@@ -86,6 +91,19 @@ def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]
     dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
     found = _at(event, ident, dims, drawn=drawn)
     return None if found is None else [(part, bits) for part in found]
+
+
+def _viewed(content: Content, event: Event) -> list[tuple[Part, int]] | None:
+    """The parts that an operation of torch is given of a content."""
+    found: list[tuple[Part, int]] = []
+    for read, tensor in event.reads:
+        if read is not content:
+            continue
+        count, bits = product(tensor.shape), STORED.get(tensor.dtype)
+        if count is None or bits is None:
+            return None
+        found.append((Part(0, (content.storage.size or 0) * 8 // bits, count), bits))
+    return found
 
 
 def _by_language(content: Content, event: Event) -> list[tuple[Part, int]] | None:

@@ -96,7 +96,7 @@ def _whole(
 
 def _where_loaded(name: str, event: Event) -> list[tuple[ir.Loc | None, str]]:
     """The places in a kernel where an input is loaded, and where the launch was reached from."""
-    held = event.attrs["contents"]
+    held = event.attrs.get("contents", {})
     named = {at for at, content in held.items() if content.label.partition(":")[2] == name}
     places = dict.fromkeys(load.loc for facts in facts_of(event) for load in facts.loads if load.storage in named)
     return [*((loc, "this is all that is loaded of it") for loc in list(places)[:4]), *launched_from(event)[1:]]
