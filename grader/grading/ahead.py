@@ -240,7 +240,7 @@ class Ahead:
         return opened(session, step, rehearse)
 
     def build(self) -> Session | None:
-        """The process of the build, once."""
+        """Hands over the process of the build, once; None where none was started ahead."""
         found, self._build = self._build, None
         return found
 
@@ -249,24 +249,24 @@ class Ahead:
         _end(self.build())
 
     def trial(self) -> Early | None:
-        """The process of the first trial, once."""
+        """Hands over the process of the first trial, once; None where none was started ahead."""
         found, self._trial = self._trial, None
         return found
 
     def later(self) -> Session | None:
-        """The process of the first trial's later samples, once."""
+        """Hands over the process of the first trial's later samples, once; None where none was started ahead."""
         waiting, self._later = self._later, None
         found = _taken(waiting)
         everywhere(found)
         return found
 
     def replay(self) -> Session | None:
-        """The process of the replay, once."""
+        """Hands over the process of the replay, once; None where none was started ahead."""
         waiting, self._replay = self._replay, None
         return _taken(waiting)
 
     def profiled(self, instrument: Instrument) -> Begun | None:
-        """The process beside an instrument, once."""
+        """Hands over the process that was started under a profiler, once; None where there is none."""
         return self._profiled.pop(instrument, None)
 
     def _started(self, name: str, sandbox: Sandbox, start: Callable[[Sandbox, Path], T]) -> T | None:

@@ -143,7 +143,7 @@ def disassemble(cubin: Path, sandbox: Sandbox | None = None) -> tuple[Census, ..
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """The tools, and the sandbox that they run in."""
+    """Reads machine code with NVIDIA's tools, each started in a sandbox."""
 
     programs: Tools
     sandbox: Sandbox

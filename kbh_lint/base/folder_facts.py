@@ -119,7 +119,7 @@ class Mutant(FactKind):
 
 
 class Reduced(FactKind):
-    """What a reduced shape loses."""
+    """What a reduced shape no longer shows of its graded one, such as a tail: a kernel wrong there passes on a CPU."""
 
     state: str
     what: str

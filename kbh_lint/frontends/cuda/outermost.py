@@ -10,8 +10,9 @@ from kbh_lint.frontends.walk import walk
 
 
 def settle(unit: CudaUnit, names: Iterable[ir.Name], body: Iterable[ir.Stmt]) -> None:
-    """Gives `names`, which stand behind colons, these back where something nearer hides the file's own name, and notes
-    which they are. All others are looked up as they are: what the file does not define (`::max`) has one meaning."""
+    """Names that were written `::n` are `::n` again where something nearer than the file's own has that name, and are
+    noted in `unit.outermost`. The others stay `n`: what the file does not define (`::max`) has one meaning.
+    """
     asked = {name.id for name in names}
     declared = (ir.Decl, ir.FuncDef, ir.Param)
     outer = (

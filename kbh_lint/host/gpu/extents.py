@@ -66,8 +66,8 @@ def _leaves_some(tensor: Tensor, event: Event) -> bool:
 
 
 def _left_out(tensor: Tensor, event: Event) -> bool:
-    """Whether every store is seen to end before the tensor does, by its masks and bounds; or stands under a condition
-    on more than positions, over what this same call made."""
+    """Whether the stores of a launch may leave a part of a tensor as it was: by masks and bounds all of them end before
+    the tensor does, or each depends on a condition on data and the tensor holds what this call wrote before."""
     kernel, bindings, grid, block = (event.attrs[name] for name in ("kernel", "bindings", "grid", "block"))
     size, ident = tensor.storage.size, tensor.storage.ident
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]

@@ -126,7 +126,7 @@ def _all(interp: Run, values: list[Any], caught: bool, loc: ir.Loc | None) -> Li
 
 
 def _beside(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
-    """A function in a thread of the loop's pool."""
+    """A function that runs in a thread, by `asyncio.to_thread` or `run_in_executor`: in a lane of its own."""
     return pools.start(interp, loc, lambda lane: lanes.run(interp, lane, args[0], args[1:], kwargs, loc))
 
 

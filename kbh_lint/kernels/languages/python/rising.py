@@ -28,7 +28,7 @@ class Element(NamedTuple):
 
 
 def subtracted(run: Run, known: Identities, node: ir.Binary, made: V) -> V:
-    """`made`, the difference of two elements, with what their places tell."""
+    """The value `made` of a difference; with bounds where it is of two elements of rising offsets, by their places."""
     pair = _apart(run, known, node.left, node.right) if node.op == "-" else None
     if pair is None:
         return made
