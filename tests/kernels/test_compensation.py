@@ -60,9 +60,44 @@ c = low - (s - h)
 """
 
 
+KLEIN = """
+u = s + v
+d = tl.where(tl.abs(s) >= tl.abs(v), (s - u) + v, (v - u) + s)
+s = u
+w = c + d
+f = tl.where(tl.abs(c) >= tl.abs(d), (c - w) + d, (d - w) + c)
+c = w + f
+"""
+SORTED = """
+u = s + v
+c += tl.minimum(s, v) - (u - tl.maximum(s, v))
+s = u
+"""
+FUSED = """
+u = s + v
+c += tl.fma(u - s, -1.0, v)
+s = u
+"""
+DOUBLED = """
+u = s + v
+c += (s.to(tl.float64) + v.to(tl.float64) - u.to(tl.float64)).to(tl.float32)
+s = u
+"""
+EXTRACTED = """
+high = (v + 4096.0) - 4096.0
+s += high
+c += v - high
+"""
+
+
 @pytest.mark.parametrize(
     ("loop", "total"),
     [
+        (KLEIN, "s + c"),
+        (SORTED, "s + c"),
+        (FUSED, "s + c"),
+        (DOUBLED, "s + c"),
+        (EXTRACTED, "s + c"),
         (KAHAN, "s"),
         (KAHAN, "s - c"),
         (NEUMAIER, "s + c"),
@@ -91,6 +126,7 @@ def test_the_place_of_the_residual_and_the_sum_without_one_are_reported() -> Non
     "loop",
     [
         "s += v",
+        "high = v.to(tl.bfloat16).to(tl.float32)\ns += high\nc += v - high",  # of the terms, not of the sum
         "s = s + v\nc = (s - s) - v",
         "t = v - c\nu = s + t\nc = (u - u) * t\ns = u",
         "t = v - c\nu = s + t\nc = ((u - s) - t) * 0.0\ns = u",
