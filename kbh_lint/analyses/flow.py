@@ -7,7 +7,7 @@ from dataclasses import field
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import NARROW, WIDE_FLOATS
+from kbh_lint.base.dtypes import NARROW, is_wider
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Sym
 from kbh_lint.host.explore.probes import result_contents
@@ -186,8 +186,8 @@ def _sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[St
 
 
 def widens(source: str, target: str) -> bool:
-    """Whether a conversion changes what a product could have run on: fp8 becomes wider, or bf16 becomes fp8."""
-    return source in NARROW and target in WIDE_FLOATS or source == "bf16" and target in NARROW
+    """Whether a conversion changes what a product could have run on: fp8 or fp4 becomes wider, or bf16 becomes fp8."""
+    return source in NARROW and is_wider(target, source) or source == "bf16" and target in NARROW
 
 
 def _taken_apart_last(origin: Origin) -> tuple[int, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbh_lint.analyses.flow import Root, Slice, Step, facts_of, is_product, roots
 from kbh_lint.base import ir
-from kbh_lint.base.dtypes import BITS, FLOATS, NARROW, WIDE_FLOATS
+from kbh_lint.base.dtypes import BITS, FLOATS, NARROW, is_wider
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import KernelFacts, Product
@@ -87,7 +87,7 @@ def _of_library(event: Event) -> ProductUse:
         operands = (*operands, *("?",) * (2 - len(operands)))
     narrow = _narrow(found)
     widest = max(operands, key=lambda t: BITS.get(t, 64))  # which operand is whose is not known
-    wide = any(o in WIDE_FLOATS for o in operands)
+    wide = bool(narrow) and any(all(is_wider(o, r.content.dtype) for r in narrow) for o in operands)
     steps = tuple(dict.fromkeys(s for r in narrow for s in r.steps))
     cutlass = event.attrs.get("cutlass")
     opened = [u for r in found for u in r.unpacked]
@@ -99,7 +99,7 @@ def _of_library(event: Event) -> ProductUse:
         operands=(operands[0], operands[1]),
         inputs=tuple(sorted({r.name for r in found})),
         narrow=tuple(sorted({r.name for r in narrow})),
-        upcast=bool(narrow) and wide,
+        upcast=wide,
         steps=steps,
         loc=cutlass.element_loc if cutlass is not None and cutlass.element_loc is not None else event.loc,
         event=event,
@@ -113,7 +113,7 @@ def _of_library(event: Event) -> ProductUse:
 
 def _casts_of(facts: KernelFacts, product: Product, narrow: list[tuple[Root, str]]) -> list[Step]:
     """The conversions inside a kernel on the way to a product of widened operands."""
-    root, wide = next((r, dtype) for r, dtype in narrow if dtype in WIDE_FLOATS)
+    root, wide = next((r, dtype) for r, dtype in narrow if is_wider(dtype, r.content.dtype))
     known = {cast.loc: (cast.source, cast.target) for cast in facts.casts if cast.source in NARROW}
     return [Step(loc, *known.get(loc, (root.content.dtype, wide)), "kernel") for loc in product.casts]
 
@@ -136,7 +136,7 @@ def _of_launch(event: Event) -> list[ProductUse]:
                 sides.append((plain, found, dtype))
             narrow = [(r, dtype) for _, found, dtype in sides for r in _narrow(found)]
             every = [r for _, found, _ in sides for r in found]
-            upcast = any(dtype in WIDE_FLOATS for _, dtype in narrow)
+            upcast = any(is_wider(dtype, r.content.dtype) for r, dtype in narrow)
             steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
             if upcast:
                 steps += _casts_of(facts, product, narrow)

@@ -308,9 +308,13 @@ TYPES: Mapping[str, ElementType] = {row.name: row for row in ROWS}
 BITS = {row.name: row.bits for row in ROWS}
 STORED = {row.name: max(row.bits, 8) for row in ROWS}  # bits of memory that an element of a tensor takes
 FLOATS = frozenset(row.name for row in ROWS if row.fmt is not None)
-WIDE_FLOATS = frozenset(name for name in FLOATS if BITS[name] >= 16)
 INTS = frozenset(row.name for row in ROWS if row.whole)
 NARROW = frozenset(row.name for row in ROWS if row.narrow)
+
+
+def is_wider(name: str, than: str) -> bool:
+    """Whether a floating-point type has more bits than another one."""
+    return name in FLOATS and BITS[name] > BITS[than]
 
 
 def group(name: str) -> frozenset[str]:

@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 import kbh_lint
-from kbh_lint.base import paths
+from kbh_lint.analyses import flow
+from kbh_lint.base import dtypes, paths
 from kbh_lint.findings import FileReport
 
 GEMM = """\
@@ -83,3 +84,18 @@ def test_a_kernel_that_reads_all_of_its_operands_keeps_the_promise(deck: Path, g
 def test_a_kernel_that_reads_half_of_each_row_is_found(deck: Path, given: str) -> None:
     report = linted(deck, GEMM.replace("GIVEN", given).replace("range(0, K, BK)", "range(0, K // 2, BK)"))
     assert report.verdict != "clean" and "KBH401" in {finding.rule for finding in report.findings}
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "widens"),
+    [
+        ("e2m1", "e4m3", True), ("e4m3", "bf16", True), ("e4m3", "e5m2", False), ("bf16", "e4m3", True),
+        ("bf16", "f32", False),
+    ],
+)  # fmt: skip
+def test_a_narrow_type_is_widened_by_more_bits_than_its_own(
+    source: str, target: str, widens: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it would be with a promise of fp4 products, which makes e2m1 narrow."""
+    monkeypatch.setattr(flow, "NARROW", dtypes.NARROW | {"e2m1"})
+    assert flow.widens(source, target) is widens
