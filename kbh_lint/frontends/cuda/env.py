@@ -258,9 +258,10 @@ def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, pref
     scope, target = _scope(scopes, prefix), node.type.name
     if node.type.args or node.type.member or target == node.name:
         return
-    found = next((env.vars[name] for name in _spellings(prefix, target) if name in env.vars), None)
-    found = _known(scope, target) if found is None else found
-    if found is not None and (brought_in(node, found) or not isinstance(found, values.CppType)):
+    spelled = next((name for name in _spellings(prefix, target) if name in env.vars), target)
+    found = env.vars[spelled] if spelled in env.vars else _known(scope, target)
+    inner = spelled != target  # `using d::T;` in a namespace that has `d`: of a type, too
+    if found is not None and (inner or brought_in(node, found) or not isinstance(found, values.CppType)):
         scope.vars[node.name] = found
         if prefix:
             env.vars[f"{prefix}::{node.name}"] = found

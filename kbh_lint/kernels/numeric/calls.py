@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, DType, Env, Sym
+from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.numeric import ctypes, ops
 from kbh_lint.kernels.numeric.builtins import LIMITS, Args, Builtin, unknown_call
@@ -30,6 +31,8 @@ class Calls:
     def call(self, node: ir.Call, frame: Frame) -> Any:
         """The value of a call expression."""
         func = node.func
+        if frame.cpp and isinstance(func, ir.Name) and func.id == "..." and node.args:
+            return self._folded(node, frame)
         targs: tuple[Any, ...] = ()
         callee: Any
         if isinstance(func, ir.TypeRef):
@@ -45,6 +48,25 @@ class Calls:
             callee = self._own_method(frame.this, callee)
         args, keywords = self._arguments(node, frame, callee)
         return self.invoke(callee, args, keywords, node, frame, targs)
+
+    def _folded(self, node: ir.Call, frame: Frame) -> Any:
+        """`(f(args), ...)`, `(a + ... + args)`: the operator between what the pattern is for each item of its packs."""
+        op = node.args[0].value if isinstance(node.args[0], ir.Const) else ""
+        made: Any = None
+        for item in node.args[1:]:
+            names = {part.id for part in walk(item) if isinstance(part, ir.Name)}
+            held = {name: scope[name] for name in sorted(names) if (scope := frame.find(name)) is not None}
+            packs = {name: value for name, value in held.items() if isinstance(value, tuple)}
+            rounds = list(zip(*packs.values(), strict=False)) if packs else [()]
+            for values_ in rounds:
+                frame.scopes.append(dict(zip(packs, values_, strict=True)))
+                try:
+                    value = self.m.expressions.evaluate(item, frame)
+                finally:
+                    frame.scopes.pop()
+                plain = made is None or op == ","
+                made = value if plain else self.m.expressions.binary(str(op), made, value, node, frame)
+        return UNKNOWN if made is None else made
 
     def _arguments(self, node: ir.Call, frame: Frame, callee: object) -> tuple[list[Any], dict[str, Any]]:
         by_place = self._reference_positions(callee) if frame.cpp else frozenset()
@@ -72,6 +94,8 @@ class Calls:
             return [callee.node]
         if isinstance(callee, Method) and isinstance(callee.value, Obj):
             return [func.node for func in self.m.structs.methods(callee.value.type, callee.name)]
+        if isinstance(callee, Obj):
+            return [func.node for func in self.m.structs.methods(callee.type, "operator()")]
         return []
 
     def _reference_positions(self, callee: object) -> frozenset[int]:
@@ -156,10 +180,11 @@ class Calls:
             scopes = [*outer.scopes, callee.held] if callee.held else outer.scopes
             return self.inline(callee.node, outer.env, args, keywords, node, frame, outer=scopes, this=outer.this)
         if isinstance(callee, values.CppType | values.TypeValue | CType):
+            kind = self.m.ctypes.of_value(callee)
             items = [self._loaded(a, node, frame) for a in args]
-            return self.m.structs.construct(
-                self.m.ctypes.of_value(callee), items, node, frame, braces=getattr(node, "braces", False)
-            )
+            if isinstance(node, ir.Call):
+                items = self.m.structs.by_place(kind, items, node.args, frame)
+            return self.m.structs.construct(kind, items, node, frame, braces=getattr(node, "braces", False))
         if isinstance(callee, DType) and args:
             return self.m.ctypes.convert(args[0], ctypes.scalar(callee.name), self.m.site(frame, node))
         if isinstance(callee, Obj):
@@ -258,6 +283,9 @@ class Calls:
                 value = ops.wrapped(defaults[param.name])
             elif param.default is not None:
                 value = self.m.expressions.evaluate(param.default, inner)
+            elif inner.cpp and isinstance(param.type, ir.TypeRef) and not param.type.pointers:  # `E e = {}`
+                kind = self.m.ctypes.resolve(param.type, inner)
+                value = self.m.ctypes.zero(kind) if kind.kind == "struct" else UNKNOWN
             scope[param.name] = self._passed(param, value, inner)
 
     def _passed(self, param: ir.Param, value: object, inner: Frame) -> Any:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
+from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, Sym, TypeValue
 from kbh_lint.cpp.members import Class, Member
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
@@ -195,6 +195,9 @@ class CTypes:
         if isinstance(made, Obj):
             for (name, old), item in zip(list(made.fields.items()), items, strict=False):
                 held = self.field_type(kind, name) if old is UNKNOWN else None
+                if isinstance(item, Reference) and not item.address:
+                    made.fields[name] = item
+                    continue
                 made.fields[name] = self.like(old, item) if held is None else self.convert(item, held, site)
             for name in list(made.fields)[len(items) :]:
                 held = self.field_type(kind, name) if made.fields[name] is UNKNOWN else None
@@ -239,10 +242,12 @@ class CTypes:
                         made.fields[item.target.id] = self.like(old, self.m.expressions.evaluate(item.value, frame))
                 return made
             braces = init.kind == "init"
-            return self.m.structs.construct(
-                kind, [self.m.expressions.evaluate(i, frame) for i in init.items], decl, frame, braces=braces
-            )
+            items = [self.m.expressions.evaluate(i, frame) for i in init.items]
+            items = self.m.structs.by_place(kind, items, init.items, frame)
+            return self.m.structs.construct(kind, items, decl, frame, braces=braces)
         value = self.m.expressions.evaluate(init, frame)
+        if isinstance(value, Sym) and isinstance(init, ir.Unary):  # `T S::*p = &S::field`
+            return value
         return self.convert(value, kind, self.m.site(frame, decl))
 
     def _array(self, decl: ir.Decl, ref: ir.TypeRef, kind: CType, frame: Frame) -> Ptr:

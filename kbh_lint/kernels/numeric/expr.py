@@ -126,6 +126,10 @@ class Expressions:
         if isinstance(value, Obj):
             if name in value.fields:
                 return self.m.places.load(VarRef(value.fields, name), node, frame)
+            scope = frame.find(name) if frame.cpp else None
+            field = places.member_named(scope[name]) if scope is not None else ""
+            if field in value.fields:  # `object.*field`
+                return self.m.places.load(VarRef(value.fields, field), node, frame)
             constant = self.m.ctypes.static_member(value.type, (name,), frame)
             return Method(value, name) if constant is None else constant
         if isinstance(value, values.CppType | values.TypeValue):
@@ -156,6 +160,8 @@ class Expressions:
         if isinstance(value, Obj):
             index = self.evaluate(node.index, frame)
             called = self.m.structs.operator("operator[]", [value, index], node, frame)
+            if type(called) is Reference and not called.address:
+                return self.m.places.load(called.place, node, frame)
             if called is not None:
                 return called
         found = self.m.places.element(value, node, frame)
@@ -202,15 +208,7 @@ class Expressions:
 
     def _unary(self, node: ir.Unary, frame: Frame) -> Any:
         if node.op == "&":
-            where = self.m.places.place(node.value, frame)
-            if isinstance(where, Ptr):
-                return where
-            if where is None:
-                return self.evaluate(node.value, frame)
-            held = where.table.get(where.name)
-            if isinstance(held, Ptr) and held.mem.kind != "param" and held.off == 0:
-                return held
-            return Reference(where, address=True)
+            return self.m.places.address(node.value, frame)
         if node.op == "*":
             value = self.evaluate(node.value, frame)
             where = places.pointed(value)

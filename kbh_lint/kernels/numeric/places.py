@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Sym
 from kbh_lint.kernels.numeric import memory, ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import Frame, Obj, Place, Ptr, Reference, VarRef
@@ -42,6 +42,10 @@ class Places:
             return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
         if isinstance(node, ir.Attr):
             return self._field_place(node, frame)
+        if isinstance(node, ir.Index) and isinstance(owner := self.m.expressions.evaluate(node.value, frame), Obj):
+            index = self.m.expressions.evaluate(node.index, frame)
+            called = self.m.structs.operator("operator[]", [owner, index], node, frame)
+            return called.place if isinstance(called, Reference) and not called.address else None
         if isinstance(node, ir.Index):
             return self.element(self.m.expressions.evaluate(node.value, frame), node, frame)
         if isinstance(node, ir.Unary) and node.op == "*":
@@ -59,6 +63,21 @@ class Places:
             return value.place if type(value) is Reference and not value.address else None
         return None
 
+    def address(self, node: ir.Expr, frame: Frame) -> Any:
+        """`&expression`."""
+        where = self.place(node, frame)
+        if isinstance(where, Ptr):
+            return where
+        if where is None:
+            value = self.m.expressions.evaluate(node, frame)
+            if frame.cpp and isinstance(node, ir.Name) and "::" in node.id and value is UNKNOWN:
+                return Sym(node.id)  # `&S::field`
+            return value
+        held = where.table.get(where.name)
+        if isinstance(held, Ptr) and held.mem.kind != "param" and held.off == 0:
+            return held
+        return Reference(where, address=True)
+
     def _field_place(self, node: ir.Attr, frame: Frame) -> Place | None:
         """`value.name` and `value->name`, so that a store changes the struct where it lies."""
         where = self.place(node.value, frame) if isinstance(node.value, ir.Index | ir.Unary | ir.Attr) else None
@@ -74,6 +93,9 @@ class Places:
             value = self.m.memory.target(value, self.m.site(frame, node))
         if not isinstance(value, Obj):
             return None
+        if node.name not in value.fields and frame.cpp and (scope := frame.find(node.name)) is not None:
+            field = member_named(scope[node.name])  # `object.*field`
+            return VarRef(value.fields, field) if field in value.fields else None
         empty = value.fields.get(node.name) is UNKNOWN
         return VarRef(value.fields, node.name, self.m.ctypes.field_type(value.type, node.name) if empty else None)
 
@@ -164,6 +186,11 @@ class Places:
             return new
         where = self.place(target, frame)
         if where is None:
+            made = self.m.expressions.evaluate(target, frame) if frame.cpp else UNKNOWN
+            if isinstance(made, Obj):  # an object without a name, of which the operator may change what it refers to
+                self.m.structs.operator(f"operator{op}=", [made, value], node, frame)
+            elif ops.sources(value):
+                self.m.note("a store through something unknown", target)
             return UNKNOWN
         old = self.load(where, node, frame)
         if isinstance(old, Obj):
@@ -173,6 +200,12 @@ class Places:
         new = self.m.expressions.binary(op, old, value, node, frame)
         self.store(where, new)
         return self.load(where, node, frame) if isinstance(where, VarRef) else new
+
+
+def member_named(value: object) -> str:
+    """The field that a pointer to a member, `&S::field`, names; empty for other values."""
+    owner, _, name = value.path.rpartition("::") if isinstance(value, Sym) else ("", "", "")
+    return name if owner else ""
 
 
 def pointed(value: object) -> Place | None:

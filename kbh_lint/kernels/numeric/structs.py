@@ -10,6 +10,8 @@ from kbh_lint.cpp import construction, overloads
 from kbh_lint.kernels.numeric.state import CType, Frame, Obj, Reference, VarRef
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kbh_lint.kernels.numeric.machine import Machine
 
 
@@ -80,6 +82,25 @@ class Structs:
         types = self.m.types
         return construction.way(types, kind, types.classes.constructors(kind), [types.type_of(arg) for arg in args])
 
+    def by_place(self, kind: CType, args: list[Any], nodes: Sequence[ir.Expr], frame: Frame) -> list[Any]:
+        """What an object is made of, with places for the fields that are references, and for parameters that are."""
+        if kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef) or len(nodes) != len(args):
+            return args
+        makers = self.way(kind, args).makers
+        fields = [[member.node] for member in self.m.types.classes.fields(kind)]
+        taken: list[list[ir.Stmt | ir.Param]] = [list(func.node.params) for func in makers]
+        wanted = {i for params in taken for i, param in enumerate(params) if _refers(param)}
+        if not makers:
+            wanted = {i for i, (field,) in enumerate(fields) if _refers(field)}
+        elif any(_refers(field) for (field,) in fields):
+            self.m.note("a reference that a constructor gives an object is not followed", kind.struct.node)
+        out = list(args)
+        for i in wanted:
+            where = self.m.places.place(nodes[i], frame) if i < len(out) else None
+            if where is not None:
+                out[i] = Reference(where)
+        return out
+
     def construct(
         self, kind: CType, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame, *, braces: bool = False
     ) -> Any:
@@ -100,3 +121,9 @@ class Structs:
         if not args:
             return 0 if kind.kind == "int" else self.m.ctypes.zero(kind)
         return self.m.ctypes.convert(args[0] if len(args) == 1 else tuple(args), kind, self.m.site(frame, node))
+
+
+def _refers(node: object) -> bool:
+    """Whether a field or a parameter is a reference through which what it refers to may change."""
+    kind = getattr(node, "type", None)
+    return isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
