@@ -145,6 +145,9 @@ class Expressions:
 
     def _call(self, node: ir.Call) -> Value:
         run, name = self.run, self.called(node.func)
+        made = None if name else run.inlined(node)
+        if made is not None and len(made) == 1:
+            return made[0]
         given = list(node.args)
         if isinstance(node.func, ir.Attr) and name == "to" and not run.cpp:
             base = self.value(node.func.value)

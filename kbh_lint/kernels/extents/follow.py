@@ -23,6 +23,7 @@ from kbh_lint.kernels.extents.values import Described, Dims, Env, Frame, Pointer
 
 MAX_STEPS = 20_000
 MAX_PARTS = 24  # of a number, one in another
+MAX_CALLS = 4  # of functions that compute places, one in another
 NOT_FOLLOWED = (OutOfFuel, RecursionError)  # how a walk ends that says nothing
 
 
@@ -41,6 +42,7 @@ class Follow:
         self.doubt = False
         self.atoms = Atoms()
         self.steps = 0
+        self.calls = 0
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
         self.axes["threadIdx"] = self._positions(block)
@@ -105,6 +107,44 @@ class Follow:
             return Described(given.storage, Linear(0), shape, strides, given.block or ())
         number = given.value if isinstance(given, values.Scalar) else given
         return Linear(int(number)) if isinstance(number, int) else self.position()
+
+    def inlined(self, node: ir.Call) -> list[Value] | None:
+        """What a function of the submission that only computes numbers gives for numbers; None for any other call."""
+        func = None if self.cpp else self._own(node.func)
+        if func is None or self.calls >= MAX_CALLS or not _computes(func.node.body or ()):
+            return None
+        names = [param.name for param in func.node.params]
+        told = dict(zip(names, node.args, strict=False)) | {name: value for name, value in node.keywords if name}
+        given = {name: self.value(part) for name, part in told.items()}
+        given |= {name: self.argument(func.defaults[name]) for name in names if name in func.defaults.keys() - told}
+        if given.keys() != set(names) or len(node.args) > len(names):
+            return None
+        if not all(isinstance(value, Linear) for value in given.values()):
+            return None
+        frame, self.frame = self.frame, Frame(func, given)
+        self.calls += 1
+        self.entered()
+        try:
+            *steps, last = func.node.body or ()
+            for step in steps:
+                if isinstance(step, ir.Assign):
+                    self.statements.s_assign(step)
+            value = last.value if isinstance(last, ir.Return) else None
+            return [self.value(item) for item in (value.items if isinstance(value, ir.Seq) else (value,))]
+        finally:
+            self.frame = frame
+            self.calls -= 1
+            self.entered()
+
+    def _own(self, func: object) -> values.Func | None:
+        if not isinstance(func, ir.Name):
+            return None
+        found = self.frame.kernel.env.get(func.id)
+        found = found.func if isinstance(found, values.JitFunction) else found
+        return found if isinstance(found, values.Func) and found.node.kind == "python" else None
+
+    def entered(self) -> None:
+        """Another function begins to run, or goes on."""
 
     def position(self) -> Linear:
         """A number that is not known, and that nothing but the launch and the place in it decides."""
@@ -193,6 +233,16 @@ class Follow:
 def can_be_followed(body: tuple[Any, ...]) -> bool:
     """Whether a kernel has nothing in it that addresses are not followed through."""
     return not any(_unfollowed(node) for node in walk(body))
+
+
+@by_node
+def _computes(body: tuple[Any, ...]) -> bool:
+    """Whether a function is a few assignments and what it returns."""
+    *steps, last = body or (None,)
+    plain = all(
+        isinstance(step, ir.Assign) or isinstance(step, ir.ExprS) and isinstance(step.value, ir.Const) for step in steps
+    )
+    return plain and isinstance(last, ir.Return) and last.value is not None
 
 
 def _unfollowed(node: object) -> bool:

@@ -101,6 +101,12 @@ class Rounds(Follow):
         if isinstance(stmt, ir.ExprS) and isinstance(stmt.value, ir.Call) and self.is_own(stmt.value):
             self.value(stmt.value)
 
+    def inlined(self, node: ir.Call) -> list[Value] | None:
+        made = super().inlined(node)
+        if made is not None and self.calls == 0:
+            self.handed.setdefault(node.loc, set())
+        return made
+
     def stored(self, where: Value, *places: ir.Loc) -> None:
         for loc in places:
             at = where if isinstance(where, Pointer) else None
@@ -342,6 +348,9 @@ class _Loads(Expressions):
 
     def _handed_on(self, node: ir.Call) -> Value:
         """A call of a function of the submission, which may read all that it is given."""
+        made = self.run.inlined(node)
+        if made is not None and len(made) == 1:
+            return made[0]
         given = [self.value(part) for part in (*node.args, *(value for _, value in node.keywords))]
         storages = {value.storage for value in given if isinstance(value, (Pointer, Described))}
         self.run.handed.setdefault(node.loc, set()).update(storages)

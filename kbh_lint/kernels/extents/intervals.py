@@ -211,6 +211,8 @@ def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bou
         return _extreme(op, a, b)
     low, high = a
     least, most = b
+    if op == "%" and (low is None or low < 0 or least is None or least <= 0):
+        return _rest(a, b)
     if low is None or low < 0 or least is None or least < 0:
         return None, None
     if op == "*":
@@ -226,6 +228,15 @@ def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bou
         ends = [end for end in (high, None if most is None else most - 1) if end is not None]
         return 0, min(ends) if ends else None
     return None, None
+
+
+def _rest(a: tuple[Bound, Bound], b: tuple[Bound, Bound]) -> tuple[Bound, Bound]:
+    """What a division leaves: no more than was divided where that is not below zero, and less than a positive divisor
+    either way."""
+    (low, high), (least, most) = a, b
+    if low is not None and low >= 0:
+        return 0, high
+    return (1 - most, most - 1) if least is not None and least > 0 and most is not None else (None, None)
 
 
 def _extreme(op: str, a: tuple[Bound, Bound], b: tuple[Bound, Bound]) -> tuple[Bound, Bound]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, lowest
@@ -64,7 +65,15 @@ def _count(atoms: Atoms, address: Linear, limits: Limits) -> int | None:
 
 
 def _together(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
-    """How many values some numbers have together at most."""
+    """How many values some numbers have together at most: as many as what they are made of has, and as each has room
+    for."""
+    known = [_made_of(atoms, some, limits)]
+    rooms = [_room(atoms, Linear(0, ((atom, 1),)), limits) for atom in some]
+    known.append(None if None in rooms else prod(room for room in rooms if room is not None))
+    return min((count for count in known if count is not None), default=None)
+
+
+def _made_of(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
     count, seen = 1, set[int]()
     stack = list(some)
     while stack:

@@ -101,6 +101,9 @@ class Reads(Follow):
     def ends(self, stmt: object) -> None:
         self.expressions.known.clear()
 
+    def entered(self) -> None:
+        self.expressions.known.clear()
+
     def differs(self, *ways: Value | None) -> None:
         for value in ways:
             self.lose_value(value)

@@ -50,6 +50,13 @@ class Statements(Walker[Value, Frame]):
 
     def s_assign(self, node: ir.Assign) -> None:
         self.run.assigned(node.value)
+        target = node.targets[0]
+        if isinstance(target, ir.Seq) and isinstance(node.value, ir.Call) and len(node.targets) == 1:
+            made = self.run.inlined(node.value)
+            if made is not None and len(made) == len(target.items):
+                for item, value in zip(target.items, made, strict=True):
+                    self.assign(item, value)
+                return
         pairs = unpacked(node) or [(target, node.value) for target in node.targets]
         known = [self.evaluate(value) for _, value in pairs]
         for (target, _), value in zip(pairs, known, strict=True):
