@@ -6,11 +6,11 @@ takes a piece of it, the state has to come from the piece before: zeros forget a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.gaps import Rounds
 from kbh_lint.kernels.extents.values import Dims
@@ -30,20 +30,18 @@ def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: 
     body = kernel.node.body or ()
     if kernel.node.kind != "python" or kernel.language or not can_be_followed(body):
         return None
-    loops = {node.loc: node for node in walk(body) if isinstance(node, ir.For)}
-    if not any(_begins_anew(node, body) for node in loops.values()):
+    loops = _beginning_anew(body)
+    if not loops:
         return None
     with Rounds(kernel, args, grid, {}) as follow:
         try:
             follow.run()
-            return next(_in_pieces(follow, loops, body, storage), None)
+            return next(_in_pieces(follow, loops, storage), None)
         except NOT_FOLLOWED:
             return None
 
 
-def _in_pieces(
-    follow: Rounds, loops: Mapping[ir.Loc, ir.For], body: tuple[ir.Stmt, ...], storage: int
-) -> Iterator[Restart]:
+def _in_pieces(follow: Rounds, loops: Collection[ir.Loc], storage: int) -> Iterator[Restart]:
     for where in follow.stores.values():
         if where is None or where.storage != storage:
             continue
@@ -52,10 +50,16 @@ def _in_pieces(
             continue
         atom, factor = over[0]
         turn = follow.iterations[atom]
-        counted = follow.turns(turn) if turn.loc in loops and _begins_anew(loops[turn.loc], body) else None
+        counted = follow.turns(turn) if turn.loc in loops else None
         pieces = [one for one in counted or () if one]
         if len({one.start for one in pieces}) > 1 and factor > 0:
             yield Restart(turn.loc, factor, max(one[-1] - one[0] + one.step for one in pieces))
+
+
+@by_node
+def _beginning_anew(body: tuple[ir.Stmt, ...]) -> frozenset[ir.Loc]:
+    """The loops of a kernel that begin a state anew: asked once, whatever it is launched with."""
+    return frozenset(node.loc for node in walk(body) if isinstance(node, ir.For) and _begins_anew(node, body))
 
 
 def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
