@@ -20,7 +20,9 @@ from kbh_lint.findings import FileReport
 
 ALL = os.environ.get("KBH_TWINS") == "all"
 HERE = Path(__file__).parent
-TABLES = {name: yaml.safe_load((HERE / f"{name}.yaml").read_text()) for name in ("hosts", "launches", "devices")}
+TABLES = {
+    name: yaml.safe_load((HERE / f"{name}.yaml").read_text()) for name in ("hosts", "launches", "devices", "kept")
+}
 ROWS = [*TABLES["hosts"], *TABLES["launches"]]
 CLASSES = {
     "kernel": {"preunpacked-int4", "input-structure-hardcode"},
@@ -73,8 +75,15 @@ def test_a_way_of_writing_is_clean_and_hides_nothing(tmp_path: Path, program: Pr
         assert {promise.state for promise in report.promises} <= {"kept", "kept-by-precision"}, said
 
 
+@pytest.mark.parametrize("row", TABLES["kept"], ids=lambda row: row["name"])
+def test_what_is_kept_is_found_wherever_it_lies(tmp_path: Path, row: dict[str, str]) -> None:
+    for program in PROGRAMS if ALL else PROGRAMS[len(row["name"]) % len(PROGRAMS) :][:1]:
+        report = linted(tmp_path, program, program.text(row["text"]))
+        assert "output-memoization" in {finding.leak_class for finding in report.findings}, report.promises
+
+
 def test_rows_have_names_of_their_own() -> None:
-    for rows in (ROWS, TABLES["devices"]):
+    for rows in (ROWS, TABLES["devices"], TABLES["kept"]):
         names = [row["name"] for row in rows]
         assert len(names) == len(set(names))
 

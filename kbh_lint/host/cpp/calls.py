@@ -94,7 +94,7 @@ def _call(run: Cpp, node: ir.Call, env: Env) -> Any:
     args = run.arguments(node.args, env)
     if isinstance(target, Slot):
         target = target.get()
-    run.called = target, args
+    run.called, run.result_place = (target, args), None
     if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
         return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
     if isinstance(target, LibObject):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -31,7 +32,7 @@ MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 
 # What holds one value, or none: it is followed as that value.
 HOLDERS = frozenset(
-    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned".split()
+    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned function".split()
 )
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
 CONTAINERS = VIEWS | {"vector", "initializer_list", "array", "deque", "list", "SmallVector", "DimVector"}
@@ -87,7 +88,7 @@ def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
         if ref.pointers and isinstance(value, (int, Tensor, Pointer)):
             return cpp_types.cast(run, ref, value, env)
         return value if ref.reference or ref.dims else converted(run, ref, value, env)
-    items = [run.eval(i, env) for i in init.items] if isinstance(init, ir.Seq) else []
+    items = _given(run, ref, init.items, env) if isinstance(init, ir.Seq) else []
     if ref is None:
         return items[0] if items else Unknown()
     if ref.dims:
@@ -101,6 +102,18 @@ def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
         return made
     braces = isinstance(init, ir.Seq) and init.kind == "init"
     return construct(run, ref, items, env, node.loc, braces=braces)
+
+
+def _given(run: Cpp, ref: ir.TypeRef | None, nodes: tuple[ir.Expr, ...], env: Env) -> list[Any]:
+    """What stands in braces, with places for the fields of a class that are references."""
+    kind = None if ref is None or ref.dims or ref.name == "auto" else _class(run, ref, env)
+    whole = run.types.classes.defined(*run.types.classes.instance(kind, ref.args, env)) if kind and ref else None
+    fields = [member.node.type for member in whole.own if isinstance(member.node, ir.Decl)] if whole is not None else []
+    places = [bool(kind and kind.reference and not kind.const) for kind in fields]
+    return [
+        (place and run.place(node, env)) or run.eval(node, env)
+        for node, place in zip_longest(nodes, places[: len(nodes)])
+    ]
 
 
 def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -> Any:

@@ -27,7 +27,7 @@ from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
 from kbh_lint.host.values.frames import LOST, MAX_FRAMES, CallSite, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cutlass import CutlassType
@@ -59,6 +59,8 @@ class Cpp:
         self.called: tuple[Any, list[Any]] | None = (
             None  # what the call that was followed last calls, and its arguments
         )
+        self.by_place = False  # whether the function that runs returns a reference
+        self.result_place: Slot | None = None  # what the reference that the last call returned refers to
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
         self.named: dict[
@@ -192,13 +194,17 @@ class Cpp:
                 env.vars[param.name] = self.eval(param.default, env)
         self.depth += 1
         interp.frames.append(CallSite(loc))
+        returns, around = func.node.returns, self.by_place
+        self.by_place = isinstance(returns, ir.TypeRef) and returns.reference and not returns.const
+        self.result_place = None
         try:
             signal = self.block(func.node.body, env)
         finally:
             self.depth -= 1
             interp.frames.pop()
+            self.result_place = self.result_place if self.by_place else None
+            self.by_place = around
         value = signal.value if isinstance(signal, Returned) else None
-        returns = func.node.returns
         plain = isinstance(returns, ir.TypeRef) and not returns.pointers and not returns.reference
         return (
             cpp_construction.converted(self, returns, value, env)
@@ -307,6 +313,11 @@ class Cpp:
         if len({len(pack) for pack in packs.values()}) != 1:
             return None
         return [Env(dict(zip(packs, items, strict=True)), env) for items in zip(*packs.values(), strict=True)]
+
+    def truth(self, value: Value, loc: ir.Loc | None) -> bool:
+        """Whether a condition holds: what holds a tensor or a function, as an optional does, is not empty."""
+        held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))
+        return held or self.interp.truth(value, loc)
 
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""

@@ -110,6 +110,10 @@ def _through(owner: LibObject, held: Value, env: Env) -> Any:
 
 def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
+    own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
+    if own is not None:
+        choice = run.choose(own, [key])
+        return run.call(choice.func, [key], node.loc, choice.bound, this=owner)
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
     if isinstance(owner, dict):
@@ -147,24 +151,39 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
     if node.op == "*":
         if isinstance(value, Pointer):
             return tensor_attributes.scalar(run.interp, "item", [value.tensor], {}, node.loc)
+        own = _own_unary(run, "*", value, node)
+        if own is not NotImplemented:
+            return own
         return value.get() if isinstance(value, Slot) else value
     if isinstance(value, Slot):
         value = value.get()
     if node.op == "+" and isinstance(value, (Func, Overloads, Pointer)):  # `+[](int x) {...}`: its address
         return value
     if node.op == "not":
+        own = _own_unary(run, "!", value, node)
+        if own is not NotImplemented:
+            return own
         if isinstance(value, (Pointer, LibObject, Sym)):
             return False
-        return not run.interp.truth(value, node.loc)
+        return not run.truth(value, node.loc)
     if isinstance(value, integers.Typed):
         return integers.typed(value, integers.promoted(value)) if node.op == "+" else integers.negated(value, node.op)
     return operators.unary(run.interp, node.op, value, node.loc)
 
 
+def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Any:
+    """An operator of the class of an object; NotImplemented without one."""
+    held = value.get() if isinstance(value, Slot) else value
+    plain = isinstance(node.value, ir.Name) and node.value.id == "this"
+    own = cpp_classes.method(held, f"operator{op}") if isinstance(held, LibObject) and not plain else None
+    funcs = [func for func in own.funcs if not func.node.params and func.node.body is not None] if own else []
+    return run.call(funcs[0], [], node.loc, this=held) if funcs else NotImplemented
+
+
 def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Any:
     value: Any = node.op == "and"
     for item in node.values:
-        value = run.interp.truth(run.eval(item, env), item.loc)
+        value = run.truth(run.eval(item, env), item.loc)
         if value != (node.op == "and"):
             return value
     return value
@@ -193,7 +212,7 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
 
 
 def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:
-    test = run.interp.truth(run.eval(node.test, env), node.test.loc)
+    test = run.truth(run.eval(node.test, env), node.test.loc)
     return run.eval(node.yes if test else node.no, env)
 
 

@@ -29,7 +29,11 @@ _OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file,
 
 def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
     """Where an lvalue lives."""
+    if isinstance(node, ir.Call):
+        return _of_call(run, node, env)
     if isinstance(node, ir.Name):
+        if "::" in node.id and (member := _static(run, node.id, env)) is not None:
+            return member
         found: Env | None = env
         while found is not None:
             if node.id in found.vars:
@@ -59,6 +63,11 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
     if isinstance(node, ir.Index):
         owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
+        own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
+        if own is not None:
+            choice = run.choose(own, [key])
+            run.call(choice.func, [key], node.loc, choice.bound, this=owner)
+            return run.result_place
         if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
             field = place(run, node.value, env)  # an array in a struct comes to be when an element is assigned
             if field is not None:
@@ -78,11 +87,47 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
                 held = env.lookup(node.value.id)
             except KeyError:
                 held = None
+            this = _this(env)
+            held = this.attrs.get(node.value.id) if held is None and this is not None else held
             if isinstance(held, Slot):
                 return held
-        value = run.eval(node.value, env)
-        return value if isinstance(value, Slot) else None
+        if isinstance(node.value, ir.Attr) and isinstance(owner := field_owner(run, node.value.value, env), LibObject):
+            if isinstance(held := owner.attrs.get(node.value.name), Slot):
+                return held
+        run.result_place = None
+        value = _pointed(run, node, env)
+        return value if isinstance(value, Slot) else run.result_place
     return None
+
+
+def _pointed(run: Cpp, node: ir.Unary, env: Env) -> Any:
+    """What `*value` points to: an address, or what the operator of an object's class returns a reference to."""
+    value = run.eval(node.value, env)
+    plain = isinstance(node.value, ir.Name) and node.value.id == "this"
+    own = cpp_classes.method(value, "operator*") if isinstance(value, LibObject) and not plain else None
+    if own is not None and not own.funcs[-1].node.params:
+        run.call(own.funcs[-1], [], node.loc, this=value)
+    return value
+
+
+def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
+    """What the reference that a call returns refers to."""
+    if isinstance(node.func, ir.TypeRef) and node.func.name == "std::get" and node.func.args and len(node.args) == 1:
+        owner, index = run.eval(node.args[0], env), run.eval(node.func.args[0], env)
+        return Slot(owner, index) if isinstance(owner, list) and isinstance(index, int) else None
+    run.result_place = None
+    run.eval(node, env)
+    return run.result_place
+
+
+def _static(run: Cpp, name: str, env: Env) -> Slot | None:
+    """Where a static variable of a class lies, which lives as long as the run; constants have no place."""
+    inside = run.types.classes.scoped(name, (), env)
+    decl = None if inside is None else inside.node
+    if inside is None or not isinstance(decl, ir.Decl) or "static" not in decl.storage or "constexpr" in decl.storage:
+        return None
+    fixed = decl.type is not None and decl.type.const
+    return None if fixed else global_slot(run, decl, inside.owner.env)
 
 
 def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Any:
@@ -129,7 +174,8 @@ def _acts(decl: ir.Decl, env: Env) -> bool:
 
 def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     """`target = value`."""
-    if isinstance(target, (ir.Seq, ir.Call)):  # auto [a, b] = ..., std::tie(a, b) = ...
+    tied = isinstance(target, ir.Call) and isinstance(target.func, ir.Name) and target.func.id in ("std::tie", "tie")
+    if isinstance(target, ir.Seq) or tied and isinstance(target, ir.Call):  # auto [a, b] = ..., std::tie(a, b) = ...
         items = iteration.iterate(run.interp, value, target.loc, 8)
         targets = target.items if isinstance(target, ir.Seq) else target.args
         for part, item in zip(targets, items, strict=False):
@@ -216,6 +262,8 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     owner = name.rpartition("::")[0]
     if owner:  # `Alias::member`, `T::value`
         inside = run.types.classes.scoped(name, (), env)
+        if (static := _static(run, name, env)) is not None:
+            return static.get()
         if inside is not None and inside.constant:
             return cpp_types.constant(run, inside)
         if inside is not None and inside.funcs:

@@ -40,7 +40,14 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
         if place is not None:
             env.vars[node.name] = place
             return
-    value = cpp_construction.initial(run, node, env)
+    if node.type is not None and node.type.reference and isinstance(node.init, ir.Call):
+        run.result_place = None
+        value = run.eval(node.init, env)
+        if run.result_place is not None:
+            env.vars[node.name] = run.result_place
+            return
+    else:
+        value = cpp_construction.initial(run, node, env)
     if node.type is None or not (node.type.pointers or node.type.reference):
         value = cpp_std.fresh(run, node.init, value, env)
         cpp_classes.ends_with_scope(value, env)
@@ -72,7 +79,7 @@ def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:
 
 
 def s_if(run: Cpp, node: ir.If, env: Env) -> Any:
-    test = run.interp.truth(run.eval(node.test, env), node.test.loc)
+    test = run.truth(run.eval(node.test, env), node.test.loc)
     return run.block(node.body if test else node.orelse, Env({}, env))
 
 
@@ -158,7 +165,13 @@ def _is_case(run: Cpp, value: Value, label: ir.Expr, env: Env) -> bool:
 
 
 def s_return(run: Cpp, node: ir.Return, env: Env) -> Any:
-    return Returned(run.eval(node.value, env) if node.value is not None else None)
+    if node.value is None:
+        return Returned(None)
+    by_place = run.by_place
+    place = run.place(node.value, env) if by_place and not isinstance(node.value, ir.Call) else None
+    value = run.eval(node.value, env) if place is None or not place.is_filled() else place.get()
+    run.result_place = run.result_place if place is None and isinstance(node.value, ir.Call) else place
+    return Returned(value.get() if isinstance(value, Slot) else value)
 
 
 def s_jump(run: Cpp, node: ir.Jump, env: Env) -> Any:

@@ -252,6 +252,10 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
             rows = list(zip(*(bounds.visited(run.interp, items) for items in given), strict=False))
             put_through(args[at - 1], [run.call(func, list(row), loc) for row in rows])
             return None
+    if name == "call_once" and isinstance(flag := args[0], LibObject):
+        if flag.attrs.get("done"):
+            return None
+        flag.attrs["done"] = True
     if name in ("call_once", "invoke", "async"):
         given = args[at + 1 :]
     elif name.endswith("parallel_for") and at >= 2:

@@ -95,6 +95,10 @@ class Slot(Brief):
     def get(self) -> Any:
         return self.env[self.name]
 
+    def is_filled(self) -> bool:
+        """Whether anything was put there."""
+        return not isinstance(self.env, dict) or self.name in self.env
+
     def set(self, value: Value) -> None:
         self.env[self.name] = value
 
