@@ -107,9 +107,9 @@ class CudaCalls(Calls):
 
     def call_method(
         self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: ir.Expr | None, loc: ir.Loc,
-        nodes: list[Any] | None = None,
+        nodes: list[Any] | None = None, place: V | None = None,
     ) -> V:  # fmt: skip
-        """`base.name(args)`."""
+        """`base.name(args)`; `place` is what the call refers to that gave the object."""
         ct = base.ct
         owner = element(ct) if ct is not None and ct.pointers == 1 else ct
         funcs = self.run.names.methods(owner, name) if owner is not None else []
@@ -118,6 +118,10 @@ class CudaCalls(Calls):
                 this = base
             elif base.x is IN_MEMORY:
                 this = base.with_(ct=replace(owner, pointers=1), x=None)
+            elif place is not None:
+                this = place
+            elif isinstance(target, ir.Call):  # what it did is done
+                this = self.run.memory.temporary(base, id(target))
             elif target is not None:
                 this = self.run.memory.address_of(target)
             else:  # an operand of an operator

@@ -249,7 +249,9 @@ class CudaExpressions(Expressions):
         return builtin(CppCall(self.run, path, args, explicit, nodes, node.loc))
 
     def _member_call(self, func: ir.Attr, node: ir.Call) -> V:
+        self.run.calls.place = None
         base = self.eval(func.value)
+        place = self.run.calls.place if isinstance(func.value, ir.Call) else None
         args = self.items(node.args)
         if isinstance(base.const, CType):
             funcs = self.run.names.methods(base.const, func.name)
@@ -257,4 +259,6 @@ class CudaExpressions(Expressions):
                 return self.run.calls.call_overloads(
                     funcs, args, func.args or (), list(node.args), node.loc, this=V(ct=replace(base.const, pointers=1)),
                 )  # fmt: skip
-        return self.run.calls.call_method(base, func.name, args, func.args or (), func.value, node.loc, list(node.args))
+        return self.run.calls.call_method(
+            base, func.name, args, func.args or (), func.value, node.loc, list(node.args), place=place
+        )
