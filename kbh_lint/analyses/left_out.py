@@ -30,15 +30,17 @@ SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are know
 
 
 def left_out(promise: Promise, found: Slice) -> dict[str, Event]:
-    """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it."""
+    """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it.
+
+    An input may be there twice, as what it held in an earlier call too: then it is enough to read one of them.
+    """
     names = {name for key in NAMED for name in promise.params.get(key, ())}
-    known: dict[str, Event] = {}
+    known: dict[str, Event | None] = {}
     for content in found.outside:
         name = content.label.partition(":")[2]
-        event = _reader(content, found) if name in names else None
-        if event is not None:
-            known[name] = event
-    return known
+        if name in names and known.get(name, name) is not None:
+            known[name] = _reader(content, found)
+    return {name: event for name, event in known.items() if event is not None}
 
 
 def _reader(content: Content, found: Slice) -> Event | None:
