@@ -12,6 +12,8 @@ from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python import arithmetic as numbers
 from kbh_lint.kernels.languages.python.call import Call, first
 
+NUMBER_BITS = 32  # of Python's float in a kernel; one of 64 widens as well
+
 
 def nothing(call: Call) -> V:
     return constant(None)
@@ -61,6 +63,8 @@ def _number(call: Call) -> V:
                 return UNKNOWN_V
     if isinstance(value.const, str) and call.name == "float":
         return V(LITERAL, LITERAL, const=float("inf") if "inf" in value.const else 0.0, shape=())
+    if call.name == "float" and dtypes.BITS.get(value.dtype, NUMBER_BITS) < NUMBER_BITS:
+        return call.m.numbers.convert(value, "f32", call.loc)
     return value.with_(const=NOTHING)
 
 
