@@ -32,14 +32,15 @@ SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are know
 def left_out(promise: Promise, found: Slice) -> dict[str, Event]:
     """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it.
 
-    An input may be there twice, as what it held in an earlier call too: then it is enough to read one of them.
+    Of an input that is there as what it held in an earlier call too, the last one counts.
     """
     names = {name for key in NAMED for name in promise.params.get(key, ())}
-    known: dict[str, Event | None] = {}
+    last: dict[str, Content] = {}
     for content in found.outside:
         name = content.label.partition(":")[2]
-        if name in names and known.get(name, name) is not None:
-            known[name] = _reader(content, found)
+        if name in names and (name not in last or last[name].call < content.call):
+            last[name] = content
+    known = {name: _reader(content, found) for name, content in last.items()}
     return {name: event for name, event in known.items() if event is not None}
 
 
