@@ -57,6 +57,62 @@ def linted(tmp_path: Path, edits: Edits) -> tuple[str, list[str], str]:
     return report.verdict, [finding.message for finding in report.findings], report.promises[0].state
 
 
+# the state is linear in what it begins with, so what was before a piece is carried beside, from a pass that finds it
+STARTS = """\
+
+
+@triton.jit
+def starts(
+    keep, u, w, decay, begun, T, K, V, EACH, C: tl.constexpr, BK: tl.constexpr, BV: tl.constexpr,
+):
+    head = tl.program_id(1)
+    i = tl.arange(0, C)
+    dk = tl.arange(0, BK)
+    dv = tl.program_id(0) * BV + tl.arange(0, BV)
+    in_k = (dk < K)[None, :] & (i >= 0)[:, None]
+    in_v = (dv < V)[None, :] & (i >= 0)[:, None]
+    state = tl.zeros((BK, BV), tl.float32)
+    for chunk in range(0, T // C):
+        place = (head * tl.cdiv(T // C, EACH) + chunk // EACH) * K * V + dk[:, None] * V + dv[None, :]
+        tl.store(begun + place, state, mask=(dk < K)[:, None] & (dv < V)[None, :] & (chunk % EACH == 0))
+        line = (head * (T // C) + chunk) * C + i
+        at_k = line[:, None] * K + dk[None, :]
+        updates = tl.load(u + line[:, None] * V + dv[None, :], mask=in_v, other=0.0)
+        updates -= tl.dot(tl.load(w + at_k, mask=in_k, other=0.0), state.to(tl.bfloat16))
+        fade = tl.load(decay + (head * (T // C) + chunk) * K + dk, mask=dk < K, other=0.0)
+        kept = tl.trans(tl.load(keep + at_k, mask=in_k, other=0.0))
+        state = tl.dot(kept, updates.to(tl.bfloat16), state * fade[:, None])
+
+
+class Model(nn.Module):
+"""
+BESIDE: Edits = (
+    *pieces("4", "triton.cdiv(T // C, 4)"),
+    ("decay, out, T, H, K, V,\n    C: tl", "decay, begun, out, T, H, K, V,\n    C: tl"),
+    (ZEROS, ZEROS + "    piece = head * tl.cdiv(T // C, 4) + tl.program_id(2)\n"
+     "    at_state = begun + piece * K * V + dk[:, None] * V + dv[None, :]\n"
+     "    before = tl.load(at_state, mask=(dk < K)[:, None] & (dv < V)[None, :], other=0.0)\n"),
+    ("        fresh = updates.to(tl.bfloat16)\n", "        fresh = updates.to(tl.bfloat16)\n"
+     "        lost = tl.dot(tl.load(w + at_k, mask=in_k, other=0.0), before.to(tl.bfloat16)).to(tl.bfloat16)\n"),
+    ("known)\n        answer = tl.dot(tl.load(scores", "known)\n"
+     "        answer += tl.dot(tl.load(read + at_k, mask=in_k, other=0.0), before.to(tl.bfloat16))\n"
+     "        answer = tl.dot(tl.load(scores"),
+    ("fresh, answer)", "fresh - lost, answer)"),
+    ("fresh, state * fade[:, None])\n", "fresh, state * fade[:, None])\n"
+     "        before = before * fade[:, None] - tl.dot(tl.trans(tl.load(keep + at_k, mask=in_k, other=0.0)), lost)\n"),
+    ("\n\nclass Model(nn.Module):\n", STARTS),
+    ("        out = torch.empty_like(v)\n", "        out = torch.empty_like(v)\n"
+     "        begun = torch.empty(B * H * triton.cdiv(T // C, 4), K, V, dtype=torch.float32, device=q.device)\n"
+     "        starts[(triton.cdiv(V, self.BV), B * H)](\n"
+     "            keep, u, w, decay, begun, T, K, V, 4, C=C, BK=wide, BV=self.BV,\n        )\n"),
+    ("decay, out, T, H, K, V,\n            C=C", "decay, begun, out, T, H, K, V,\n            C=C"),
+)  # fmt: skip
+
+
+def test_what_was_before_a_piece_may_be_carried_beside_its_state(tmp_path: Path) -> None:
+    assert linted(tmp_path, BESIDE) == ("clean", [], "kept")
+
+
 @pytest.mark.parametrize("how", ANEW)
 def test_a_state_that_begins_anew_forgets_what_was_before(tmp_path: Path, how: str) -> None:
     verdict, found, state = linted(tmp_path, ANEW[how])

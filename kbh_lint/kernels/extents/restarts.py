@@ -1,7 +1,9 @@
 """Loops that carry a state, and begin it at zero in each of the pieces that the programs of a launch go through.
 
 A state that products read again in the next step is what a recurrence carries along a sequence. Where each program
-takes a piece of it, the state has to come from the piece before: zeros forget all that was there.
+takes a piece of it, the state has to come from the piece before: zeros forget all that was there. It may be carried
+beside, since the state is linear in what it begins with: nothing is said of a loop where products read what was loaded
+before it.
 """
 
 from __future__ import annotations
@@ -63,7 +65,9 @@ def _beginning_anew(body: tuple[ir.Stmt, ...]) -> frozenset[ir.Loc]:
 
 
 def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether a name that is zero before a loop is, in it, a side of a product and made of one."""
+    """Whether a name that is zero before a loop is, in it, a side of a product and made of one; no side of a product is
+    loaded before the loop.
+    """
     inside = {id(node) for node in walk(loop.body)}
     outside: dict[str, list[object]] = {}
     within: set[str] = set()
@@ -74,7 +78,10 @@ def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
             else:
                 outside.setdefault(name, []).append(value)
     carried = {name for name in within if name in outside and all(map(_zeros, outside[name]))}
-    return any(_in_product(name, loop.body) for name in carried)
+    begun = {name for name, values in outside.items() if any(map(_loads, values))}
+    return any(_in_product(name, loop.body) for name in carried) and not any(
+        _in_product(name, loop.body) for name in begun
+    )
 
 
 def _assigned(node: object) -> Iterator[tuple[str, object]]:
@@ -87,6 +94,12 @@ def _assigned(node: object) -> Iterator[tuple[str, object]]:
                 yield from ((part.id, None) for part in target.items if isinstance(part, ir.Name))
     elif isinstance(node, ir.AugAssign) and isinstance(node.target, ir.Name):
         yield node.target.id, None
+
+
+def _loads(value: object) -> bool:
+    """Whether something is loaded in a value."""
+    called = (node.func for node in walk(value) if isinstance(node, ir.Call)) if value is not None else ()
+    return any(isinstance(func, ir.Attr) and func.name == "load" for func in called)
 
 
 def _zeros(value: object) -> bool:
