@@ -87,9 +87,10 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("--seconds", type=float, default=float("inf"), help="no longer than about so many seconds")
         one.add_argument("--samples", type=int, help="timed calls a shape, of both graders")
         one.add_argument("--jobs", type=int, default=4, metavar="N")
-        one.add_argument("--folder", type=Path, help="keep a sweep there; a second command goes on with it")
         one.add_argument("--log", type=Path, help="add what kbh grade says of its stages to this file")
-        one.set_defaults(do=do)
+        one.set_defaults(do=do, folder=None)
+        if do is _jobs:
+            one.add_argument("--folder", type=Path, help="keep a sweep there; a second command goes on with it")
     archive = sub.add_parser("archive", help="reads the gradings of a sweep whose models are files of these names")
     archive.add_argument("archive", type=Path)
     archive.add_argument("labels", type=Path)
