@@ -42,6 +42,8 @@ def measured(domain: Domain, ref: ir.TypeRef, scope: Scope, *, aligned: bool = F
     if ref.pointers and ref.dims:
         return None  # an array of pointers, or a pointer to an array
     kind = domain.named(replace(ref, dims=()), scope)
+    inside = () if kind is None or ref.pointers else domain.extents(kind)  # of an alias of an array
+    kind = domain.pointed(kind, len(inside)) if inside else kind
     key = None if kind is None else domain.key(kind)
     one = (alignment if aligned else size)(key) if isinstance(key, Type) else None
     if isinstance(key, Type) and isinstance(key.base, int) and not key.pointers:
@@ -49,7 +51,7 @@ def measured(domain: Domain, ref: ir.TypeRef, scope: Scope, *, aligned: bool = F
         found = None if made is None or depth > MAX_DEPTH else of_class(domain, made, depth + 1)
         one = None if found is None else found[aligned]
     counts = [] if aligned else [domain.argument(dim, "value", scope) for dim in ref.dims]
-    keys = [None if count is None else domain.key(count) for count in counts]
+    keys = [None if count is None else domain.key(count) for count in counts] + [*(() if aligned else inside)]
     known = [count for count in keys if isinstance(count, int)]
     return one * prod(known) if one is not None and len(known) == len(keys) else None
 

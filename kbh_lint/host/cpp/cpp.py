@@ -190,6 +190,7 @@ class Cpp:
                 env.vars[param.name] = value = self.parameter(param.type, args[i], env)
                 if cpp_numbers.is_number(value) and isinstance(param.type, ir.TypeRef):
                     self.widths[(id(env.vars), param.name)] = env.vars, dtypes.from_cpp(param.type.name) or ""
+                self.types.points(param.name, param.type, value, env)
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
         self.depth += 1

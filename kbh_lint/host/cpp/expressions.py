@@ -145,8 +145,15 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
             return run.eval(node.value, env)
         if isinstance(node.value, ir.Index) and isinstance(owner := run.eval(node.value.value, env), Pointer):
             return owner.moved(cpp_numbers.plain(run.eval(node.value.index, env)))
-        place = run.place(node.value, env)
+        place = (
+            run.place(node.value, env) if (scope := _of_pointer(run, named, env)) is None else Slot(scope.vars, named)
+        )
         return place if place is not None else run.eval(node.value, env)
+    if node.op == "*" and isinstance(node.value, ir.Name):
+        scope = _of_pointer(run, node.value.id, env)
+        to = scope.vars[node.value.id] if scope is not None else None
+        if isinstance(to, Slot) and to.is_filled() and isinstance(inner := to.get(), Slot):
+            return inner  # the address that the pointer leads to
     value = run.eval(node.value, env)
     if node.op == "*":
         if isinstance(value, Pointer):
@@ -169,6 +176,14 @@ def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
     if isinstance(value, integers.Typed):
         return integers.typed(value, integers.promoted(value)) if node.op == "+" else integers.negated(value, node.op)
     return operators.unary(run.interp, node.op, value, node.loc)
+
+
+def _of_pointer(run: Cpp, name: str, env: Env) -> Env | None:
+    """The scope of a variable that holds the address of a place: its own address is another one than that."""
+    scope: Env | None = env
+    while scope is not None and name not in scope.vars:
+        scope = scope.parent
+    return scope if scope is not None and run.types.is_pointer(scope, name) else None
 
 
 def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Any:

@@ -57,6 +57,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
             run.widths[(id(env.vars), node.name)] = env.vars, dtype
     if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
         value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
+    run.types.points(node.name, node.type, value, env)
     env.vars[node.name] = value
 
 

@@ -39,6 +39,7 @@ class Types:
     def __init__(self, run: Cpp) -> None:
         self.run = run
         self.classes = Classes(self)
+        self._pointers: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of variables, by scope and name
 
     def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
         """Template parameters as variables."""
@@ -89,7 +90,7 @@ class Types:
         if isinstance(held, Type) and not ref.member:
             return replace(held, pointers=held.pointers + pointers)
         target, scope = cpp_types.resolve(self.run, ref, value.env)
-        pointers = target.pointers + len(ref.dims)
+        pointers = target.pointers + len(ref.dims or target.dims)
         found = _lookup(scope, target.name)
         if isinstance(found, Type) and not target.member:
             return replace(found, pointers=found.pointers + pointers)
@@ -128,20 +129,44 @@ class Types:
             return Type("vector")
         return value.kwargs.get("type") if isinstance(value, LibObject) else None
 
-    def declared(self, table: Value, name: Value) -> DType | None:
-        """The element type that a variable was declared with, where it holds a number."""
+    def points(self, name: str, kind: Value, value: Value, env: Env) -> None:
+        """Remembers the type of a variable that holds the address of a place, which no value tells from a reference to
+        that place."""
+        if isinstance(value, Slot) and isinstance(kind, ir.TypeRef) and not kind.reference:
+            if kind.name == "auto":
+                self._pointers[(id(env.vars), name)] = env.vars, self.type_of(value)
+            elif cpp_types.is_pointer(self.run, kind, env):
+                self._pointers[(id(env.vars), name)] = env.vars, TypeValue(kind, env)
+
+    def is_pointer(self, env: Env, name: str) -> bool:
+        """Whether a variable of a scope holds the address of a place, and is no reference to it."""
+        return self._pointers.get((id(env.vars), name), (None, None))[0] is env.vars
+
+    def declared(self, table: Value, name: Value) -> Any:
+        """The element type that a variable was declared with, where it holds a number; where it holds the address of
+        a place, the type of the pointer."""
+        held, kind = self._pointers.get((id(table), name), (None, None))
+        if held is table:
+            return kind
         holder, dtype = self.run.widths.get((id(table), name), (None, ""))
         return DType(dtype) if holder is table and dtype else None
 
     def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Any:
         """The type of an argument, by the variable that it names where it names one."""
-        if isinstance(node, ir.Name) and isinstance(value, (bool, int, float)):
+        if isinstance(node, ir.Unary) and node.op == "*" and isinstance(value, (bool, int, float)):
+            behind = self.of_argument(node.value, None, env)
+            return self.type_of(value) if behind is None else self.pointed(behind, 1)
+        if isinstance(node, ir.Name) and (value is None or isinstance(value, (bool, int, float, Slot))):
             inner = env
             while inner is not None and node.id not in inner.vars:
                 inner = inner.parent
-            known = self.declared(inner.vars, node.id) if inner is not None else None
-            if known is not None:
-                return known
+            if inner is not None:
+                held = inner.vars[node.id]
+                known = self.declared(inner.vars, node.id)
+                if known is None and isinstance(held, Slot) and not self.is_pointer(inner, node.id):  # a reference
+                    known = self.declared(held.env, held.name)
+                if known is not None:
+                    return known
         made = node.func if isinstance(node, ir.Call) else None
         if isinstance(made, ir.TypeRef) and made.name.endswith("_sequence"):  # `std::make_index_sequence<4>{}`
             return TypeValue(made, Env() if env is None else env)
@@ -151,7 +176,9 @@ class Types:
         """What so many pointers lead to."""
         if isinstance(kind, TypeValue):
             left = kind.ref.pointers - levels
-            return TypeValue(replace(kind.ref, pointers=left), kind.env) if left >= 0 else self.key(kind)
+            if left >= 0:
+                return TypeValue(replace(kind.ref, pointers=left), kind.env)
+            kind = self.key(kind)  # an alias of a pointer, or of an array
         if not isinstance(kind, Type):
             return kind
         inner = replace(kind, pointers=max(kind.pointers - levels, 0))
@@ -159,8 +186,12 @@ class Types:
         return DType(str(inner.base)) if plain else inner
 
     def extents(self, kind: Value) -> tuple[int | None, ...]:
-        """How long arrays of the host are is not told by their types."""
-        return ()
+        """The sizes of an array, as its type is written."""
+        if not isinstance(kind, TypeValue):
+            return ()
+        target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
+        sizes = [self.argument(dim, "value", scope) for dim in target.dims]
+        return tuple(size if isinstance(size, int) else None for size in sizes)
 
     def inside(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
         """The class template that a type was made of."""

@@ -119,7 +119,7 @@ def _behind(kind: TypeValue, ref: ir.TypeRef, rest: tuple[str, ...] | None = Non
     """A type in the place of the name that stands for it: with the members that follow that name, and its pointers."""
     of = kind.ref
     member = (*of.member, *(ref.member if rest is None else rest))
-    return TypeValue(ir.TypeRef(of.name, of.args, of.loc, member, of.pointers + ref.pointers), kind.env)
+    return TypeValue(ir.TypeRef(of.name, of.args, of.loc, member, of.pointers + ref.pointers, dims=of.dims), kind.env)
 
 
 def _inside(run: Cpp, found: CppType, ref: ir.TypeRef, env: Env) -> TypeValue | None:

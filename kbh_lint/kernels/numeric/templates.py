@@ -47,8 +47,10 @@ class Types:
     def named(self, ref: ir.TypeRef, scope: Frame) -> CType | None:
         """The type that is written, an array as a pointer."""
         kind = self.m.ctypes.resolve(ref, scope)
-        for _ in ref.dims:
-            kind = CType("pointer", inner=kind)
+        counts = [self.argument(dim, "value", scope) for dim in ref.dims] if kind is not OTHER else []
+        sizes = tuple(count if isinstance(count, int) else ROW for count in counts)
+        for at in range(len(ref.dims)):
+            kind = CType("pointer", inner=kind, sizes=sizes[len(sizes) - 1 - at :])
         return None if kind is OTHER else kind
 
     def key(self, value: object, depth: int = 0) -> Hashable | None:
