@@ -181,6 +181,77 @@ def path_comparisons(package: str) -> int:
     )
 
 
+def path_questions(package: str) -> int:
+    """Comparisons of an attribute `path` with whatever, a named constant too, and questions how it begins or ends:
+    where an object is told from others by its name, and not by its class."""
+    return sum(
+        isinstance(node, ast.Compare)
+        and any(_is_path(side) for side in (node.left, *node.comparators))
+        or isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr in ("startswith", "endswith")
+        and _is_path(node.func.value)
+        for path in files(package)
+        for node in ast.walk(tree_of(path))
+    )
+
+
+def _is_path(node: ast.expr) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr == "path"
+
+
+def vague_annotations(package: str) -> int:
+    """Parameters and results of functions whose type is `Any`, or has one in it (`list[Any]`)."""
+    count = 0
+    for path in files(package):
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = node.args
+                every = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
+                types = [node.returns, *(one.annotation for one in every if one is not None)]
+                count += sum(
+                    any(isinstance(part, ast.Name) and part.id == "Any" for part in ast.walk(kind))
+                    for kind in types
+                    if kind is not None
+                )
+    return count
+
+
+COMPLEX = 20  # more ways through a function are hard to keep in one's head
+
+
+def complexity(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """McCabe's number of ways through a function: branches, loops, handlers, cases, and what `and` and `or` add. What
+    is defined inside it counts for itself."""
+    ways, left = 1, list(ast.iter_child_nodes(function))
+    while left:
+        node = left.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                continue
+            case ast.If() | ast.For() | ast.AsyncFor() | ast.While() | ast.ExceptHandler() | ast.IfExp() | ast.Assert():
+                ways += 1
+            case ast.comprehension():
+                ways += 1 + len(node.ifs)
+            case ast.BoolOp():
+                ways += len(node.values) - 1
+            case ast.match_case():
+                other = isinstance(node.pattern, ast.MatchAs) and node.pattern.pattern is None and node.guard is None
+                ways += not other
+        left += ast.iter_child_nodes(node)
+    return ways
+
+
+def complex_functions(package: str) -> dict[str, int]:
+    """The functions of more than `COMPLEX` ways, as `file:name`."""
+    return {
+        f"{path.relative_to(ROOT)}:{node.name}": ways
+        for path in files(package)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and (ways := complexity(node)) > COMPLEX
+    }
+
+
 def decisions_on_reasons(package: str) -> list[str]:
     """Where the reason that a reader is told, `why`, is compared, searched or cut: `file:line`."""
     found = []
@@ -262,7 +333,10 @@ def figures(package: str) -> dict[str, int]:
         "largest circle": len(every[0]) if every else 0,
         "modules in the fullest folder": max(modules_a_folder(package).values()),
         "comparisons of .path with texts": path_comparisons(package),
+        "questions about .path": path_questions(package),
         "modules of more than 400 lines": long_modules(package),
+        "annotations with Any": vague_annotations(package),
+        "functions of more than 20 ways": len(complex_functions(package)),
     }
 
 

@@ -22,7 +22,10 @@ MOST = {
         "largest circle": 0,
         "modules in the fullest folder": 25,
         "comparisons of .path with texts": 0,
+        "questions about .path": 142,
         "modules of more than 400 lines": 1,
+        "annotations with Any": 1895,
+        "functions of more than 20 ways": 192,
     },
     "grader": {
         "untyped parameters": 0,
@@ -32,7 +35,10 @@ MOST = {
         "largest circle": 0,
         "modules in the fullest folder": 16,
         "comparisons of .path with texts": 0,
+        "questions about .path": 1,
         "modules of more than 400 lines": 0,
+        "annotations with Any": 177,
+        "functions of more than 20 ways": 8,
     },
     "harness": {
         "untyped parameters": 0,
@@ -42,7 +48,10 @@ MOST = {
         "largest circle": 0,
         "modules in the fullest folder": 17,
         "comparisons of .path with texts": 0,
+        "questions about .path": 9,
         "modules of more than 400 lines": 0,
+        "annotations with Any": 213,
+        "functions of more than 20 ways": 14,
     },
 }
 
