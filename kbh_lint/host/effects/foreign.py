@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if path.startswith(UNREAD_LANGUAGES) or registry.is_opaque(path):
+    if is_unread_language(path) or registry.is_opaque(path):
         return unread_language(interp, path, args, kwargs, inputs, loc)
     standard = path.partition(".")[0] in sys.stdlib_module_names
     if inputs and _is_missing(interp, path):
@@ -76,7 +76,16 @@ def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -
         _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
-UNREAD_LANGUAGES = ("cutlass_library", "numba", "taichi", "warp", "pallas", "helion", "tvm", "triton.experimental")
+# Packages, with what is in them: `tvm` has `tvm.tir`, and nothing of `tvm_ffi`.
+UNREAD_LANGUAGES = (
+    *("cutlass_library", "numba", "taichi", "warp", "pallas", "jax.experimental.pallas", "helion", "tvm", "tvm_ffi"),
+    "triton.experimental",
+)
+
+
+def is_unread_language(path: str) -> bool:
+    """Whether a path is of a package of a kernel language without a front end."""
+    return any(path == package or path.startswith(f"{package}.") for package in UNREAD_LANGUAGES)
 
 
 def unread_language(

@@ -38,7 +38,7 @@ def decorate(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -
     row = registry.of_path(path)
     if row is not None:
         return row.library.decorate(Site(interp, path, loc), decorator, target)
-    if path.startswith(("pallas", "jax")):
+    if path.partition(".")[0] in ("pallas", "jax"):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return UnreadKernel(path, target)
     if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):
