@@ -20,19 +20,31 @@ BLOCKS = dict(re.findall(r"```python\n# ([^\n]+)\n(.*?)```", PAGE, re.DOTALL))
 REMOVED, ADDED = re.findall(r"^[-+](        .*\n)", PAGE[PAGE.index("```diff") :], re.MULTILINE)
 
 
+ROWS = {"loom": eval(BLOCKS["the row"], {"Language": Language})}
+ROWS["weft"] = Language(name="weft", kernel="weft.jit", packages=("weft",), folder="weft")
+
+
+def _followed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
+    for file, text in BLOCKS.items():
+        if file.startswith(f"{name}/"):
+            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).write_text(text, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(folder))
+    registry.register(ROWS[name])
+    yield ROWS[name]
+    registry.forget(ROWS[name])
+    for module in [module for module in sys.modules if module.partition(".")[0] == name]:
+        del sys.modules[module]
+
+
 @pytest.fixture
 def loom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
-    for name, text in BLOCKS.items():
-        if name.endswith(".py"):
-            (tmp_path / name).parent.mkdir(exist_ok=True)
-            (tmp_path / name).write_text(text, encoding="utf-8")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    row = eval(BLOCKS["the row"], {"Language": Language})
-    registry.register(row)
-    yield row
-    registry.forget(row)
-    for name in [name for name in sys.modules if name.partition(".")[0] == "loom"]:
-        del sys.modules[name]
+    yield from _followed("loom", tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
+    yield from _followed("weft", tmp_path, monkeypatch)
 
 
 def lint(folder: Path, text: str) -> FileReport:
@@ -51,6 +63,19 @@ def test_the_language_of_the_page_is_read_after_its_row_is_added(tmp_path: Path,
     report = lint(tmp_path, honest.replace("loom.fetch(w)", "loom.unheard_of(w)"))
     assert report.verdict == "unproven", report
     assert any("loom.unheard_of" in str(told) for told in (*report.unread, *report.promises)), report.promises
+
+
+def test_a_language_of_threads_is_read_with_memory_that_they_share(tmp_path: Path, weft: Language) -> None:
+    honest = BLOCKS["threads"]
+    leak = honest.replace("shared(weft.float8_e4m3fn)", "shared(weft.bfloat16)")
+    leak = re.sub(r"= ([xw]\[[ij], k \+ t\])", r"= weft.cast(\1, weft.bfloat16)", leak)
+    assert leak.count("weft.bfloat16") == 5
+    report = lint(tmp_path, honest)
+    assert (report.verdict, {p.state for p in report.promises}) == ("clean", {"kept"}), report
+    report = lint(tmp_path, leak)
+    assert (report.verdict, report.findings[0].rule) == ("rubric_leak", "KBH101"), report
+    report = lint(tmp_path, honest.replace("weft.sync()", "weft.unheard_of(a)"))
+    assert report.verdict == "unproven", report
 
 
 def test_without_its_row_it_is_not_read(tmp_path: Path) -> None:
