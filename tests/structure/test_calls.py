@@ -1,0 +1,50 @@
+"""How many calls linting takes may only fall: a figure that no machine and no neighbour changes."""
+
+from __future__ import annotations
+
+import calls
+import pytest
+
+# Thousands of calls by part, as `python tests/structure/calls.py` prints them.
+MOST = {
+    "analyses": 180,
+    "base": 162,
+    "cpp": 144,
+    "dsl": 29,
+    "fingerprints": 2,
+    "frontends": 294,
+    "host": 120,
+    "host/cpp": 125,
+    "host/datamodel": 45,
+    "host/effects": 11,
+    "host/explore": 31,
+    "host/gpu": 141,
+    "host/libs": 25,
+    "host/python": 143,
+    "host/torch": 122,
+    "host/values": 239,
+    "kernels/core": 483,
+    "kernels/extents": 1167,
+    "kernels/languages": 171,
+    "kernels/numeric": 813,
+    "modules": 23,
+    "problems": 7,
+    "rules": 36,
+    "source": 3,
+}
+RISE, FALL = 1.01, 0.97  # of the sum: what one change may add, and what is written down once it is gone
+
+
+@pytest.mark.slow
+def test_linting_takes_no_more_calls_than_it_did() -> None:
+    """Many changes that each add a little, which no clock shows, once came to eleven of a hundred."""
+    now = calls.by_part(calls.counted())
+    before, after = sum(MOST.values()), sum(now.values())
+    moved = {part: now.get(part, 0) - MOST.get(part, 0) for part in sorted(now | MOST)}
+    told = ", ".join(f"{part} {by:+}" for part, by in sorted(moved.items(), key=lambda one: -abs(one[1])) if by)
+    said = f"linting the fixed set takes {after:,} thousand calls, where MOST says {before:,}: {told}."
+    assert after <= before * RISE, (
+        f"{said} Find what asks twice (`python tests/structure/calls.py` prints the functions, before and after). What"
+        " an analysis cannot do without is written into MOST, and the commit says what it buys."
+    )
+    assert after >= before * FALL, f"{said} Write the lower figures into MOST, so that they stay."
