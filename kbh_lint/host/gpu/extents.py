@@ -2,7 +2,7 @@
 
 A store counts as one to the whole tensor, for that a grid covers it can rarely be proved. What was there before stays a
 part of the tensor only where the programs of the launch are too few, however their tiles lie, or where all its stores
-are seen to end before the tensor does.
+are seen to begin after the tensor does, or to end before.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def keeps_a_part(tensor: Tensor, event: Event) -> bool:
     if made is None or any(read is content for read, _ in event.reads):
         return False
     again = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
-    if again and made.call == event.call and _goes_on(made, event):
+    if again and made.call == event.call and (_goes_on(made, event) or _in_part(tensor, event)):
         return True
     if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
@@ -47,7 +47,8 @@ def _alike(one: Event, other: Event) -> bool:
 def _goes_on(one: Event, other: Event) -> bool:
     """Whether a launch in a loop is told from the one before by a number alone, and may write the next part.
 
-    One that has another grid or was compiled for other numbers is a try of the same work: a tuner's.
+    One that has another grid or was compiled for other numbers is a try of the same work, a tuner's, unless it cannot
+    be all of the work (`_in_part`): then it is that of one section, say.
     """
     compiled = [
         [{name: value for name, value in binding.items() if isinstance(value, (int, float))} for binding in bindings]
@@ -65,9 +66,15 @@ def _leaves_some(tensor: Tensor, event: Event) -> bool:
     return _too_few(tensor, event) or _left_out(tensor, event)
 
 
-def _left_out(tensor: Tensor, event: Event) -> bool:
-    """Whether the stores of a launch may leave a part of a tensor as it was: by masks and bounds all of them end before
-    the tensor does, or each depends on a condition on data and the tensor holds what this call wrote before."""
+def _in_part(tensor: Tensor, event: Event) -> bool:
+    """Whether the stores of a launch cannot write all of a tensor's memory, whatever conditions on data come to."""
+    return _too_few(tensor, event) or _left_out(tensor, event, on_data=False)
+
+
+def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
+    """Whether the stores of a launch may leave a part of a tensor as it was: by masks and bounds all of them begin
+    after the tensor does, or end before, or each depends on a condition on data and the tensor holds what this call
+    wrote before."""
     kernel, bindings, grid, block = (event.attrs[name] for name in ("kernel", "bindings", "grid", "block"))
     size, ident = tensor.storage.size, tensor.storage.ident
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
@@ -75,11 +82,13 @@ def _left_out(tensor: Tensor, event: Event) -> bool:
         return False
     dims = [tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (grid, block)]
     found = store_extents(kernel, bindings[0], *dims)
-    if tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
+    if on_data and tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
         return True
     unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in STORED for s in stores)
     if unread or not isinstance(size, int) or tensor.offset != 0:
         return False
+    if all(found.starts.get((ident, s.loc), 0) > 0 for s in stores):
+        return True
     ends = [found.ends.get((ident, s.loc)) for s in stores]
     return all(n is not None and n * STORED[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
 
