@@ -29,6 +29,13 @@ RANKS = ("i32", "u32", "i64", "u64")  # what small types are promoted to; of two
 _BITWISE: dict[str, Callable[[int, int], int]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "&": operator.and_, "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
+_WIDTHS = {"INT8": 8, "SCHAR": 8, "INT16": 16, "SHRT": 16, "INT": 32, "INT32": 32, "LONG": 64, "LLONG": 64, "INT64": 64}
+# <climits> and <cstdint>
+LIMITS: dict[str, int] = {
+    **{f"{name}_MAX": (1 << bits - 1) - 1 for name, bits in _WIDTHS.items()},
+    **{f"{name}_MIN": -(1 << bits - 1) for name, bits in _WIDTHS.items()},
+    **{f"U{name}_MAX": (1 << bits) - 1 for name, bits in _WIDTHS.items()}, "SIZE_MAX": (1 << 64) - 1,
+}  # fmt: skip
 OPERATORS = frozenset({*_BITWISE, "<<", ">>", "/", "%"})
 
 

@@ -15,6 +15,7 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
@@ -45,6 +46,9 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
         found = env.lookup(node.name)
     except KeyError:
         found = None
+    own = _own_template(run, node, env)
+    if own is not None:
+        return own
     if isinstance(found, Overloads):
         return Template("cpp.template", {"overloads": found, "args": node.args, "env": env})
     variable = run.types.classes.variable(node, env)
@@ -59,6 +63,18 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
     if found is not None and not node.args and not isinstance(found, (CppType, TypeValue)):
         return found
     return TypeValue(node, env)
+
+
+def _own_template(run: Cpp, node: ir.TypeRef, env: Env) -> OwnMethod | None:
+    """`name<arguments>` in a method of a class that has such a method: it hides what the file has of that name."""
+    this = cpp_places.of_method(env) if node.args and not node.member else None
+    held = cpp_classes.method(this, node.name) if this is not None else None
+    scope: Env | None = env if held is not None else None
+    while scope is not None and node.name not in scope.vars:
+        scope = scope.parent
+    if held is None or scope is not None and not scope.outermost:
+        return None
+    return OwnMethod("cpp.method", {"this": this, "overloads": held, "args": node.args, "env": env})
 
 
 def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:

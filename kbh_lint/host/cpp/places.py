@@ -38,7 +38,7 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         while found is not None:
             if node.id in found.vars:
                 value = found.vars[node.id]
-                if found.outermost and (held := _this(env)) is not None and node.id in held.attrs:
+                if found.outermost and (held := of_method(env)) is not None and node.id in held.attrs:
                     return Slot(held.attrs, node.id)
                 if isinstance(value, Slot):
                     return value
@@ -46,7 +46,7 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
                     return global_slot(run, value, found)
                 return Slot(found.vars, node.id)
             found = found.parent
-        this = _this(env)
+        this = of_method(env)
         return Slot(this.attrs, node.id) if this is not None else Slot(env.vars, node.id)
     if isinstance(node, ir.Attr):
         owner = field_owner(run, node.value, env)
@@ -87,7 +87,7 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
                 held = env.lookup(node.value.id)
             except KeyError:
                 held = None
-            this = _this(env)
+            this = of_method(env)
             held = this.attrs.get(node.value.id) if held is None and this is not None else held
             if isinstance(held, Slot):
                 return held
@@ -229,7 +229,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     scope: Env | None = env
     while scope is not None and name not in scope.vars:
         scope = scope.parent
-    if scope is not None and not (scope.outermost and _is_field(name, env)):
+    if scope is not None and not (scope.outermost and _is_member(name, env)):
         value = scope.vars[name]
         if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
             dtype = scope.types.get(name, "") if type(value) is int and scope.types else ""
@@ -243,7 +243,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)
         return Sym(hidden) if hidden else value
-    this = _this(env)
+    this = of_method(env)
     if this is not None and name in this.attrs:
         return this.attrs[name]
     if this is not None and isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
@@ -279,19 +279,21 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     found = dtypes.from_aten(name)
     if found is not None:
         return DType(found)
+    if name.removeprefix("std::") in integers.LIMITS:
+        return integers.LIMITS[name.removeprefix("std::")]
     return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
 
 
-def _this(env: Env) -> LibObject | None:
+def of_method(env: Env) -> LibObject | None:
     """The object a method runs on."""
     this = env.get("this")
     return this if isinstance(this, LibObject) else None
 
 
-def _is_field(name: str, env: Env) -> bool:
-    """Whether a function is one of an object that has a field of the name, which hides a name of the file."""
-    this = _this(env)
-    return this is not None and name in this.attrs
+def _is_member(name: str, env: Env) -> bool:
+    """Whether a function is one of an object that has a field or method of the name, which hides a name of the file."""
+    this = of_method(env)
+    return this is not None and (name in this.attrs or cpp_classes.method(this, name) is not None)
 
 
 def _file_scope(env: Env) -> Env:

@@ -173,6 +173,8 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         counted = short == "iota" and isinstance(first, int)
         plain[0][:] = [first + i for i in range(count)] if counted else [first] * count
         return None
+    if short in ("begin", "cbegin", "end", "cend") and len(plain) == 1 and isinstance(plain[0], list):
+        return list_method(plain[0], short, [])
     if short == "back_inserter" and plain and isinstance(plain[0], list):
         return Back(plain[0])
     if short == "reverse" and plain and isinstance(plain[0], list):
@@ -252,6 +254,15 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
             rows = list(zip(*(bounds.visited(run.interp, items) for items in given), strict=False))
             put_through(args[at - 1], [run.call(func, list(row), loc) for row in rows])
             return None
+    if name in ("find_if", "find_if_not") and isinstance(args[0], list):
+        for item in bounds.visited(run.interp, args[0]):
+            answer = run.call(func, [item], loc)
+            if answer is (name == "find_if") and isinstance(item, LibObject):
+                return item  # as a pointer to an object is the object
+            if not isinstance(answer, bool) or answer is (name == "find_if"):
+                break
+        else:
+            return END
     if name == "call_once" and isinstance(flag := args[0], LibObject):
         if flag.attrs.get("done"):
             return None

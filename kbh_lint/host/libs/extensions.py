@@ -128,6 +128,8 @@ def build(
         made = interp.cpp.exported(extension, label)
         if made is not None:
             interp.custom_ops[label.rpartition("::")[2]] = made
+    for label in bound.classes:
+        interp.custom_ops[f"classes.{label}"] = interp.cpp.exported(extension, label)
     for module in lowered:
         for reason, where in module.unread:
             interp.miss(reason, where)

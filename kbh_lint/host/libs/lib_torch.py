@@ -64,9 +64,10 @@ def torch_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], 
     if path.startswith("torch.ops.") and path.count(".") == 4:  # torch.ops.aten.max.dim: an overload by its name
         path = path.rsplit(".", 1)[0]
         name = path.rsplit(".", 1)[-1]
-    if path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
+    made_by_class = path.startswith("torch.classes.")
+    if made_by_class or path.startswith("torch.ops.") and not path.startswith("torch.ops.aten."):
         own = interp.custom_ops.get(path.removeprefix("torch.ops."))
-        own = own if own is not None else interp.custom_ops.get(name)
+        own = own if own is not None else interp.custom_ops.get(f"classes.{name}" if made_by_class else name)
         if isinstance(own, custom_ops.Operator):
             return own.call(interp, args, kwargs, loc)
         if own is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN, Sym
+from kbh_lint.cpp import integers
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.numbers import Num, literal
@@ -24,8 +25,9 @@ _CONSTANTS: dict[str, Any] = {
 }  # fmt: skip
 _INTEGERS: dict[str, Any] = {
     "warpSize": 32,
-    "INT_MAX": 2**31 - 1,
+    **{name: whole.typed(value, integers.type_of(value)) for name, value in integers.LIMITS.items()},
     "UINT_MAX": whole.typed(-1, "u32"),
+    "UINT32_MAX": whole.typed(-1, "u32"),
     "nullptr": None,
     "NULL": None,
 }

@@ -24,7 +24,7 @@ _NUMBERS = {
     "NAN": float("nan"), "CUDART_NAN_F": float("nan"), "FLT_MIN": 1.1754944e-38, "FLT_EPSILON": 1.1920929e-07,
     "M_LOG2E": 1.4426950408889634, "M_LN2": 0.6931471805599453, "M_PI": 3.141592653589793,
 }  # fmt: skip
-_LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "UINT32_MAX": 2**32 - 1, "warpSize": 32}
+_LIMITS = {**integers.LIMITS, "warpSize": 32}
 
 
 class CudaNames(Names):
