@@ -37,7 +37,8 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
     They are added to `state.sealed`. The claimed time of a call says how many calls a batch needs, unless short batches
     deny the claim. The first short batch alone does not: it may have waited for what is loaded at a first launch, so
     more are made. Where long batches then leave the claim possible, the short ones were disturbed, and batches of as
-    many calls as the claim needs count.
+    many calls as the claim needs count. Where a GPU's deny it still, a spell of the host may: more are made after a
+    pause.
     """
     runs, options = _Runs(trial, shape, state, models, itertools.count()), trial.options
     claimed = middle(state.claimed, options.trim) if state.claimed else 0.0
@@ -51,8 +52,24 @@ def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[Sta
     sealed = runs.lasting(claimed if possible else min(batch.per_call for batch in short), claimed) or short
     if not possible and state.status == "right" and planning.bears_out(sealed, claimed):
         sealed = runs.lasting(claimed, claimed) or sealed
-    state.sealed += sealed
+    state.sealed += [*sealed, *(_after_spells(runs, sealed, claimed) if trial.on_gpu else ())]
     state.health = [reading for reading in (before, health_of(trial.session.device)) if reading]
+
+
+def _after_spells(runs: _Runs, sealed: Sequence[SealedBatch], claimed: float) -> list[SealedBatch]:
+    """Batches that are made after each pause, for as long as all before deny the claim.
+
+    None where a short one denies it too: calls that are truly slow would take as long again.
+    """
+    found: list[SealedBatch] = []
+    for pause in SPELLS[1:]:
+        if runs.state.status != "right" or not planning.denied([*sealed, *found], claimed):
+            break
+        time.sleep(pause)
+        short = runs.repeated(planning.LEAST_ROUNDS, 1)
+        if short and planning.bears_out(short, claimed):
+            found += runs.lasting(claimed, claimed)
+    return found
 
 
 def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:

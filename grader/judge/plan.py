@@ -20,8 +20,8 @@ from grader.record.spread import MEDIAN, Wanted
 from kbh_lint.problems import Problem, Shape
 
 __all__ = [
-    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "graded_shapes", "later_calls",
-    "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
+    "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "denied", "graded_shapes",
+    "later_calls", "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
 BUILD_SECONDS = 300.0
@@ -227,8 +227,16 @@ def settled(batches: Sequence[SealedBatch], claimed: float) -> bool:
     walls = sorted(batch.seconds / batch.rounds for batch in batches)[:QUICKEST]
     if len(walls) < QUICKEST or walls[-1] > NEAR * walls[0]:
         return False
-    proved = fmean(sorted(batch.per_call for batch in batches)[:QUICKEST])
-    return proved <= claimed or proved > DISTURBED * claimed
+    return _proved(batches) <= claimed or denied(batches, claimed)
+
+
+def denied(batches: Sequence[SealedBatch], claimed: float) -> bool:
+    """Whether a call of a GPU's sealed batches took so much longer than claimed that nothing of ours explains it."""
+    return _proved(batches) > DISTURBED * claimed
+
+
+def _proved(batches: Sequence[SealedBatch]) -> float:
+    return fmean(sorted(batch.per_call for batch in batches)[:QUICKEST])
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:
