@@ -114,6 +114,8 @@ def grade(asked: argparse.Namespace) -> dict[str, Any]:
 
         from grader.deck.code import DeckError, load_code
         from grader.deck.keys import new_master
+
+        _show_cutlass()
     problem = _problem(asked.problem)
     device = torch.device(asked.device)
     if device.type == "cuda" and not torch.cuda.is_available():
@@ -184,6 +186,18 @@ def _keep_caches(folder: Path, sha256: str) -> None:
         except OSError as error:
             raise NaiveError(f"{folder} cannot hold the compilers' caches: {error.strerror}") from None
         os.environ[name] = str(place)
+
+
+def _show_cutlass() -> None:
+    """Puts CUTLASS on the include path as `kbh grade` does: who falls back to something else is no base for a ratio."""
+    from grader.sandbox.cutlass import CutlassError, find
+
+    try:
+        headers = find()
+    except CutlassError as error:
+        raise NaiveError(str(error)) from None
+    if headers is not None:
+        os.environ |= headers.variables(os.environ)
 
 
 def _problem(name: str) -> Problem:

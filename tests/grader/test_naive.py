@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 NAIVE = str(ROOT / "bench" / "naive.py")
 EAGER = """
@@ -45,6 +47,24 @@ def test_a_right_submission_is_timed_at_every_shape_and_the_stages_add_up(tmp_pa
     assert sorted(path.name for path in next((tmp_path / "caches").iterdir()).iterdir()) == [
         "cuda", "extensions", "inductor", "triton",
     ]  # fmt: skip
+
+
+def test_a_submission_finds_the_headers_of_cutlass_where_kbh_grade_shows_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one that falls back to a kernel without them would be timed in place of the one that is graded."""
+    header = tmp_path / "cutlass" / "include" / "cutlass" / "cutlass.h"
+    header.parent.mkdir(parents=True)
+    header.write_text("")
+    file = tmp_path / "includes.py"
+    named = 'import os\nassert os.environ["CPLUS_INCLUDE_PATH"].split(":")[0] == FOLDER\n'
+    file.write_text(named.replace("FOLDER", repr(str(header.parents[1]))) + EAGER.replace("VALUES", "values"))
+    monkeypatch.setenv("CUTLASS_PATH", str(tmp_path / "cutlass"))
+    done = naive(tmp_path, str(file), "--samples", "3", "--warmups", "1")
+    assert done.returncode == 0, done.stdout + done.stderr
+    monkeypatch.setenv("CUTLASS_PATH", str(tmp_path))
+    done = naive(tmp_path, str(file))
+    assert done.returncode == 2 and "holds no CUTLASS" in done.stderr and done.stderr.count("\n") == 1
 
 
 def test_a_wrong_submission_is_told_with_its_case_and_exit_1(tmp_path: Path) -> None:
