@@ -7,18 +7,24 @@ import os
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-__all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "set_free", "share", "shared"]
+__all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "set_free", "share", "shared", "timed"]
 
 LEAST_CPUS = 4  # with fewer, two at a time would take from each other
+LEAST_SHARED = 8  # with fewer, none are left to what is timed alone while others are graded
 
 
 _OTHERS = False
 
 
 def share() -> None:
-    """Says that other gradings of this command run at the same time."""
+    """Says that other gradings of this command run at the same time. Where there are enough processors, all that this
+    process does from now on, and what it starts, runs on `apart()`; only what is `timed` does not.
+    """
     global _OTHERS
     _OTHERS = True
+    if _leaves_some():
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, apart())
 
 
 def shared() -> bool:
@@ -37,10 +43,16 @@ def _every() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
+def _leaves_some() -> bool:
+    return shared() and len(_every()) >= LEAST_SHARED
+
+
 def apart() -> set[int]:
-    """The half of this machine's processors that builds use; all of them where there are too few to share."""
+    """The half of this machine's processors that builds use, or three quarters where gradings share it and nothing but
+    what is timed uses the others; all of them where there are too few to share.
+    """
     every = _every()
-    return set(every[len(every) // 2 :]) if enough() else set(every)
+    return set(every[len(every) // (4 if _leaves_some() else 2) :]) if enough() else set(every)
 
 
 def building(timed: bool) -> contextlib.AbstractContextManager[None]:
@@ -61,11 +73,35 @@ def kept_away() -> Iterator[None]:
             os.sched_setaffinity(0, before)
 
 
+@contextlib.contextmanager
+def timed(processes: Iterable[int]) -> Iterator[None]:
+    """Gives this thread and the processes of what it times, where other gradings run at the same time, processors that
+    nothing else of the command runs on. The thread leaves them at the end.
+
+    What a host takes a processor away for, a few milliseconds at a time, is counted by the judge's clock.
+    """
+    if not _leaves_some():
+        yield
+        return
+    before, alone = os.sched_getaffinity(0), set(_every()) - apart()
+    with contextlib.suppress(OSError):
+        os.sched_setaffinity(0, alone)
+    _move(processes, alone)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.sched_setaffinity(0, before)
+
+
 def set_free(processes: Iterable[int]) -> None:
     """Lets processes that were kept away, with all their threads, run on every processor of ours."""
-    if shared():
-        return
+    if not shared():
+        _move(processes, _every())
+
+
+def _move(processes: Iterable[int], where: Iterable[int]) -> None:
     for number in processes:
         with contextlib.suppress(OSError):  # it has ended, or is not ours to move
             for thread in os.listdir(f"/proc/{number}/task"):
-                os.sched_setaffinity(int(thread), _every())
+                os.sched_setaffinity(int(thread), where)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from grader.deck.keys import derive, new_master
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect
 from grader.judge.compiling import Compiled, Yielding, collected, compiled
-from grader.judge.cores import enough
+from grader.judge.cores import enough, timed
 from grader.judge.empty_calls import BEFORE, empty_calls
 from grader.judge.native import cannot_run
 from grader.judge.opening import Meanwhile
@@ -48,7 +47,6 @@ __all__ = [
 FOLDERS = ("work", "caches")  # what a process may write to
 FIRST = "first-"
 COLLECTING = 60.0  # seconds of calls that launch nothing: what computes with garbage may go round for ever
-LEAST_CPUS = 4  # so that importing torch takes none from what is measured meanwhile
 Say = Callable[[str], None]
 Held = Callable[[], AbstractContextManager[None]]
 
@@ -119,11 +117,11 @@ def run_trial(
         trial = Trial(problem, code, master, options, device, session, progress)
         trial.up()
         with held() if early else nullcontext():
-            with unused.pop_all():
+            with unused.pop_all(), timed(session.process.processes()):
                 trial.run(order, ahead.start, ahead.quiet)
             logs = [session.log]
             if trial.goes_on:
-                with ahead.session() as session:
+                with ahead.session() as session, timed(session.process.processes()):
                     trial.go_on(session, order)
                 logs.append(session.log)
     results = tuple(trial.result(plan) for plan in plans)
@@ -328,7 +326,7 @@ class _Ahead:
         if self._meanwhile is not None:
             self._meanwhile.let()
             return
-        if not (self._options.later and self._options.wanted) or len(os.sched_getaffinity(0)) < LEAST_CPUS:
+        if not (self._options.later and self._options.wanted) or not enough():
             return
         with contextlib.suppress(SandboxError):
             sandbox = second(self._sandbox)

@@ -308,3 +308,28 @@ def test_who_was_kept_away_may_be_let_run_everywhere_again(monkeypatch: pytest.M
     finally:
         process.kill()
         process.wait()
+
+
+def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = list[tuple[int, set[int]]]()
+    monkeypatch.setattr(cores, "_OTHERS", False)
+    monkeypatch.setattr(os, "sched_setaffinity", lambda number, where: moved.append((number, set(where))))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda number: {2, 3})
+    monkeypatch.setattr(os, "listdir", lambda folder: ["7", "8"] if folder == "/proc/7/task" else [])
+    for every, quiet in ((range(8), {0, 1}), (range(16), {0, 1, 2, 3})):
+        monkeypatch.setattr(cores, "_every", lambda every=every: tuple(every))
+        with cores.timed([7]):
+            assert not moved, "it is the only one"
+        assert cores.apart() == set(every[len(every) // 2 :])
+        cores.share()
+        assert moved == [(0, set(every) - quiet)] == [(0, cores.apart())], "all else of this process"
+        moved.clear()
+        with cores.timed([7]):
+            assert moved == [(0, quiet), (7, quiet), (8, quiet)]
+        assert moved[3:] == [(0, {2, 3})]
+        moved.clear()
+        monkeypatch.setattr(cores, "_OTHERS", False)
+    monkeypatch.setattr(cores, "_every", lambda: tuple(range(6)))
+    cores.share()
+    with cores.timed([7]):
+        assert not moved and cores.apart() == {3, 4, 5}, "there are too few to give some away"
