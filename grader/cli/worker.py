@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["work"]
 
 INTERRUPTED = 130
+NVIDIA = Path("/dev/nvidiactl")  # of every machine with a driver; torch, which would tell, takes seconds to import
 
 
 def work() -> int:
@@ -38,9 +39,9 @@ def work() -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _stop)
     threading.Thread(target=_until_the_command_ends, daemon=True).start()
-    cores.share()
     try:
         args = grade_cli.parser().parse_args(order["argv"])
+        cores.share(on_gpus=args.target != "cpu" and NVIDIA.exists())
         if args.cutlass is not None:
             cutlass.use(args.cutlass)
         bundle = grade_cli.graded(args, Path(order["path"]), order["problem"], answer.step)

@@ -13,15 +13,16 @@ LEAST_CPUS = 4  # with fewer, two at a time would take from each other
 LEAST_SHARED = 8  # with fewer, none are left to what is timed alone while others are graded
 
 
-_OTHERS = False
+_OTHERS = _ON_GPUS = False
 
 
-def share() -> None:
-    """Says that other gradings of this command run at the same time. Where there are enough processors, all that this
-    process does from now on, and what it starts, runs on `apart()`; only what is `timed` does not.
+def share(*, on_gpus: bool) -> None:
+    """Says that other gradings of this command run at the same time. Where they are timed on GPUs and there are enough
+    processors, all that this process does from now on, and what it starts, runs on `apart()`; only what is `timed` does
+    not. What a CPU is timed at has all of them.
     """
-    global _OTHERS
-    _OTHERS = True
+    global _OTHERS, _ON_GPUS
+    _OTHERS, _ON_GPUS = True, on_gpus
     if _leaves_some():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, apart())
@@ -44,7 +45,7 @@ def _every() -> tuple[int, ...]:
 
 
 def _leaves_some() -> bool:
-    return shared() and len(_every()) >= LEAST_SHARED
+    return _ON_GPUS and len(_every()) >= LEAST_SHARED
 
 
 def apart() -> set[int]:

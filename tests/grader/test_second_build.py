@@ -313,6 +313,7 @@ def test_who_was_kept_away_may_be_let_run_everywhere_again(monkeypatch: pytest.M
 def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     moved = list[tuple[int, set[int]]]()
     monkeypatch.setattr(cores, "_OTHERS", False)
+    monkeypatch.setattr(cores, "_ON_GPUS", False)
     monkeypatch.setattr(os, "sched_setaffinity", lambda number, where: moved.append((number, set(where))))
     monkeypatch.setattr(os, "sched_getaffinity", lambda number: {2, 3})
     monkeypatch.setattr(os, "listdir", lambda folder: ["7", "8"] if folder == "/proc/7/task" else [])
@@ -321,15 +322,16 @@ def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypat
         with cores.timed([7]):
             assert not moved, "it is the only one"
         assert cores.apart() == set(every[len(every) // 2 :])
-        cores.share()
+        cores.share(on_gpus=True)
         assert moved == [(0, set(every) - quiet)] == [(0, cores.apart())], "all else of this process"
         moved.clear()
         with cores.timed([7]):
             assert moved == [(0, quiet), (7, quiet), (8, quiet)]
         assert moved[3:] == [(0, {2, 3})]
         moved.clear()
-        monkeypatch.setattr(cores, "_OTHERS", False)
+        cores.share(on_gpus=False)
+        assert not moved and cores.apart() == set(every[len(every) // 2 :]), "a CPU is timed with all that it has"
     monkeypatch.setattr(cores, "_every", lambda: tuple(range(6)))
-    cores.share()
+    cores.share(on_gpus=True)
     with cores.timed([7]):
         assert not moved and cores.apart() == {3, 4, 5}, "there are too few to give some away"
