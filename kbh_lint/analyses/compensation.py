@@ -95,13 +95,13 @@ def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts
 
 def _evaluated(event: Event, i: int) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
-    cache: dict[object, CompensationFacts] = event.attrs["cache"]
+    cache: dict[object, CompensationFacts] = event.attrs["answered"].here
     from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
 
     kernel, binding, grid, block = _configured(event, i)
     key = ("compensation", identity(kernel), normal_key(binding), grid, block)
     if key not in cache:
-        numbers = event.attrs["budgets"].numbers
+        numbers = event.attrs["answered"].budgets.numbers
         if event.attrs.get("scope", key[1]) != key[1]:  # other numbers than those that it was launched with
             changed = "what the kernel sees changed after its launch", kernel.node.loc
             return compensation.CompensationFacts("unknown", unread=(changed,))
@@ -191,9 +191,9 @@ def _together(
     stops = {numbers[ident]: parts for ident, parts in ends.items() if ident in numbers}
     key += [tuple(handed.items()), tuple(stops.items())]
     shared = events[0].attrs
-    cache: dict[object, CompensationFacts] = shared["cache"]
+    cache: dict[object, CompensationFacts] = shared["answered"].here
     if tuple(key) not in cache:
-        budget = shared["budgets"].numbers
+        budget = shared["answered"].budgets.numbers
         fuel = min(compensation.FUEL, budget.left // 4)
         cache[tuple(key)] = compensation.evaluate_chain(tuple(launches), handed, stops, budget, fuel)
     return cache[tuple(key)]

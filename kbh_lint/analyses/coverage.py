@@ -148,9 +148,9 @@ def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
     known = {at: numbers[name] for at, one in held.items() if (name := one.label.partition(":")[2]) in numbers}
     grid = attrs["grid"]
     dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    answers, found = attrs["answers"], None
+    answers, found = attrs["answered"].everywhere, None
     for binding in attrs["bindings"][:MAX_CONFIGS]:
-        launch = normalised(attrs["cache"], binding)
+        launch = normalised(attrs["answered"].here, binding)
         told = {launch.storages[at]: number for at, number in known.items() if at in launch.storages}
         key = ("holes", attrs["seen"], launch.key, str(dims), str(told))
         if key not in answers:
@@ -183,8 +183,9 @@ def _restart(event: Event, storage: int, binding: dict[str, Any]) -> Restart | N
     if any(facts.unread for facts in attrs["distinct"]):
         return None
     dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    launch = normalised(attrs["cache"], binding)
-    answers, key = attrs["answers"], ("restarts", attrs["seen"], launch.key, str(dims), launch.storages.get(storage))
+    launch = normalised(attrs["answered"].here, binding)
+    answers = attrs["answered"].everywhere
+    key = ("restarts", attrs["seen"], launch.key, str(dims), launch.storages.get(storage))
     if key not in answers:
         answers[key] = restarts(attrs["kernel"], launch.binding, dims, launch.storages.get(storage, -1))
     found: Restart | None = answers[key]

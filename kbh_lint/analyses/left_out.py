@@ -167,10 +167,10 @@ def _at(
 ) -> list[Part] | None:
     """The parts of a storage at all loads or stores of a launch, found once for equal launches."""
     attrs = event.attrs
-    kernel, launch = attrs["kernel"], normalised(attrs["cache"], attrs["bindings"][0])
+    kernel, launch = attrs["kernel"], normalised(attrs["answered"].here, attrs["bindings"][0])
     told = ((read.storage.ident, _ends(read, drawn)) for read, _ in event.reads) if what == "reads" else ()
     ranges = {launch.storages[at]: ends for at, ends in told if ends is not None and at in launch.storages}
-    answers, key = attrs["answers"], (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
+    answers, key = attrs["answered"].everywhere, (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
     if (what, *key) not in answers:
         if ranges:
             answers[what, *key] = read_parts(kernel, launch.binding, *dims, ranges)

@@ -182,7 +182,7 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     if look is None:
         return []
     known: list[tuple[dict[str, Any], frozenset[str], list[ShortSeries]]]
-    known = event.attrs["cache"].setdefault(("series", id(kernel.node)), [])
+    known = event.attrs["answered"].here.setdefault(("series", id(kernel.node)), [])
     plain = {name: value for name, value in binding.items() if not isinstance(value, (Buffer, Descriptor))}
     for other, decided, found in known:
         if agree(plain, other, decided):
@@ -190,6 +190,6 @@ def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:
     if len(known) >= MAX_SERIES:
         return []
     made: list[ShortSeries]
-    made, decided = look(kernel, binding, event.attrs["budgets"].kernels)
+    made, decided = look(kernel, binding, event.attrs["answered"].budgets.kernels)
     known.append((plain, decided, made))
     return made

@@ -92,7 +92,9 @@ def test_the_reason_that_a_reader_is_told_decides_nothing() -> None:
 
 def test_what_is_asked_of_an_event_is_among_what_events_may_hold() -> None:
     """mypy holds the types of `EventAttrs`, but lets `get` ask for any name."""
-    known = set(typing.get_type_hints(EventAttrs, localns={"KernelFacts": object, "Budgets": object}))
+    types = typing.get_type_hints(EventAttrs, localns={"KernelFacts": object, "Budgets": object})
+    assert [name for name, kind in types.items() if kind is typing.Any] == []
+    known = set(types)
     asked = {}
     for path in (path for part in ("host", "analyses", "dsl") for path in code_measures.files(f"kbh_lint/{part}")):
         for node in ast.walk(code_measures.tree_of(path)):

@@ -103,8 +103,8 @@ def unneeded(event: Event) -> frozenset[int]:
     attrs, ends = event.attrs, _legal_loads(event)
     if not ends:
         return frozenset()
-    held, answers = attrs["contents"], attrs["answers"]
-    launches = [normalised(attrs["cache"], binding) for binding in attrs["bindings"]]
+    held, answers = attrs["contents"], attrs["answered"].everywhere
+    launches = [normalised(attrs["answered"].here, binding) for binding in attrs["bindings"]]
     local = launches[0].storages
     if any(launch.storages != local for launch in launches) or not ends.keys() <= local.keys():
         return frozenset(held[at].ident for at in _unneeded(event, ends))
@@ -158,7 +158,7 @@ def _unneeded(
     first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
     rising = _rising(event, ends) if rising is None else rising
     for binding, facts in list(first.values())[:MAX_WALKS]:
-        budget = attrs["budgets"].kernels
+        budget = attrs["answered"].budgets.kernels
         again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=rising)
         if again.unread:
             return frozenset()
@@ -226,7 +226,7 @@ def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] =
 def _without_asides(event: Event, beside: frozenset[int]) -> tuple[list[tuple[Func, Any]], frozenset[int]] | None:
     """The kernel at each binding without what it writes to the storages `beside`, and those of them that it then has
     nothing to do with; None where that changes nothing."""
-    kernel, bindings, answers = event.attrs["kernel"], event.attrs["bindings"], event.attrs["answers"]
+    kernel, bindings, answers = event.attrs["kernel"], event.attrs["bindings"], event.attrs["answered"].everywhere
     if not beside or len(bindings) > MAX_WALKS:
         return None
     out, left = [], beside
@@ -252,8 +252,9 @@ def _analysed(event: Event, kernels: list[tuple[Func, Any]]) -> list[KernelFacts
 
 def _facts(event: Event, kernel: Func, args: dict[str, Any]) -> KernelFacts:
     """The facts of a kernel that was made of a launch's, analysed once for launches that cannot differ in them."""
-    launch = normalised(event.attrs["cache"], args)
-    known, budget = event.attrs["answers"].setdefault(("made", id(kernel.node)), []), event.attrs["budgets"].kernels
+    answered = event.attrs["answered"]
+    launch = normalised(answered.here, args)
+    known, budget = answered.everywhere.setdefault(("made", id(kernel.node)), []), answered.budgets.kernels
     return once(known, kernel, launch, lambda binding: analyze(kernel, binding, budget=budget))
 
 
@@ -271,9 +272,9 @@ def _unused_in_cuda(event: Event, most: Mapping[str, int], kernels: list[tuple[F
             kernel = attrs["kernel"] if kernels is None else kernels[0][0]
             rising = bool(content.notes.get("rising"))
             told = names[0], highest, rising
-            key = ("unused", attrs["seen"], kernels is None, normalised(attrs["cache"], args).key, *told)
-            if key not in attrs["answers"]:
-                attrs["answers"][key] = unused(kernel, args, *told)
-            if attrs["answers"][key]:
+            key = ("unused", attrs["seen"], kernels is None, normalised(attrs["answered"].here, args).key, *told)
+            if key not in attrs["answered"].everywhere:
+                attrs["answered"].everywhere[key] = unused(kernel, args, *told)
+            if attrs["answered"].everywhere[key]:
                 found.add(content.ident)
     return frozenset(found)

@@ -27,10 +27,9 @@ from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
 from kbh_lint.host.values.frames import LOST, MAX_FRAMES, CallSite, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import CutlassType, Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cutlass import CutlassType
     from kbh_lint.host.run import Run
 
 

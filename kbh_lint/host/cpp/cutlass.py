@@ -5,28 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
-from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType, Env, TypeValue
 from kbh_lint.cpp import traits
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.values.tensors import CutlassType
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 MAX_LEAVES = 4000
-
-
-@dataclass(frozen=True, slots=True)
-class CutlassType:
-    """What a CUTLASS device type multiplies, and the architecture its collectives are written for."""
-
-    a: str
-    b: str
-    accumulator: str
-    arch: int | None
-    loc: ir.Loc
-    arch_loc: ir.Loc | None
-    element_loc: ir.Loc | None
 
 
 def cutlass(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:

@@ -11,7 +11,7 @@ from kbh_lint.host.gpu import pointer_tables
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, EventAttrs
+from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
@@ -122,7 +122,8 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
             found.append(pointer)
     kind = owner.attrs.get("kind")
     name = owner.attrs.get("__name__", "cutlass")
-    operands = (kind.a, kind.b) if kind else ()
-    attrs: EventAttrs = {"cutlass": kind, "operands": operands, "steer": owner.attrs["steer"]}
+    attrs: EventAttrs = {"operands": (), "steer": owner.attrs["steer"]}
+    if isinstance(kind, CutlassType):
+        attrs["cutlass"], attrs["operands"] = kind, (kind.a, kind.b)
     _work(run, "cutlass", name, found, loc, attrs)
     return Sym("kSuccess")

@@ -75,7 +75,8 @@ def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
     """Whether the stores of a launch may leave a part of a tensor as it was: by masks and bounds all of them begin
     after the tensor does, or end before, or each depends on a condition on data and the tensor holds what this call
     wrote before."""
-    kernel, bindings, grid, block = (event.attrs[name] for name in ("kernel", "bindings", "grid", "block"))
+    attrs = event.attrs
+    kernel, bindings, grid, block = attrs["kernel"], attrs["bindings"], attrs["grid"], attrs["block"]
     size, ident = tensor.storage.size, tensor.storage.ident
     stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     if len(bindings) != 1 or not stores:
@@ -95,13 +96,14 @@ def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
 
 def _too_few(tensor: Tensor, event: Event) -> bool:
     """Whether the programs of a launch store too few elements, however their tiles lie."""
-    kernel, bindings, grid = (event.attrs[name] for name in ("kernel", "bindings", "grid"))
+    kernel, bindings, grid = event.attrs["kernel"], event.attrs["bindings"], event.attrs["grid"]
     size, ident = tensor.storage.size, tensor.storage.ident
     counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
     read = kernel.node.kind == "python" and registry.of_kernel(kernel.language).stored_elements is not None
     if not read or len(bindings) != 1 or not isinstance(size, int):
         return False
-    if not counts or not all(isinstance(n, int) for n in counts) or any(f.unread for f in event.attrs["distinct"]):
+    sizes = [n for n in counts if isinstance(n, int)]
+    if not sizes or len(sizes) < len(counts) or any(f.unread for f in event.attrs["distinct"]):
         return False
     stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
     widths = [STORED.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
@@ -109,16 +111,18 @@ def _too_few(tensor: Tensor, event: Event) -> bool:
     bits = [n for n in widths if n is not None]
     if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):
         return False
-    return bool(math.prod(counts) * sum(known) * max(bits) < size * 8)
+    return bool(math.prod(sizes) * sum(known) * max(bits) < size * 8)
 
 
 def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
     """The elements that one program stores behind each argument, found once for equal launches."""
-    cache: dict[Any, dict[str, int | None]] = event.attrs["cache"]
+    cache: dict[Any, dict[str, int | None]] = event.attrs["answered"].here
     key = ("extent", identity(event.attrs["kernel"]), normal_key(dict(binding)))
     if key not in cache:
         kernel = event.attrs["kernel"]
-        found = registry.of_kernel(kernel.language).stored_elements(kernel, binding, event.attrs["budgets"].kernels)
+        found = registry.of_kernel(kernel.language).stored_elements(
+            kernel, binding, event.attrs["answered"].budgets.kernels
+        )
         memory = {name: arg for name, arg in binding.items() if isinstance(arg, (Buffer, Descriptor))}
         cache[key] = {name: found.get(arg.storage) for name, arg in memory.items()}
     return cache[key]

@@ -288,9 +288,8 @@ def record(
         "kernel": kernel, "bindings": bindings, "facts": facts, "distinct": distinct, "grid": grid,
         "contents": {i: t.storage.content for i, t in tensors.items()},
         "steer": (*steer, *recording.steered_by(list(tensors.values()))), "block": block,
-        "cache": interp.session.evaluated, "answers": interp.session.shared.answers,
+        "answered": interp.session.answered,
         "seen": None if kernel.language else scope(interp.session, kernel),
-        "budgets": interp.session.budgets,
     })  # fmt: skip
     interp.emit(event)
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}

@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.limits import Budgets
 from kbh_lint.base.values import Env, Func, TypeValue
 from kbh_lint.host.values import device
-from kbh_lint.host.values.tensors import Event
+from kbh_lint.host.values.tensors import Answered, Event
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.problems import Target
 
@@ -64,7 +64,7 @@ class Session:
         self.lowered: dict[Any, ir.Module] = {}
         self.extensions: dict[Any, tuple[Env, list[ir.Module]]] = {}  # scopes over the texts of each, by these
         self.waiting = False  # whether a kernel that was analysed waits for another launch
-        self.evaluated: dict[Any, Any] = {}
+        self.answered = Answered({}, self.shared.answers, self.budgets)
         self.functors: dict[Any, TypeValue] = {}  # the classes of lambdas that kernels are given
         self.bindings: dict[Any, Any] = {}  # what texts bind for Python, by their modules
         self.refused: dict[Any, str] = {}  # why texts do not compile, by their modules

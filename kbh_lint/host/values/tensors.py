@@ -6,7 +6,7 @@ event knows the contents it read. What a result really comes from is a walk over
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import ROWS, STORED
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Brief
+from kbh_lint.base.values import Brief, Func, Value
 
 if TYPE_CHECKING:
     from kbh_lint.base.limits import Budgets
@@ -138,35 +138,55 @@ class Storage(Brief):
 _Copy = TypedDict("_Copy", {"from": str, "to": str, "cast": bool}, total=False)
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class Answered(Brief):
+    """What analyses worked out about launches, once for equal ones, and what they may spend on it."""
+
+    here: dict[Any, Any]  # for the launches of a submission on one GPU
+    everywhere: dict[Any, Any]  # and on all GPUs, by what `EventAttrs.seen` and normalised arguments say
+    budgets: Budgets
+
+
+@dataclass(frozen=True, slots=True)
+class CutlassType:
+    """What a CUTLASS device type multiplies, and the architecture its collectives are written for."""
+
+    a: str
+    b: str
+    accumulator: str
+    arch: int | None
+    loc: ir.Loc
+    arch_loc: ir.Loc | None
+    element_loc: ir.Loc | None
+
+
 class EventAttrs(_Copy, total=False):
     """What is known of an event beside what it reads and writes. Its kind decides which of it there is."""
 
     # launches: the kernel with its configurations; what the analysis says of each, and of those it tells apart
-    kernel: Any
-    kernels: Any
-    bindings: Any
+    kernel: Func
+    kernels: Sequence[Func]  # by configuration, where each has its own
+    bindings: list[dict[str, Any]]  # its arguments, by configuration
     facts: list[KernelFacts]
     distinct: list[KernelFacts]
-    grid: Any
-    block: Any
+    grid: Value
+    block: Value
     contents: dict[int, Content]  # by storage, as the launch found them
     numbers: dict[str, tuple[Content, ...]]  # what numbers among the arguments were computed from
     starts: dict[str, int | None]  # where in its storage each pointer argument begins, in bytes
-    outer: Any
-    scope: Any
+    outer: Callable[[Any], Any] | None  # how it sees values of the host
+    scope: Hashable  # what it saw around it when it was launched
     cut: str  # why not all of it was read
     lost: str  # an address that a launch is given and that leads to nothing known
-    cache: dict[Any, Any]  # what analyses worked out, for all launches of a submission on one GPU
-    answers: dict[Any, Any]  # and on all GPUs, by what `seen` and normalised arguments say
-    seen: Any  # the kernel, with what it saw around it: a key for all sessions
-    budgets: Budgets
+    seen: Hashable  # the kernel, with what it saw around it: a key for all sessions
+    answered: Answered
     # operations, libraries and launches alike
     symbol: str
     operands: tuple[str, ...]
     steer: tuple[Content, ...]  # what decided, as a number, what it does
     flops: int | None
     least: int  # stands for all smaller numbers in what it makes
-    cutlass: Any
+    cutlass: CutlassType  # the product inside a device type of CUTLASS
     foreign: bool  # what it computes is not known
     keeps: bool  # it cannot have written what it was given
     places: tuple[int, ...]  # which of the pointers that it was given it wrote
