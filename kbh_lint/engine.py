@@ -26,10 +26,9 @@ from kbh_lint.base.paths import hardware_file
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
 from kbh_lint.frontends.walk import forget_nodes
-from kbh_lint.host.effects.decoding import MADE
 from kbh_lint.host.explore.exploration import MAX_FORCED, explore, run_path, run_reduced
-from kbh_lint.host.values.frames import LOST
 from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.run_state import Hole, HoleKind
 from kbh_lint.host.values.session import Session, Shared
 from kbh_lint.marked import DataError
 from kbh_lint.problems import Contract, Problem, Target, load_problem, load_targets
@@ -230,27 +229,29 @@ def broken_promises(promises: Iterable[PromiseState]) -> Iterable[Fact]:
             yield fact_of(fact, span, promise.evidence[1:], shapes, len(promise.shapes))
 
 
+_ANYWHERE = (HoleKind.LOST, HoleKind.MADE, HoleKind.REWRITTEN)  # of the module level: told whatever they leave open
+
+
 def _unread(module: ir.Module, path: PathRun, shapes: list[ShapeFacts]) -> Iterable[Unread]:
     """Holes on the shapes whose promises they leave open, with those at module level that may be their cause. What a
     statement did that was lost, by a fault of ours too, may be anything: that is a hole wherever it was.
     """
     found: dict[tuple[str, Any], Unread] = {}
-    holes: list[tuple[str, ir.Loc | None]] = list(module.unread)
+    holes = [Hole(why, loc) for why, loc in module.unread]
     if path.failed:
-        holes.append((path.failed, None))
+        holes.append(Hole(path.failed, None))
     if path.untried:
-        holes.append((UNTRIED, None))
+        holes.append(Hole(UNTRIED, None))
     open_labels = {s.label for s in shapes if any(state == "unproven" for state in s.states.values())}
     for run in path.shapes:
         if run.stopped and (run.label in open_labels or not open_labels and not run.calls):
-            holes.append((run.stopped, None))
-        holes += run.unread if run.label in open_labels else [hole for hole in run.unread if hole[0].startswith(LOST)]
+            holes.append(Hole(run.stopped, None))
+        holes += run.unread if run.label in open_labels else [hole for hole in run.unread if hole.kind is HoleKind.LOST]
     left_open = not path.shapes or len(holes) > len(module.unread)
-    ran = {run.rewritten for run in path.shapes}
-    holes += [hole for hole in path.unread if left_open or hole[0].startswith((MADE, LOST)) or hole[0] in ran]
-    for reason, loc in holes:
-        span = span_of(loc)
-        found.setdefault((reason, span.line if span else 0), Unread(reason, span))
+    holes += [hole for hole in path.unread if left_open or hole.kind in _ANYWHERE]
+    for hole in holes:
+        span = span_of(hole.loc)
+        found.setdefault((hole.why, span.line if span else 0), Unread(hole.why, span))
     return list(found.values())[:MAX_UNREAD]
 
 

@@ -13,9 +13,8 @@ from kbh_lint.base.values import Func
 from kbh_lint.host.explore.exploration import model_class
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
+from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import Tensor
-
-RAISES = ("it raises ", "the module raises ")
 
 
 def file_crashes(paths: list[PathRun]) -> Iterator[ShapeFact]:
@@ -23,7 +22,7 @@ def file_crashes(paths: list[PathRun]) -> Iterator[ShapeFact]:
     arguments than it is given."""
     first = paths[0]
     if all(path.failed for path in paths):
-        what = "raises" if first.failed.startswith(RAISES) else "model" if "class Model" in first.failed else ""
+        what = "raises" if first.raised else "model" if first.no_model else ""
         if what:
             yield ShapeFact(Crash(what=what, message=first.failed), first.exit_loc)
         return
@@ -58,11 +57,11 @@ def _arity(method: Func, given: int) -> str:
 def shape_crashes(run: ShapeRun) -> list[ShapeFact]:
     """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an undeclared output."""
     out: list[ShapeFact] = []
-    if run.stopped.startswith(RAISES):
+    if run.raised:
         out.append(ShapeFact(Crash(what="raises", message=f"forward or __init__: {run.stopped}"), run.stopped_at))
-    for reason, loc in run.unread:
-        if reason.startswith("name ") and reason.endswith(" is not defined"):
-            out.append(ShapeFact(Crash(what="name", message=reason), loc))
+    for hole in run.unread:
+        if hole.kind is HoleKind.UNDEFINED:
+            out.append(ShapeFact(Crash(what="name", message=hole.why), hole.loc))
     if len(run.calls) > 1 and run.binding is not None:
         out += [ShapeFact(Crash(what="output", message=text), forward_loc(run)) for text in _output_faults(run)]
     return out

@@ -274,8 +274,8 @@ def _processes(path: PathRun) -> Iterator[ShapeFact]:
 
 def _exits(path: PathRun) -> Iterator[ShapeFact]:
     """An uncaught SystemExit ends the process that grades."""
-    for text, when in [(path.failed, "import"), *((run.stopped, "forward") for run in path.shapes)]:
-        if "raises SystemExit" in text:
+    for raised, when in [(path.raised, "import"), *((run.raised, "forward") for run in path.shapes)]:
+        if raised == "SystemExit":
             yield ShapeFact(_foreign("exit", "SystemExit", "the end of the process", when), path.exit_loc)
             return
 

@@ -18,7 +18,7 @@ from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
 from kbh_lint.host.values.objects import Authored, Graph, Instance, LibObject
-from kbh_lint.host.values.run_state import Decisions, Files, Memory, Process, Scopes, Trace
+from kbh_lint.host.values.run_state import Decisions, Files, Hole, HoleKind, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Placed, Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
@@ -84,10 +84,10 @@ class Recorder:
         budget.take(self.granted - max(self.fuel, 0))
         self.fuel = self.granted = budget.grant(most)
 
-    def miss(self, reason: str, loc: ir.Loc | None) -> None:
+    def miss(self, reason: str, loc: ir.Loc | None, kind: HoleKind = HoleKind.PLAIN) -> None:
         """Remember something that could not be followed."""
         if len(self.trace.unread) < MOST_UNREAD:
-            self.trace.unread.append((reason, loc))
+            self.trace.unread.append(Hole(reason, loc, kind))
 
     def may_fail(self, name: str, loc: ir.Loc | None) -> None:
         """An operation fails on what is known of its operands, with an exception of Python (`IndexError`). The run goes
@@ -103,9 +103,9 @@ class Recorder:
         if (self.trying or why) and not self.aged:
             raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
 
-    def ran_unread(self, reason: str, loc: ir.Loc | None) -> None:
+    def ran_unread(self, reason: str, loc: ir.Loc | None, kind: HoleKind | None = None) -> None:
         """Remember code that ran and was not read: any name may mean something else from here on."""
-        self.miss(reason, loc)
+        self.miss(reason, loc, kind or (HoleKind.PLAIN if self.trace.rewritten else HoleKind.REWRITTEN))
         self.trace.rewritten = self.trace.rewritten or reason
 
     def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:

@@ -43,7 +43,6 @@ from kbh_lint.host.recorder import Recorder
 from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import (
-    LOST,
     Frame,
     Leave,
     OutOfFuel,
@@ -68,6 +67,7 @@ from kbh_lint.host.values.objects import (
     find_method,
     meta_method,
 )
+from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
@@ -160,7 +160,9 @@ class Run(Recorder):
         except Exception as error:
             if not isinstance(error, bounds.TooLarge):
                 self.may_fail(type(error).__name__, node.loc)
-            self.miss(f"{LOST} statement ({type(error).__name__}: {str(error)[:80]})", node.loc)
+            self.miss(
+                f"could not follow this statement ({type(error).__name__}: {str(error)[:80]})", node.loc, HoleKind.LOST
+            )
             self.havoc(node, frame)
             return None
 

@@ -253,12 +253,13 @@ def complex_functions(package: str) -> dict[str, int]:
 
 
 def decisions_on_reasons(package: str) -> list[str]:
-    """Where the reason that a reader is told, `why`, is compared, searched or cut: `file:line`."""
+    """Where the reason that a reader is told, `why` or what ended a run, is compared, searched or cut: `file:line`."""
     found = []
     for path in files(package):
         for node in ast.walk(tree_of(path)):
             if isinstance(node, ast.Compare):
-                asked: list[ast.expr] = [node.left, *node.comparators]
+                there = isinstance(node.ops[0], (ast.Is, ast.IsNot))  # whether there is one may be asked
+                asked: list[ast.expr] = [] if there else [node.left, *node.comparators]
             elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 asked = [node.func.value]
             else:
@@ -271,7 +272,7 @@ def decisions_on_reasons(package: str) -> list[str]:
 def _is_reason(node: ast.expr) -> bool:
     return (
         isinstance(node, ast.Attribute)
-        and node.attr == "why"
+        and node.attr in ("why", "stopped", "failed")
         or (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)

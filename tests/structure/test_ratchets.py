@@ -81,8 +81,7 @@ def test_an_import_inside_a_function_says_why_it_stands_there() -> None:
 
 def test_the_reason_that_a_reader_is_told_decides_nothing() -> None:
     """An unknown's `why` may be reworded: what is known of it are fields of their own. Left are two names of calls."""
-    found = code_measures.decisions_on_reasons("kbh_lint/host") + code_measures.decisions_on_reasons("kbh_lint/dsl")
-    found += code_measures.decisions_on_reasons("kbh_lint/analyses")
+    found = code_measures.decisions_on_reasons("kbh_lint")
     assert {place.rpartition(":")[0] for place in found} <= {
         "kbh_lint/host/datamodel/modules.py",  # the function whose result is put back, by its name
         "kbh_lint/host/values/equality.py",  # texts made of the same unknown call

@@ -25,8 +25,9 @@ from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
-from kbh_lint.host.values.frames import LOST, MAX_FRAMES, CallSite, Returned, target_names
+from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
+from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import CutlassType, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -254,7 +255,8 @@ class Cpp:
         try:
             return handler(self, node, env)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
-            self.interp.miss(f"{LOST} C++ ({type(error).__name__}: {str(error)[:60]})", node.loc)
+            why = f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})"
+            self.interp.miss(why, node.loc, HoleKind.LOST)
             target: Any = getattr(node, "target", None)
             for name in target_names(target) if target is not None else ():
                 env.vars[name] = Unknown((), "not followed")

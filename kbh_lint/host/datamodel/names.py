@@ -13,6 +13,7 @@ from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import iteration, subscripts
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.frames import Frame
+from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.host.values.unbound import nowhere_bound
 
@@ -55,7 +56,7 @@ def _missing(interp: Run, name: str, loc: ir.Loc | None) -> Any:
     if loc is not None and loc[0] is interp.session.module.unit and nowhere_bound(interp.session, name):
         interp.fails("builtins.NameError", loc)
     interp.may_fail("NameError", loc)
-    interp.miss(f"name {name} is not defined", loc)
+    interp.miss(f"name {name} is not defined", loc, HoleKind.UNDEFINED)
     return Unknown((), f"undefined {name}")
 
 

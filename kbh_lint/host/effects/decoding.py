@@ -26,6 +26,7 @@ from kbh_lint.host.effects import builds
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Piece, Text
 from kbh_lint.source.spans import Span
@@ -33,7 +34,7 @@ from kbh_lint.source.spans import Span
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-MADE = "code is made at run time"
+_MADE = "code is made at run time"
 MAX_IN = 4_000_000
 MAX_OUT = 4_000_000
 MAX_LOADED = 32  # texts that one run may make into code
@@ -165,13 +166,13 @@ def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.L
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
     if not isinstance(source, str):
         why = getattr(source, "why", "") or getattr(source, "path", "")
-        return _unread(interp, f"{MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
-    interp.miss(f"{MADE} (exec or eval)", loc)
+        return _unread(interp, f"{_MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
+    interp.miss(f"{_MADE} (exec or eval)", loc, HoleKind.MADE)
     return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc)
 
 
 def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
-    interp.ran_unread(reason, loc)
+    interp.ran_unread(reason, loc, HoleKind.MADE)
     return Unknown((), "code that was not read")
 
 
@@ -180,7 +181,7 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
 
     interp.made += 1
     if interp.made > MAX_LOADED:
-        return _unread(interp, f"{MADE} more than {MAX_LOADED} times", loc)
+        return _unread(interp, f"{_MADE} more than {MAX_LOADED} times", loc)
     text = source if isinstance(source, Text) and source.pieces else decoded(interp, str(source), loc)
     text = text if isinstance(text, Text) else Text(str(text))
     try:
@@ -188,7 +189,7 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
         unit = MadeUnit("<made>", str(text), made=text, starts=starts)
         module = python.lower(str(text), unit=unit)
     except (SyntaxError, ValueError, RecursionError, python.TooDeep):
-        return _unread(interp, f"{MADE} from a text that is not Python", loc)
+        return _unread(interp, f"{_MADE} from a text that is not Python", loc)
     env = Env(scope, None)
     frame = Frame(env, env, loc, None)
     if len(module.body) == 1 and isinstance(module.body[0], ir.ExprS):

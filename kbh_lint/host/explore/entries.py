@@ -75,7 +75,7 @@ def _run(session: Session, forced: dict[Any, bool], examine: Callable[[PathRun],
     try:
         interp.block(session.module.body, frame)
     except Exception as error:
-        path.failed, path.exit_loc = exploration.ended(error, "the module", session)
+        path.failed, path.exit_loc, path.raised = exploration.ended(error, "the module", session)
         return path
     functions = _functions(session.module)
     found = list(entry_points(interp.scopes.main, session.module, functions))[:MAX_ENTRIES]
@@ -264,7 +264,7 @@ class _World:
             run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
             probes.probe(interp, run, callee, seen, holder)
         except Exception as error:
-            run.stopped, run.stopped_at = exploration.ended(error, "the run", interp.session)
+            run.stopped, run.stopped_at, run.raised = exploration.ended(error, "the run", interp.session)
         interp.process.tf32 = setting
         return run
 

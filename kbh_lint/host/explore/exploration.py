@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import Env, Value
@@ -20,7 +19,7 @@ from kbh_lint.host.values import escapes, taint
 from kbh_lint.host.values.decisions import ALL, FORK, Asked
 from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.values.objects import ClassV, Instance
-from kbh_lint.host.values.path_runs import Call, PathRun, Probe, ShapeRun
+from kbh_lint.host.values.path_runs import Call, Ended, PathRun, Probe, ShapeRun
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Content, Unknown
 from kbh_lint.problems import Contract, Problem, Shape
@@ -47,7 +46,7 @@ def run_path(
     try:
         interp.block(session.module.body, frame)
     except Exception as error:
-        path.failed, path.exit_loc = ended(error, "the module", session)
+        path.failed, path.exit_loc, path.raised = ended(error, "the module", session)
     path.unread = list(interp.trace.unread)
     if problem is not None and problem.shapes and not path.failed:
         called = next((known for known in problem.contracts.values() if known.call is not None), None)
@@ -56,7 +55,7 @@ def run_path(
             if called.call.name.partition(".")[0] not in interp.scopes.main.vars:
                 path.failed = f"there is no {called.call.name} that could be read"
         elif not any(model_class(interp.scopes.main, known) for known in problem.contracts.values()):
-            path.failed = "there is no class Model that could be read"
+            path.failed, path.no_model = "there is no class Model that could be read", True
         else:
             path.contract = contract or choose_contract(interp, problem)
         for shape in problem.shapes:
@@ -158,14 +157,14 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
             seen.append(escapes.slots(interp, holder, run.inputs))
     except Exception as error:
-        run.stopped, run.stopped_at = ended(error, "the run", interp.session)
+        run.stopped, run.stopped_at, run.raised = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
     run.l2 = [note for note in interp.trace.notes[noted:] if note[0] == "l2"]
     if not run.stopped and further:
         try:
             probes.probe(interp, run, model, seen, holder)
         except Exception as error:
-            run.stopped, run.stopped_at = ended(error, "the run", interp.session)
+            run.stopped, run.stopped_at, run.raised = ended(error, "the run", interp.session)
     return run
 
 
@@ -285,7 +284,7 @@ def _usual(path: PathRun, key: Hashable) -> bool:
     return key in path.sites and _default(path.sites[key])
 
 
-def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | None]:
+def ended(error: Exception, what: str, session: Session) -> Ended:
     """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
 
     An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
@@ -294,14 +293,15 @@ def ended(error: Exception, what: str, session: Session) -> tuple[str, ir.Loc | 
     if isinstance(error, (MemoryError, SetupError)):
         raise error
     if isinstance(error, Raised):
-        return f"{'it' if what == 'the run' else what} raises {exception(error.value)}", error.loc
+        subject = "it" if what == "the run" else what
+        return Ended(f"{subject} raises {exception(error.value)}", error.loc, exception_class(error.value))
     if isinstance(error, OutOfFuel):
-        return f"{what if what == 'the run' else what + ' level'} did not end within its bound", None
+        return Ended(f"{what if what == 'the run' else what + ' level'} did not end within its bound")
     if isinstance(error, RecursionError):
-        return f"{what} nests too deeply", None
+        return Ended(f"{what} nests too deeply")
     if session.raise_errors and not _in_a_call(error):
         raise error
-    return f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})", None
+    return Ended(f"{what} could not be followed ({type(error).__name__}: {str(error)[:80]})")
 
 
 def _in_a_call(error: Exception) -> bool:
@@ -312,13 +312,15 @@ def _in_a_call(error: Exception) -> bool:
     return trace is not None
 
 
+def exception_class(value: Value) -> str:
+    """The name of the class of an exception of the interpreted program."""
+    return value.cls.name if isinstance(value, Instance) else getattr(value, "path", "an exception").rpartition(".")[2]
+
+
 def exception(value: Value) -> str:
     """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
-    if isinstance(value, Instance):
-        name, args = value.cls.name, value.attrs.get("args", ())
-    else:
-        name = getattr(value, "path", "an exception").rpartition(".")[2]
-        args = getattr(value, "attrs", {}).get("args", ())
+    name = exception_class(value)
+    args = getattr(value, "attrs", {}).get("args", ())
     words = [a for a in args if isinstance(a, str)] if isinstance(args, (tuple, list)) else []
     said = " ".join(words).split("\n")[0][:120]
     return f"{name}: {said}" if said else name

@@ -12,7 +12,6 @@ from kbh_lint.host.values.objects import ClassV
 
 FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be like them
 MAX_FRAMES = 60  # calls within one another
-LOST = "could not follow this"  # how what is told of a statement begins whose effects are lost
 MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 
 # A call of a library: (interpreter, path, arguments, keyword arguments, place).

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env
 from kbh_lint.host.values.decisions import Asked
 from kbh_lint.host.values.objects import Authored
+from kbh_lint.host.values.run_state import Hole
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.problems import Binding, Contract
+
+
+class Ended(NamedTuple):
+    """What ended a run before its end: why, for readers; of an exception of the program, where it was raised and the
+    name of its class."""
+
+    why: str
+    loc: ir.Loc | None = None
+    raised: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -32,7 +42,8 @@ class ShapeRun:
     stopped: str = ""
     ignored: bool = False  # its own load_state_dict takes nothing of what it is given
     stopped_at: ir.Loc | None = None  # where the exception was raised that stopped it
-    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
+    raised: str = ""  # the name of its class
+    unread: list[Hole] = field(default_factory=list)
     rewritten: str = ""  # what ran unread and may have changed what any name means
     instance: Any = None
     layout: Any = None  # of an entry point: its arguments (`host.explore.entries.Layout`)
@@ -47,9 +58,11 @@ class PathRun:
     shapes: list[ShapeRun] = field(default_factory=list)
     sites: dict[Any, Unknown] = field(default_factory=dict)
     notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
-    unread: list[tuple[str, ir.Loc | None]] = field(default_factory=list)
+    unread: list[Hole] = field(default_factory=list)
     env: Env = field(default_factory=Env)
     failed: str = ""
+    raised: str = ""  # the class of the exception that ended the module level, by its name
+    no_model: bool = False  # the module level ran, and there is no class to call
     contract: Contract | None = None
     left_over: bool = False
     absent: bool = False  # it read values from a file that is not there

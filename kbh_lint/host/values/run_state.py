@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.decisions import ALL
@@ -18,7 +20,25 @@ if TYPE_CHECKING:
 PROCESS = 4242  # the process number of the run
 
 Note = tuple[str, dict[str, Any], ir.Loc | None]  # a fact about the program itself: its kind, what it says, and where
-Unread = tuple[str, ir.Loc | None]  # why something could not be followed, and where
+
+
+class HoleKind(Enum):
+    """What a hole leaves open besides what it is in."""
+
+    PLAIN = "nothing else"
+    LOST = "what a statement did"
+    MADE = "what code does that is made at run time"
+    REWRITTEN = "what any name means, since code ran that was not read"
+    UNDEFINED = "nothing: a name that nobody defines"
+
+
+@dataclass(frozen=True, slots=True)
+class Hole:
+    """Something that could not be followed: why, for readers, and where."""
+
+    why: str
+    loc: ir.Loc | None
+    kind: HoleKind = HoleKind.PLAIN
 
 
 class Trace:
@@ -31,7 +51,7 @@ class Trace:
         self.done: dict[Any, tuple[int, int]] = {}  # how often, and with how many operations, a place had its turn
         self.notes: list[Note] = []
         self.kinds: set[str] = set()  # of notes, also of those that were taken back
-        self.unread: list[Unread] = []
+        self.unread: list[Hole] = []
         self.rewritten = ""  # code ran that could not be read: why
 
 
