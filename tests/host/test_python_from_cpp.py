@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kbh_lint import lint
-from kbh_lint.host.cpp import libraries
+from kbh_lint.host.cpp import library_work
 
 TEXT = r'''# kbh: problem=04_kahan_softmax
 import torch
@@ -89,8 +89,8 @@ SOFTMAX_BY_STEPS = "at::_ops::div_Tensor::call(e, at::_ops::sum_dim_IntList::cal
 
 @pytest.mark.parametrize("call", ["at::_ops::softmax_int::call(x, -1, c10::nullopt)", SOFTMAX_BY_STEPS])
 def test_the_name_of_an_overload_is_no_part_of_an_operation(tmp_path: Path, call: str) -> None:
-    assert libraries._without_overload("to_dtype") == "to" and libraries._without_overload("add__Tensor") == "add_"
-    assert libraries._without_overload("sum_IntList_out") == "sum_out"
-    assert libraries._without_overload("own_thing") == "own_thing"
+    assert library_work.without_overload("to_dtype") == "to" and library_work.without_overload("add__Tensor") == "add_"
+    assert library_work.without_overload("sum_IntList_out") == "sum_out"
+    assert library_work.without_overload("own_thing") == "own_thing"
     found, classes = verdict(tmp_path, f"at::Tensor e = at::_ops::exp::call(x);\n  return {call};")
     assert found == "reward_hack" and "zero-kernel-torch-wrapper" in classes

@@ -20,6 +20,7 @@ from kbh_lint.host.cpp import launches as cpp_launches
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import places as cpp_places
+from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
@@ -150,7 +151,7 @@ class Cpp:
         result, made = self.call(chosen, args, loc, choice.bound, this), chosen.node.returns
         kind = made.name.rpartition("::")[2] if isinstance(made, ir.TypeRef) else ""
         # `return {values, indices};` makes what the function is declared to return
-        filled = isinstance(result, cpp_libraries.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
+        filled = isinstance(result, cpp_python.PyTuple) or isinstance(result, list) and kind in ("tuple", "pair")
         return cpp_numbers.plain(tuple(result) if filled else result)
 
     def choose(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -19,9 +21,9 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
-from kbh_lint.host.torch import recording, tensor_attributes, torchlib
+from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values import device
-from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template, TensorOptions
+from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template
 from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -40,127 +42,172 @@ _DEVICE_QUERIES = frozenset(
 )
 
 
+@dataclass(slots=True)
+class Asked:
+    """A call of a function outside the text: its name, that without namespaces, template arguments, arguments."""
+
+    name: str
+    short: str
+    given: tuple[Any, ...] | list[Any]
+    args: list[Any]
+    loc: ir.Loc | None
+
+
 def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function outside the text, by its C++ name."""
-    interp = run.interp
-    short = name.rpartition("::")[2]
-    l2.noticed(interp, short, args, loc)
-    told = outside.native(interp, short, [a.get() if isinstance(a, Slot) else a for a in args], loc)
-    if told is not None:
-        return told
-    ordered = cpp_streams.call(run, short, args)
-    if ordered is not NotImplemented:
-        return ordered
-    standard = cpp_lambdas.standard(run, name, args, loc)
-    standard = cpp_std.call(run, name, args, loc) if standard is NotImplemented else standard
-    if standard is not NotImplemented:
-        return standard
-    python = cpp_python.imported(run, name, args, loc)
-    if python is not NotImplemented:
-        return python
-    if short.startswith(("cu", "cuda")) and images.call(interp, short, args, loc):
-        return Sym("cudaSuccess")
-    if short in _DEVICE_QUERIES:
-        return _device_query(run, short, args, loc)
-    if "llocator::raw_alloc" in name and args:
-        return cpp_copies.allocated(run, args[0])
+    """A function outside the text, by its C++ name: the first of `_PARTS`, then of `_NAMES`, that has an answer."""
+    call = Asked(name, name.rpartition("::")[2], given, args, loc)
+    l2.noticed(run.interp, call.short, args, loc)
+    for part in _PARTS:
+        found = part(run, call)
+        if found is not NotImplemented:
+            return found
+    for names, beginnings, handler in _NAMES:
+        if call.short in names or call.short.startswith(beginnings):
+            found = handler(run, call)
+            if found is not NotImplemented:
+                return found
+    return _other(run, call)
+
+
+def _native(run: Cpp, call: Asked) -> Value:
+    told = outside.native(run.interp, call.short, [a.get() if isinstance(a, Slot) else a for a in call.args], call.loc)
+    return NotImplemented if told is None else told
+
+
+def _of_torch(run: Cpp, call: Asked) -> Value:
+    """torch's C++ interface; of what it says of the GPU and its streams, an object."""
+    name = call.name
+    if call.short in _DEVICE_QUERIES:
+        return _device_query(run, call.short, call.args, call.loc)
+    if "llocator::raw_alloc" in name and call.args:
+        return cpp_copies.allocated(run, call.args[0])
     if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
         return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
-        return _aten(run, name, args, loc)
-    plain = _standard(run, name, given, args)
-    if plain is not NotImplemented:
-        return plain
-    if short.startswith(("cudaMemcpy", "cuMemcpy")):
-        return cpp_copies.copied(run, short, args, loc)
-    if short.startswith("cuTensorMapEncode"):
-        return tensor_map(args)
-    if short.startswith("make_") and (dtypes.vector_from_cpp(short[5:]) or ("", 1))[1] > 1:
-        return cpp_construction.vector(short[5:], args)
-    if short in ("make_tensor", "make_gmem_ptr") and args and isinstance(args[0], Pointer):  # of CuTe
-        return args[0]
-    if short in ("make_tma_copy", "make_tma_atom") and len(args) > 1 and isinstance(args[1], Pointer):
-        return HostDescriptor(args[1].tensor)
-    if short in ("dlopen", "dlmopen"):
-        return interp.load_library(short, args[short == "dlmopen" :], {}, loc)
-    if short.startswith(("cudaGetDriverEntryPoint", "cuGetProcAddress", "dlsym")):
-        return _entry_point(short, args)
-    if short == "dim3":
-        sizes = [tensor_attributes.scalar(interp, "item", [a], {}, loc) if isinstance(a, Tensor) else a for a in args]
-        return Dim3("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
-    if short.startswith(("cudaLaunch", "cuLaunchKernel", "cudaLaunchKernelEx", "launch_kernel_on_cluster")):
-        return _launch_call(run, short, args, loc)
-    if short in ("cudaMalloc", "cudaMallocAsync", "cudaMallocManaged", "cuMemAlloc", "cuMemAlloc_v2"):
-        return cpp_copies.allocate(run, args)
-    if short in ("cudaGetFuncBySymbol", "cuModuleGetFunction", "cudaGetKernel"):
-        return _function(run, args)
-    if "Graph" in short or "Capture" in short:
-        return cpp_graphs.call(run, short, args, loc)
-    if short.startswith(("THPVariable_", "Py")):
-        return _python_interface(short, args)
-    if short.startswith("nvrtcCreateProgram"):
-        return _program(run, args, loc)
-    if short.startswith("cudaOccupancyMaxActiveBlocksPerMultiprocessor"):
-        if args and isinstance(args[0], Slot):
-            args[0].set(1)
-        return Sym("cudaSuccess")
-    if name.startswith(cpp_names.SOLID) or short.startswith(("cublas", "cudnn")):
-        return library_work.solid(run, name, args, loc)
-    if short in ("cudaGetLastError", "cudaPeekAtLastError") and run.refused_launch:
-        run.refused_launch, run.failed = short.startswith("cudaPeek"), True
-        return cpp_names.FAILURE
+        return library_work.aten(run, name, call.args, call.loc)
+    return NotImplemented
+
+
+def _module_of_code(run: Cpp, call: Asked) -> Value:
+    """Functions that load machine code, where they are given any."""
+    loads = call.short.startswith(("cu", "cuda")) and images.call(run.interp, call.short, call.args, call.loc)
+    return Sym("cudaSuccess") if loads else NotImplemented
+
+
+def _vector(run: Cpp, call: Asked) -> Value:
+    """`make_float4(...)`."""
+    lanes = (dtypes.vector_from_cpp(call.short[5:]) or ("", 1))[1]
+    return cpp_construction.vector(call.short[5:], call.args) if lanes > 1 else NotImplemented
+
+
+def _cute_tensor(run: Cpp, call: Asked) -> Value:
+    """CuTe's `make_tensor(pointer, layout)`."""
+    return call.args[0] if call.args and isinstance(call.args[0], Pointer) else NotImplemented
+
+
+def _cute_copy(run: Cpp, call: Asked) -> Value:
+    """CuTe's `make_tma_copy(operation, tensor, ...)`."""
+    held = call.args[1] if len(call.args) > 1 else None
+    return HostDescriptor(held.tensor) if isinstance(held, Pointer) else NotImplemented
+
+
+def _load_library(run: Cpp, call: Asked) -> Value:
+    return run.interp.load_library(call.short, call.args[call.short == "dlmopen" :], {}, call.loc)
+
+
+def _dim3(run: Cpp, call: Asked) -> Value:
+    sizes = [
+        tensor_attributes.scalar(run.interp, "item", [a], {}, call.loc) if isinstance(a, Tensor) else a
+        for a in call.args
+    ]
+    return Dim3("dim3", dict(zip("xyz", [*sizes, 1, 1, 1], strict=False)))
+
+
+def _active_blocks(run: Cpp, call: Asked) -> Value:
+    if call.args and isinstance(call.args[0], Slot):
+        call.args[0].set(1)
+    return Sym("cudaSuccess")
+
+
+def _last_error(run: Cpp, call: Asked) -> Value:
+    """Of a launch that was refused; without one all went well."""
+    if not run.refused_launch:
+        return NotImplemented
+    run.refused_launch, run.failed = call.short.startswith("cudaPeek"), True
+    return cpp_names.FAILURE
+
+
+def _graph(run: Cpp, call: Asked) -> Value:
+    asked = "Graph" in call.short or "Capture" in call.short
+    return cpp_graphs.call(run, call.short, call.args, call.loc) if asked else NotImplemented
+
+
+def _library_work(run: Cpp, call: Asked) -> Value:
+    """cuBLAS and what is like it."""
+    known = call.name.startswith(cpp_names.SOLID) or call.short.startswith(("cublas", "cudnn"))
+    return library_work.solid(run, call.name, call.args, call.loc) if known else NotImplemented
+
+
+def _other(run: Cpp, call: Asked) -> Value:
+    """What is known by the way in which its name begins, and what is not known at all."""
+    name, short, found = call.name, call.short, cpp_arguments.pointers(call.args)
     if short in cpp_names.STATUS:
         return Sym("cudaSuccess")
-    if short.startswith(("cuda", "cu", "nvrtc")) and not cpp_arguments.pointers(args):
-        return LibObject.by_path(name)
-    if not cpp_arguments.pointers(args):
-        return _pure(name, args)
-    if short.startswith(
-        ("cudaFree", "cudaMalloc", "cudaStream", "cudaEvent", "cudaFunc", "cudaGet", "cudaMemset", "cuMem", "make_")
-    ):
-        return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args)})
-    cpp_arguments.given(run.interp, name, args, loc)
-    return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(args), "items": args, "called": True})
+    if not found:
+        runtime = short.startswith(("cuda", "cu", "nvrtc"))
+        return LibObject.by_path(name) if runtime else _pure(name, call.args)
+    if short.startswith(_OF_THE_RUNTIME):
+        return LibObject.by_path(name, {"pointers": found})
+    cpp_arguments.given(run.interp, name, call.args, call.loc)
+    return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(call.args), "items": call.args, "called": True})
 
 
-def _aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function or a type of torch's C++ interface."""
-    last = name.endswith("_outf")
-    if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
-        args = args[name.endswith("::redispatch") :]
-        name = f"at::{_without_overload(name.partition('::_ops::')[2].partition('::')[0])}"
-        last = name.endswith("_out")
-    if last and len(args) > 1:  # in the order of the schema: what is written comes last, and not first
-        args, name = [args[-1], *args[:-1]], name.removesuffix("f") if name.endswith("_outf") else name
-    short = name.rpartition("::")[2]
-    if short in ("dtype", "TensorOptions", "device"):
-        return cpp_arguments.tensor_options(TensorOptions("TensorOptions"), args)
-    if name.endswith("indexing::Slice"):
-        return cpp_arguments.part(args)
-    if name == "c10::Dispatcher::singleton":
-        return LibObject(name)
-    if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
-        return LibObject.by_path(name)
-    if short.endswith("_out") and len(args) > 1:
-        plain, kwargs = cpp_arguments.torch_args(args[1:])
-        return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
-    if short in ("borrowed", "owned") and args:  # of a MaybeOwned
-        return args[0]
-    if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
-        return cpp_copies.from_blob(run, args, loc)
-    plain, kwargs = cpp_arguments.torch_args(args)
-    if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
-        name = f"at::{short.rpartition('_')[0]}"
-    return torchlib.call(run.interp, name, plain, kwargs, loc)
+Handler = Callable[["Cpp", Asked], Value]
+_PARTS: tuple[Handler, ...] = (
+    _native,
+    lambda run, call: cpp_streams.call(run, call.short, call.args),
+    lambda run, call: cpp_lambdas.standard(run, call.name, call.args, call.loc),
+    lambda run, call: cpp_std.call(run, call.name, call.args, call.loc),
+    lambda run, call: cpp_python.imported(run, call.name, call.args, call.loc),
+    _module_of_code,
+    _of_torch,
+    lambda run, call: _standard(run, call.name, call.given, call.args),
+)
 
 
-def _without_overload(name: str) -> str:
-    """`sum` of `sum_dim_IntList`, `sum_out` of `sum_IntList_out`: the operation, where torch has one of that name."""
-    base = name.removesuffix("_out")
-    end = name[len(base) :]
-    while "_" in base.strip("_") and not cpp_names.is_operation(base):
-        base = base.rpartition("_")[0]
-    return base + end if cpp_names.is_operation(base) else name
+def _row(names: str, handler: Handler) -> tuple[frozenset[str], tuple[str, ...], Handler]:
+    words = names.split()
+    begin = tuple(word.removesuffix("*") for word in words if word.endswith("*"))
+    return frozenset(word for word in words if not word.endswith("*")), begin, handler
+
+
+# By names without namespaces, `*` for what begins so; a row that answers NotImplemented leaves it to those after it.
+_NAMES = (
+    _row("cudaMemcpy* cuMemcpy*", lambda run, call: cpp_copies.copied(run, call.short, call.args, call.loc)),
+    _row("cuTensorMapEncode*", lambda run, call: tensor_map(call.args)),
+    _row("make_*", _vector),
+    _row("make_tensor make_gmem_ptr", _cute_tensor),
+    _row("make_tma_copy make_tma_atom", _cute_copy),
+    _row("dlopen dlmopen", _load_library),
+    _row("cudaGetDriverEntryPoint* cuGetProcAddress* dlsym*", lambda run, call: _entry_point(call.short, call.args)),
+    _row("dim3", _dim3),
+    _row(
+        "cudaLaunch* cuLaunchKernel* launch_kernel_on_cluster*",
+        lambda run, call: _launch_call(run, call.short, call.args, call.loc),
+    ),
+    _row(
+        "cudaMalloc cudaMallocAsync cudaMallocManaged cuMemAlloc cuMemAlloc_v2",
+        lambda run, call: cpp_copies.allocate(run, call.args),
+    ),
+    _row("cudaGetFuncBySymbol cuModuleGetFunction cudaGetKernel", lambda run, call: _function(run, call.args)),
+    _row("*", _graph),
+    _row("THPVariable_* Py*", lambda run, call: cpp_python.interface(call.short, call.args)),
+    _row("nvrtcCreateProgram*", lambda run, call: _program(run, call.args, call.loc)),
+    _row("cudaOccupancyMaxActiveBlocksPerMultiprocessor*", _active_blocks),
+    _row("*", _library_work),
+    _row("cudaGetLastError cudaPeekAtLastError", _last_error),
+)
+_OF_THE_RUNTIME = tuple("cudaFree cudaMalloc cudaStream cudaEvent cudaFunc cudaGet cudaMemset cuMem make_".split())
 
 
 def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
@@ -206,26 +253,20 @@ def _is_of(run: Cpp, value: Value, wanted: ir.Expr) -> bool | None:
     return None if own is None or kind is None else own == kind
 
 
-def _pure(name: str, args: list[Any]) -> Any:
+def _pure(name: str, args: list[Value]) -> Value:
     return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
 
 
-def tensor_map(args: list[Any]) -> Any:
+def tensor_map(args: list[Value]) -> Value:
     """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
-    base = next(
-        (
-            a.get() if isinstance(a, Slot) else a
-            for a in args[1:]
-            if isinstance(a, Pointer) or (isinstance(a, Slot) and isinstance(a.get(), Pointer))
-        ),
-        None,
-    )
+    given = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
+    base = next((a for a in given if isinstance(a, Pointer)), None)
     if args and isinstance(args[0], Slot) and base is not None:
         args[0].set(HostDescriptor(base.tensor))
     return Sym("CUDA_SUCCESS")
 
 
-def _entry_point(name: str, args: list[Any]) -> Any:
+def _entry_point(name: str, args: list[Value]) -> Value:
     """A function found by its name, of the driver through an address, of a library that was loaded by dlsym."""
     symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
     if name.startswith("dlsym") and args and symbol is not None and isinstance(args[0], (Blob, Extension)):
@@ -242,10 +283,7 @@ def _entry_point(name: str, args: list[Any]) -> Any:
 def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
-    at = next(
-        (i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func, Template))),
-        None,
-    )
+    at = next((i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func, Template))), None)
     if at is None:
         return opaque(run, name, plain, loc)
     rest = plain[at + 1 :]
@@ -263,39 +301,11 @@ def _launch_shape(name: str, args: list[Any], at: int) -> Any:
     return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
 
 
-class PyTuple(list[Any]):
-    """A tuple of Python while C++ fills it."""
-
-
-def _python_interface(name: str, args: list[Any]) -> Any:
-    """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
-    if name.endswith(("_Check", "_CheckExact")):
-        return True
-    if name == "PyTuple_New":
-        return PyTuple([None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0))
-    if (
-        name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
-        and len(args) > 2
-        and isinstance(args[0], list)
-    ):
-        if isinstance(args[1], int) and args[1] < len(args[0]):
-            args[0][args[1]] = args[2]
-        return 0
-    if name == "PyTuple_Pack":
-        return PyTuple(args[1:])
-    if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
-        return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
-    return args[0] if args else None
-
-
 def _function(run: Cpp, args: list[Any]) -> Any:
     """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     name = next((a for a in plain if isinstance(a, str)), None)
-    found = next(
-        (a for a in plain if isinstance(a, (Overloads, Func, Template))),
-        None,
-    )
+    found = next((a for a in plain if isinstance(a, (Overloads, Func, Template))), None)
     if found is None and name is not None:
         for env in reversed(run.programs):
             found = env.vars.get(name)

@@ -1,4 +1,4 @@
-"""Work that compiled libraries do on the pointers they are given: cuBLAS, cuDNN, thrust, cub, CUTLASS."""
+"""Work that compiled libraries do on what they are given: cuBLAS, cuDNN, thrust, cub, CUTLASS, torch."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import copies as cpp_copies
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.gpu import pointer_tables
-from kbh_lint.host.torch import recording
-from kbh_lint.host.values.cpp_objects import Pointer
+from kbh_lint.host.torch import recording, torchlib
+from kbh_lint.host.values.cpp_objects import Pointer, TensorOptions
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
 
@@ -127,3 +129,46 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
         attrs["cutlass"], attrs["operands"] = kind, (kind.a, kind.b)
     _work(run, "cutlass", name, found, loc, attrs)
     return Sym("kSuccess")
+
+
+# --- torch
+
+
+def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function or a type of torch's C++ interface."""
+    last = name.endswith("_outf")
+    if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
+        args = args[name.endswith("::redispatch") :]
+        name = f"at::{without_overload(name.partition('::_ops::')[2].partition('::')[0])}"
+        last = name.endswith("_out")
+    if last and len(args) > 1:  # in the order of the schema: what is written comes last, and not first
+        args, name = [args[-1], *args[:-1]], name.removesuffix("f") if name.endswith("_outf") else name
+    short = name.rpartition("::")[2]
+    if short in ("dtype", "TensorOptions", "device"):
+        return cpp_arguments.tensor_options(TensorOptions("TensorOptions"), args)
+    if name.endswith("indexing::Slice"):
+        return cpp_arguments.part(args)
+    if name == "c10::Dispatcher::singleton":
+        return LibObject(name)
+    if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
+        return LibObject.by_path(name)
+    if short.endswith("_out") and len(args) > 1:
+        plain, kwargs = cpp_arguments.torch_args(args[1:])
+        return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
+    if short in ("borrowed", "owned") and args:  # of a MaybeOwned
+        return args[0]
+    if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
+        return cpp_copies.from_blob(run, args, loc)
+    plain, kwargs = cpp_arguments.torch_args(args)
+    if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
+        name = f"at::{short.rpartition('_')[0]}"
+    return torchlib.call(run.interp, name, plain, kwargs, loc)
+
+
+def without_overload(name: str) -> str:
+    """`sum` of `sum_dim_IntList`, `sum_out` of `sum_IntList_out`: the operation, where torch has one of that name."""
+    base = name.removesuffix("_out")
+    end = name[len(base) :]
+    while "_" in base.strip("_") and not cpp_names.is_operation(base):
+        base = base.rpartition("_")[0]
+    return base + end if cpp_names.is_operation(base) else name

@@ -9,7 +9,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import modules
 from kbh_lint.host.values.cpp_objects import PythonObject, Slot
 from kbh_lint.host.values.objects import NamedTuple
-from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
@@ -52,3 +52,28 @@ def held(value: Value) -> Value:
         return tuple(value.attrs["items"])
     bare = value is None or isinstance(value, (Tensor, bool, int, float, str, tuple, list, dict))
     return value if bare else PythonObject.by_path("cpp:python", {"value": value})
+
+
+class PyTuple(list[Any]):
+    """A tuple of Python while C++ fills it."""
+
+
+def interface(name: str, args: list[Any]) -> Value:
+    """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
+    if name.endswith(("_Check", "_CheckExact")):
+        return True
+    if name == "PyTuple_New":
+        return PyTuple([None] * (args[0] if args and isinstance(args[0], int) and args[0] < 64 else 0))
+    if (
+        name in ("PyTuple_SET_ITEM", "PyTuple_SetItem", "PyList_SetItem")
+        and len(args) > 2
+        and isinstance(args[0], list)
+    ):
+        if isinstance(args[1], int) and args[1] < len(args[0]):
+            args[0][args[1]] = args[2]
+        return 0
+    if name == "PyTuple_Pack":
+        return PyTuple(args[1:])
+    if name in ("PyTuple_GET_ITEM", "PyTuple_GetItem") and len(args) > 1 and isinstance(args[0], (list, tuple)):
+        return args[0][args[1]] if isinstance(args[1], int) and args[1] < len(args[0]) else Unknown()
+    return args[0] if args else None
