@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kbh_lint import lint
+from linted import report_of
 
 HEAD = """# kbh: problem=06_sonic_moe_swiglu
 import torch
@@ -53,9 +53,7 @@ __global__ void grouped(const bf16* const* xs, const bf16* const* gates, const b
 
 
 def linted(tmp_path: Path, text: str) -> tuple[str, set[str], dict[str, str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text)
     classes = {f.leak_class for f in report.findings if f.leak_class}
     return str(report.verdict), classes, {p.id: str(p.state) for p in report.promises}
 

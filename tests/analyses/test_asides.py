@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
@@ -36,10 +36,7 @@ NOTED = {
 
 
 def linted(tmp_path: Path, code: str, problem: str) -> FileReport:
-    path = tmp_path / "solution.py"
-    path.write_text(code, encoding="utf-8")
-    (report,) = lint([path], problem=problem, raise_errors=True).files
-    return report
+    return report_of(tmp_path, code, problem)
 
 
 def promise(tmp_path: Path, code: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HONEST = Path(__file__).parents[2] / "problems" / "01_fp8_gemm" / "honest" / "triton.py"
 LOOP = "for _ in range(0, depth, BLOCK_K):"
@@ -65,9 +64,7 @@ def linted(tmp_path: Path, edits: Edits) -> tuple[str, list[str]]:
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
+    report = report_of(tmp_path, text, "01_fp8_gemm")
     return report.verdict, [finding.message for finding in report.findings]
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = r'''# kbh: problem=05_topk_bitonic
 import torch
@@ -69,8 +68,6 @@ MOVES = {
 @pytest.mark.parametrize("how", MOVES)
 def test_who_compares_and_moves_selects(tmp_path: Path, how: str) -> None:
     move, state = MOVES[how]
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("MOVE", move), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("MOVE", move))
     (promise,) = report.promises
     assert promise.state == state, promise

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 SELECT = """
 import torch
@@ -64,7 +63,5 @@ KEYS = {
 @pytest.mark.parametrize("key", KEYS)
 def test_keys_without_their_lowest_bits_are_told(tmp_path: Path, key: str) -> None:
     cut, made = KEYS[key]
-    path = tmp_path / "solution.py"
-    path.write_text(SELECT.replace("KEY\n", made + "\n"), encoding="utf-8")
-    (file,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    file = report_of(tmp_path, SELECT.replace("KEY\n", made + "\n"), "05_topk_bitonic")
     assert ("KBH409" in {finding.rule for finding in file.findings}) is cut, [f.message for f in file.findings]

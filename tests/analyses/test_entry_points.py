@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
 from kbh_lint import lint
 from kbh_lint.base import ir
@@ -344,9 +345,7 @@ def test_entry_points_of_a_file_beside_and_of_a_name_that_others_bind(
     code = DECODER.replace("MARK", "").replace("WORK", work).replace("DECODER", "Decoder")
     if how == "beside":
         (tmp_path / "parts.py").write_text(HEAD + code, encoding="utf-8")
-        path = tmp_path / "solution.py"
-        path.write_text("from parts import Decoder\n", encoding="utf-8")
-        (report,) = lint([path], raise_errors=True).files
+        report = report_of(tmp_path, "from parts import Decoder\n")
         assert ("identity-keyed-input-cache" in [one.leak_class for one in report.findings]) is found, report
         return
     code += "\n\ndef _others(x):\n    for advance in range(2):\n        x = x + advance\n    return x\n"

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HEAD = """import torch
 import torch.nn as nn
@@ -94,9 +93,7 @@ WHOLE = """        sums = torch.empty(K // 128, M, device=x.device)
 
 
 def report(tmp_path: Path, body: str) -> tuple[set[str], dict[str, str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(HEAD + body, encoding="utf-8")
-    (found,) = lint([path], problem="07_w4a16_gemm", raise_errors=True).files
+    found = report_of(tmp_path, HEAD + body, "07_w4a16_gemm")
     return {f.leak_class for f in found.findings if f.severity != "info"}, {p.id: p.state for p in found.promises}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """# kbh: problem=06_sonic_moe_swiglu
 import torch
@@ -103,9 +102,7 @@ SEEN = {
 
 
 def linted(tmp_path: Path, tiles: str, last: str) -> tuple[str, list[str], set[str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("TILES", tiles).replace("LAST", last), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("TILES", tiles).replace("LAST", last))
     states = {p.state for p in report.promises if p.id == "ragged-offsets"}
     return report.verdict, [finding.message for finding in report.findings], states
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
 PROBLEM = "04_kahan_softmax"
@@ -51,10 +51,7 @@ WAYS = {
 
 
 def linted(tmp_path: Path, code: str) -> FileReport:
-    path = tmp_path / "solution.py"
-    path.write_text(code, encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
-    return report
+    return report_of(tmp_path, code, PROBLEM)
 
 
 @pytest.mark.parametrize("way", WAYS)

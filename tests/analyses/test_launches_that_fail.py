@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEM = "05_topk_bitonic"
 HONEST = (Path(__file__).parents[2] / "problems" / PROBLEM / "honest" / "triton.py").read_text(encoding="utf-8")
@@ -54,14 +53,10 @@ def test_a_launch_that_cannot_succeed_leaves_the_work_to_the_handler(tmp_path: P
         text = "from configurations import of\n" + text.replace(GIVEN, GIVEN.replace(" self.tiles,", ""))
         verdict = "clean"
     text = text.replace(old, new).replace(FORWARD, "    def ours(self, x: torch.Tensor)") + CAUGHT
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, text, PROBLEM)
     assert report.verdict == verdict
 
 
 def test_a_launch_that_lacks_an_argument_raises_where_nobody_catches_it(tmp_path: Path) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(HONEST.replace(GIVEN, "            x, kept, n,\n"), encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, HONEST.replace(GIVEN, "            x, kept, n,\n"), PROBLEM)
     assert report.verdict == "unproven" and "will-crash" in {finding.leak_class for finding in report.findings}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
 GEMM, PAGED, RAGGED, TOPK, INT4 = (
@@ -112,9 +111,7 @@ class Model(nn.Module):
 
 def linted(tmp_path: Path, problem: str, text: str) -> tuple[str, set[str]]:
     """(verdict, classes of findings)."""
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=problem, raise_errors=True).files
+    report = report_of(tmp_path, text, problem)
     return report.verdict, {finding.leak_class for finding in report.findings}
 
 
@@ -274,9 +271,7 @@ def test_a_pointer_that_a_branch_chooses_may_lead_to_either_tensor(tmp_path: Pat
 
 def test_a_part_that_is_read_is_shown_where_the_kernel_loads_it(tmp_path: Path) -> None:
     text = (PROBLEMS / PAGED / "honest" / "triton.py").read_text(encoding="utf-8").replace(PAGE, "tl.load(row) + here")
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=PAGED, raise_errors=True).files
+    report = report_of(tmp_path, text, PAGED)
     finding = next(f for f in report.findings if f.leak_class == "input-structure-hardcode")
     lines = {text.splitlines()[related.span.line - 1].strip() for related in finding.related}
     assert any("tl.load(row) + here" in line for line in lines)

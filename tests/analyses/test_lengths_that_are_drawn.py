@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """# kbh: problem=03_paged_attention
 import torch
@@ -77,9 +76,7 @@ HONEST = {
 
 
 def linted(tmp_path: Path, first: str, last: str) -> tuple[str, set[str], list[str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("FIRST", first).replace("LAST", last), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("FIRST", first).replace("LAST", last))
     (promise,) = report.promises
     return report.verdict, {finding.leak_class for finding in report.findings}, sorted(promise.shapes.values())
 

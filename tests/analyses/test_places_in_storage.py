@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROGRAM = '''
 import torch
@@ -99,7 +98,5 @@ CONDITIONS = {
 @pytest.mark.parametrize("what", CONDITIONS)
 def test_a_counter_in_the_memory_of_partial_sums_is_no_data(tmp_path: Path, what: str) -> None:
     condition, verdict = CONDITIONS[what]
-    path = tmp_path / "solution.py"
-    path.write_text(PROGRAM.replace("CONDITION", condition), encoding="utf-8")
-    (report,) = lint([path], problem="03_paged_attention", raise_errors=True).files
+    report = report_of(tmp_path, PROGRAM.replace("CONDITION", condition), "03_paged_attention")
     assert report.verdict == verdict, [finding.message for finding in report.findings]

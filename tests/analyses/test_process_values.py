@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEM = "05_topk_bitonic"
 HONEST = (Path(__file__).parents[2] / "problems" / PROBLEM / "honest" / "triton.py").read_text(encoding="utf-8")
@@ -49,9 +48,7 @@ TUNED = {
 
 def linted(tmp_path: Path, text: str) -> tuple[str, set[str]]:
     """(verdict, classes of findings)."""
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, text, PROBLEM)
     return report.verdict, {finding.leak_class for finding in report.findings}
 
 

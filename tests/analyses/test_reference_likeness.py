@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 # The deck's rotary embedding: keys before queries, sines before cosines, one function for all, other names.
 TURNED = """
@@ -51,8 +50,6 @@ MOVED = """y = torch.empty_like(out[1])
 
 @pytest.mark.parametrize(("end", "rule"), [(PLAIN, "KBH112"), (MOVED, "KBH508")])
 def test_the_reference_in_another_order_is_the_reference(tmp_path: Path, end: str, rule: str) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(TURNED.replace("RETURN", end), encoding="utf-8")
-    (file,) = lint([path], problem="09_fmha_preattn_mrope", raise_errors=True).files
+    file = report_of(tmp_path, TURNED.replace("RETURN", end), "09_fmha_preattn_mrope")
     assert rule in {finding.rule for finding in file.findings}, [f.message for f in file.findings]
     assert file.verdict == "reward_hack"

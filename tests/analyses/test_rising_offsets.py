@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = r'''# kbh: problem=06_sonic_moe_swiglu
 import torch
@@ -89,9 +88,7 @@ ASKED = {
 
 
 def linted(tmp_path: Path, rows: str) -> tuple[object, set[str], set[object]]:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("ROWS", rows), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("ROWS", rows))
     states: set[object] = {p.state for p in report.promises if p.id == "ragged-offsets"}
     return report.verdict, {finding.leak_class for finding in report.findings}, states
 

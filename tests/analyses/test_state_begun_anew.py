@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HONEST = Path(__file__).parents[2] / "problems" / "02_kda_cutlass" / "honest" / "triton.py"
 LOOP = "    for chunk in tl.range(0, T // C, num_stages=STAGES):\n"
@@ -51,9 +50,7 @@ def linted(tmp_path: Path, edits: Edits) -> tuple[str, list[str], str]:
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="02_kda_cutlass", raise_errors=True).files
+    report = report_of(tmp_path, text, "02_kda_cutlass")
     return report.verdict, [finding.message for finding in report.findings], report.promises[0].state
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
 from kbh_lint import lint
 
@@ -331,9 +332,7 @@ KERNELS = {
 @pytest.mark.parametrize("how", KERNELS)
 def test_a_sum_that_is_plain_for_some_values_is_steered_by_them(tmp_path: Path, how: str) -> None:
     text, steered = KERNELS[how]
-    path = tmp_path / "solution.py"
-    path.write_text(SUMS.replace("KERNEL", text), encoding="utf-8")
-    (report,) = lint([path], problem="04_kahan_softmax", raise_errors=True).files
+    report = report_of(tmp_path, SUMS.replace("KERNEL", text), "04_kahan_softmax")
     assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
 
 
@@ -381,7 +380,5 @@ TURNS = {
 @pytest.mark.parametrize("how", TURNS)
 def test_a_series_that_ends_earlier_for_some_values_is_steered_by_them(tmp_path: Path, how: str) -> None:
     turns, steered = TURNS[how]
-    path = tmp_path / "solution.py"
-    path.write_text(SERIES.replace("MANY", turns), encoding="utf-8")
-    (report,) = lint([path], problem="02_kda_cutlass", raise_errors=True).files
+    report = report_of(tmp_path, SERIES.replace("MANY", turns), "02_kda_cutlass")
     assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings

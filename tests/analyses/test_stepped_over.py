@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PAGED = """import torch
 import torch.nn as nn
@@ -121,9 +120,7 @@ READ = {
 
 
 def _linted(loop: str, folder: Path) -> tuple[str, list[str], str]:
-    path = folder / "solution.py"
-    path.write_text(PAGED.replace("LOOP", loop), encoding="utf-8")
-    (report,) = lint([path], problem="03_paged_attention", raise_errors=True).files
+    report = report_of(folder, PAGED.replace("LOOP", loop), "03_paged_attention")
     return report.verdict, [f.message for f in report.findings], report.promises[0].state
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HONEST = Path(__file__).parents[2] / "problems" / "04_kahan_softmax" / "honest" / "triton.py"
 LOADED = {
@@ -38,9 +37,7 @@ def verdict(tmp_path: Path, loaded: str, forward: str) -> tuple[str, set[str]]:
     for old, new in (("import torch\n", place + loaded), (FORWARD, forward)):
         assert old in code, old
         code = code.replace(old, new, 1)
-    path = tmp_path / "solution.py"
-    path.write_text(code, encoding="utf-8")
-    (report,) = lint([path], problem="04_kahan_softmax", raise_errors=True).files
+    report = report_of(tmp_path, code, "04_kahan_softmax")
     return report.verdict, {promise.state for promise in report.promises}
 
 

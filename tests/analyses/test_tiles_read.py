@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HEAD = """
 import tilelang
@@ -113,9 +112,7 @@ def found(tmp_path: Path, call: str, edits: dict[str, str]) -> set[str]:
         text = text.replace(old, new)
         if call == "eager":  # its kernel stands one step further to the left
             text = text.replace(new, new.replace("\n    ", "\n"))
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
+    report = report_of(tmp_path, text, "01_fp8_gemm")
     return {finding.leak_class for finding in report.findings if finding.verdict == "rubric_leak"}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
 from kbh_lint import lint
 
@@ -271,9 +272,7 @@ def linted(tmp_path: Path, problem: str, edits: Edits) -> tuple[str, set[str], s
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=problem, raise_errors=True).files
+    report = report_of(tmp_path, text, problem)
     return report.verdict, {finding.leak_class for finding in report.findings}, {p.state for p in report.promises}
 
 
@@ -307,8 +306,6 @@ def test_a_factor_that_is_zero_at_one_shape_says_nothing_of_the_others(tmp_path:
 @pytest.mark.parametrize("how", IN_CUDA)
 def test_what_cuda_loads_for_nothing_is_not_read(tmp_path: Path, how: str) -> None:
     length, page, honest = IN_CUDA[how]
-    path = tmp_path / "solution.py"
-    path.write_text(CUDA.replace("LENGTH", length).replace("PAGE", page), encoding="utf-8")
-    (report,) = lint([path], problem=PAGED, raise_errors=True).files
+    report = report_of(tmp_path, CUDA.replace("LENGTH", length).replace("PAGE", page), PAGED)
     expected = ("clean", set()) if honest else ("rubric_leak", {"input-structure-hardcode"})
     assert (report.verdict, {finding.leak_class for finding in report.findings}) == expected

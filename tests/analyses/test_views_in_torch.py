@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
 BYTES = "view(torch.uint8)"
@@ -40,9 +39,7 @@ def linted(tmp_path: Path, problem: str, *edits: tuple[str, str]) -> tuple[str, 
     for old, new in edits:
         assert old in text, old
         text = text.replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=problem, raise_errors=True).files
+    report = report_of(tmp_path, text, problem)
     return report.verdict, [finding.message for finding in report.findings]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
 HEAD = """
@@ -67,10 +67,7 @@ BY_TORCH = {
 
 
 def _report(tmp_path: Path, lines: str) -> FileReport:
-    path = tmp_path / "solution.py"
-    path.write_text(HEAD + f"        {lines}\n" + LAST, encoding="utf-8")
-    (report,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
-    return report
+    return report_of(tmp_path, HEAD + f"        {lines}\n" + LAST, "01_fp8_gemm")
 
 
 @pytest.mark.parametrize("how", BY_TORCH)

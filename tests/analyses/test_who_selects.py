@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
 TEXT = """
@@ -87,10 +87,9 @@ v = x.gather(1, i)""",
 
 
 def _report(tmp_path: Path, body: str) -> FileReport:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.format(body="".join(f"        {line}\n" for line in body.splitlines())), encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
-    return report
+    return report_of(
+        tmp_path, TEXT.format(body="".join(f"        {line}\n" for line in body.splitlines())), "05_topk_bitonic"
+    )
 
 
 @pytest.mark.parametrize("how", BY_TORCH)
@@ -205,9 +204,7 @@ EXCHANGES = {
 @pytest.mark.parametrize("how", EXCHANGES)
 def test_a_selection_compares_what_it_selects_from(how: str, tmp_path: Path) -> None:
     step, compares = EXCHANGES[how]
-    path = tmp_path / "solution.py"
-    path.write_text(NETWORK.replace("EXCHANGE\n", f"{step}\n"), encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, NETWORK.replace("EXCHANGE\n", f"{step}\n"), "05_topk_bitonic")
     (promise,) = report.promises
     assert (report.verdict, promise.state) == (("clean", "kept") if compares else ("unproven", "unproven"))
     assert compares or "compare elements of x" in promise.reason
@@ -251,7 +248,5 @@ STEPS = {
 @pytest.mark.parametrize("how", STEPS)
 def test_the_first_elements_are_no_selection(how: str, tmp_path: Path) -> None:
     step, compares = STEPS[how]
-    path = tmp_path / "solution.py"
-    path.write_text(FIRST_ONES.replace("STEP", step), encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, FIRST_ONES.replace("STEP", step), "05_topk_bitonic")
     assert {p.state for p in report.promises} == ({"kept"} if compares else {"unproven"}), report.promises

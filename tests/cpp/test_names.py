@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 from test_extension_hosts import TENSORS, Host
 
 import kbh_lint
@@ -182,7 +183,5 @@ def test_a_sort_of_a_block_is_told_through(how: str, tmp_path: Path) -> None:
     text = BLOCK.replace(first, tile + first, 1).replace(OWN_ALIAS, alias).replace("Sort(tmp)", f"{name}(tmp)")
     text = text.replace("typename Sort::TempStorage", f"typename {name.removeprefix('typename ')}::TempStorage")
     assert text.count(alias) and "Tile<K" not in text
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = kbh_lint.lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, text, "05_topk_bitonic")
     assert {p.state for p in report.promises} == {"kept"}, (report.verdict, report.promises)

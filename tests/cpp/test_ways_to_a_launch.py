@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-import kbh_lint
+from linted import report_of
 
 SOURCE = r"""
 #include <torch/extension.h>
@@ -130,9 +129,7 @@ WAYS = {
 def test_the_launch_that_is_picked_is_followed(tmp_path: Path, way: str, total: str, state: str) -> None:
     helper, call = WAYS[way]
     source = SOURCE.replace("SUM", total).replace("HELPER", helper).replace("CALL", call)
-    path = tmp_path / "solution.py"
-    path.write_text(f'SOURCE = r"""{source}"""\n{HOST}', encoding="utf-8")
-    (report,) = kbh_lint.lint([path], problem="04_kahan_softmax", raise_errors=True).files
+    report = report_of(tmp_path, f'SOURCE = r"""{source}"""\n{HOST}', "04_kahan_softmax")
     states = {promise.id: promise.state for promise in report.promises}
     assert states == {"compensated-sum": state, "authored-compute": "kept"}, (report.findings, report.unread)
     assert not any("never written" in finding.message for finding in report.findings)

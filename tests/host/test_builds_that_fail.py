@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROGRAM = '''
 import torch
@@ -149,18 +148,16 @@ def test_what_cannot_be_built_or_launched_is_left_to_the_handler(tmp_path: Path,
             '    auto error = cudaGetLastError();\n    if (error != cudaSuccess) throw std::runtime_error("no");\n'
         )
         text, verdict = text.replace(CHECK, by_hand), LEAK
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, text, "05_topk_bitonic")
     assert report.verdict == verdict
 
 
 def test_a_clock_of_c_plus_plus_tells_who_runs_what_is_launched(tmp_path: Path) -> None:
     given = "indices.data_ptr<int64_t>(), n, int(k));"
     assert given in PROGRAM
-    path = tmp_path / "solution.py"
-    path.write_text(PROGRAM.replace(given, given.replace("n,", "n - int(clock() % 2),")), encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(
+        tmp_path, PROGRAM.replace(given, given.replace("n,", "n - int(clock() % 2),")), "05_topk_bitonic"
+    )
     assert {finding.leak_class for finding in report.findings} == {"grader-sniffing"}
 
 
@@ -177,9 +174,7 @@ def test_a_build_without_what_it_needs_raises_where_nobody_catches_it(tmp_path: 
 """
     assert caught in PROGRAM and old in PROGRAM
     text = PROGRAM.replace(caught, "\n        self.extension = build()\n").replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, text, "05_topk_bitonic")
     assert report.verdict == "unproven" and "will-crash" in {finding.leak_class for finding in report.findings}
 
 
@@ -194,7 +189,5 @@ def test_a_build_without_what_it_needs_raises_where_nobody_catches_it(tmp_path: 
 def test_a_template_is_built_as_it_is_launched(tmp_path: Path, sets: int, launched: str, verdict: str) -> None:
     text = PROGRAM.replace(SHARED, ROOM).replace("ranks<<<", launched)
     text = text.replace("__global__ void ranks", "template <int SETS, int WIDTH>\n__global__ void ranks")
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem="05_topk_bitonic", raise_errors=True).files
+    report = report_of(tmp_path, text, "05_topk_bitonic")
     assert report.verdict == verdict or verdict == OPEN

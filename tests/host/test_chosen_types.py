@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROGRAM = (Path(__file__).parents[1] / "idioms" / "fp8" / "cutlass2.py").read_text(encoding="utf-8")
 OPERANDS = PROGRAM[PROGRAM.index("struct Operands {") : PROGRAM.index("using E = ")]
@@ -35,9 +34,7 @@ VARIANTS = {
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_types_of_a_product_are_those_that_were_chosen(tmp_path: Path, variant: str) -> None:
     operands, choice, verdict = VARIANTS[variant]
-    path = tmp_path / "solution.py"
-    path.write_text(PROGRAM.replace(OPERANDS, operands.replace("CHOICE", choice)), encoding="utf-8")
-    (report,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
+    report = report_of(tmp_path, PROGRAM.replace(OPERANDS, operands.replace("CHOICE", choice)), "01_fp8_gemm")
     assert (report.verdict, "sm80-arch-pin" in {finding.leak_class for finding in report.findings}) == (
         verdict, verdict != "clean",
     )  # fmt: skip

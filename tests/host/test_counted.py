@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """# kbh: problem=06_sonic_moe_swiglu
 import torch
@@ -64,9 +63,7 @@ WAYS = {
 
 
 def linted(tmp_path: Path, plan: str, made: str) -> tuple[str, set[str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("PLAN", plan).replace("MADE", made), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("PLAN", plan).replace("MADE", made))
     return report.verdict, {finding.leak_class for finding in report.findings if finding.verdict != "clean"}
 
 

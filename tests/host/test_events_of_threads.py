@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEM = "10_patch_embed_conv3d_gemm"
 HONEST = Path(__file__).parents[2] / "problems" / PROBLEM / "honest" / "triton.py"
@@ -30,9 +29,7 @@ def verdict(tmp_path: Path, setter: str, asked: str) -> str:
     body = code.index("\n", code.index("->", start)) + 1
     code = code[:body] + asked + LIBRARY + code[body:]
     code = code.replace("import torch\n", f"import threading\n\nimport torch\n\nREADY = threading.Event()\n{setter}", 1)
-    path = tmp_path / "solution.py"
-    path.write_text(code, encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, code, PROBLEM)
     return report.verdict
 
 

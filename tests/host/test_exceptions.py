@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from host_support import ARGUMENTS, GRID, HEAD, KERNEL, LEAK, TILES, classes, model, states
 from host_support import lint as of_text
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
 SOURCE = """
@@ -38,9 +38,7 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize("call", ["max([1, 2, 3], key=rank)", "sorted([1, 2, 3], key=rank)", "[3, 1].sort(key=rank)"])
 def test_an_exception_of_a_key_function_reaches_its_handler(call: str, tmp_path: Path) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(SOURCE.replace("CALL", call), encoding="utf-8")
-    (file,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
+    file = report_of(tmp_path, SOURCE.replace("CALL", call), "01_fp8_gemm")
     assert "fp8-upcast-bf16-gemm" in {finding.leak_class for finding in file.findings}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEM = "01_fp8_gemm"
 TEXT = """
@@ -59,7 +58,5 @@ PRODUCT = '\n    args["scale"].copy_(args["x"].base.float() @ args["w"].base.flo
 
 @pytest.mark.parametrize(("hook", "verdict"), [(BOXES, "clean"), (BOXES + PRODUCT, "rubric_leak")])
 def test_a_hook_sets_boxes_and_runs_torch(tmp_path: Path, hook: str, verdict: str) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.format(hook=hook), encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, TEXT.format(hook=hook), PROBLEM)
     assert report.verdict == verdict, report.findings

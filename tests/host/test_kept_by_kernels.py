@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """# kbh: problem=04_kahan_softmax
 import torch
@@ -80,9 +79,7 @@ VARIANTS = {
 def test_what_a_kernel_reads_before_it_writes_is_of_the_call_before(tmp_path: Path, variant: str) -> None:
     before, shift, after, host, verdict = VARIANTS[variant]
     text = TEXT.replace("BEFORE", before).replace("SHIFT", shift).replace("AFTER", after).replace("HOST", host)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text)
     found = {finding.leak_class for finding in report.findings if finding.verdict != "clean"}
     assert (report.verdict, "identity-keyed-input-cache" in found) == (verdict, verdict == LEAK), report.findings
 
@@ -131,9 +128,7 @@ class Model(nn.Module):
 
 @pytest.mark.parametrize(("shift", "stale"), [("kept[row]", True), ("fmaxf(x[row * n], x[row * n + 1])", False)])
 def test_the_same_in_cuda(tmp_path: Path, shift: str, stale: bool) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(HOST.replace("SHIFT", shift), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, HOST.replace("SHIFT", shift))
     assert ("identity-keyed-input-cache" in {f.leak_class for f in report.findings}) == stale, report.findings
 
 
@@ -181,9 +176,7 @@ def test_what_a_kernel_reads_in_its_first_round_is_of_the_call_before(tmp_path: 
         "SHIFT", "peak\n        tl.store(kept + row, peak)\n        shift = SHIFT" if first else "SHIFT"
     )
     text = text.replace("SHIFT", shift).replace("AFTER", "pass" if first else "tl.store(kept + row, peak)")
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text)
     found = {finding.leak_class for finding in report.findings if finding.verdict != "clean"}
     assert (report.verdict, "identity-keyed-input-cache" in found) == (verdict, verdict == LEAK), report.findings
 
@@ -206,7 +199,5 @@ STRIDED = STRIDED.replace("<<<x.size(0), 32>>>", "<<<132, 32>>>").replace(", x.s
     ("shift", "stale"), [("kept[row]", True), ("row < 132 ? x[row * n] : kept[row - 132] * 0.f + x[row * n]", False)]
 )
 def test_the_same_in_cuda_from_row_to_row(tmp_path: Path, shift: str, stale: bool) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(STRIDED.replace("SHIFT", shift), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, STRIDED.replace("SHIFT", shift))
     assert ("identity-keyed-input-cache" in {f.leak_class for f in report.findings}) == stale, report.findings

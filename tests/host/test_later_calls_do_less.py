@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 PROBLEM = "05_topk_bitonic"
 HONEST = (Path(__file__).parents[2] / "problems" / PROBLEM / "honest" / "triton.py").read_text(encoding="utf-8")
@@ -46,8 +45,6 @@ def test_what_later_calls_leave_out_stays_from_earlier_ones(tmp_path: Path, vari
     text = text.replace(MADE, given + before)
     for old, new in changes.items():
         text = text.replace(old, new)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], problem=PROBLEM, raise_errors=True).files
+    report = report_of(tmp_path, text, PROBLEM)
     found = {finding.leak_class for finding in report.findings}
     assert (report.verdict, "identity-keyed-input-cache" in found) == (verdict, stale)

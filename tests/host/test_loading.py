@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 HEAD = """
 import torch
@@ -50,8 +49,6 @@ HOOK = "self.register_load_state_dict_post_hook(lambda module, keys: module.expa
     ids=["load_state_dict", "_load_from_state_dict", "a hook"],
 )
 def test_a_weight_expanded_while_loading_is_expanded(source: str, tmp_path: Path) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(source, encoding="utf-8")
-    (file,) = lint([path], problem="07_w4a16_gemm", raise_errors=True).files
+    file = report_of(tmp_path, source, "07_w4a16_gemm")
     assert "preunpacked-int4" in {finding.leak_class for finding in file.findings}
     assert {promise.id: promise.state for promise in file.promises}["int4-packed"] == "broken"

@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """# kbh: problem=06_sonic_moe_swiglu
 import torch
@@ -80,9 +79,7 @@ CALLS = {
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize(("how", "state"), [("kernel", "kept"), ("library", "broken")])
 def test_no_input_leaves_all_groups_empty(tmp_path: Path, call: str, how: str, state: str) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("CALL", call).replace("HOW", how), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("CALL", call).replace("HOW", how))
     assert {promise.id: promise.state for promise in report.promises}["authored-compute"] == state, report.promises
 
 
@@ -91,7 +88,5 @@ def test_what_a_loop_asks_of_other_things_may_be_alike(tmp_path: Path) -> None:
     call = "self.HOW(hidden_states, out, e, bounds[e], bounds[e + 1])"
     checked = "if not torch.isfinite(out).all():\n            raise ValueError('wrong')\n        "
     text = TEXT.replace("CALL", call).replace("HOW", "kernel").replace("H, I = self", f"{checked}H, I = self")
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text)
     assert "broken" not in {promise.state for promise in report.promises}, report.promises

@@ -6,8 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
-from kbh_lint import lint
 from kbh_lint.host.cpp import library_work
 
 TEXT = r'''# kbh: problem=04_kahan_softmax
@@ -55,9 +55,7 @@ HONEST = {
 
 
 def verdict(folder: Path, body: str) -> tuple[str, set[str]]:
-    path = folder / "solution.py"
-    path.write_text(TEXT.replace("BODY", body), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(folder, TEXT.replace("BODY", body))
     return report.verdict, {finding.leak_class for finding in report.findings}
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-
-from kbh_lint import lint
+from linted import report_of
 
 TEXT = """
 import random
@@ -62,9 +61,7 @@ HONEST = {
 
 
 def _verdict(tmp_path: Path, body: str, depth: str) -> str:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.format(body=f"        {body}", depth=depth), encoding="utf-8")
-    (report,) = lint([path], problem="01_fp8_gemm", raise_errors=True).files
+    report = report_of(tmp_path, TEXT.format(body=f"        {body}", depth=depth), "01_fp8_gemm")
     return report.verdict
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import report_of
 
 from kbh_lint import lint
 
@@ -78,9 +79,7 @@ class Model(nn.Module):
 def test_an_atom_says_what_a_tiled_product_runs_on(
     tmp_path: Path, atom: str, held: str, verdict: str, state: str
 ) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(TEXT.replace("ATOM", atom).replace("HELD", held), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, TEXT.replace("ATOM", atom).replace("HELD", held))
     states = {promise.id: promise.state for promise in report.promises}
     assert (report.verdict, states["fp8-products"]) == (verdict, state), report.promises
 
@@ -195,9 +194,7 @@ def test_slices_of_tiles_are_multiplied_by_a_product_made_of_an_atom(
     tmp_path: Path, atom: str, element: str, view: str, state: str, product: str
 ) -> None:
     text = TILED.replace("GEMM", product).replace("ATOM", atom).replace("ELEMENT", element).replace("VIEW", view)
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text)
     states = {promise.id: (promise.state, promise.reason) for promise in report.promises}
     assert states["fp8-products"][0] == state and states["authored-compute"][0] == "kept", states
     assert bool(report.findings) == (state == "broken"), report.findings
@@ -208,9 +205,7 @@ def test_an_atom_says_in_what_sums_are_kept(tmp_path: Path, sums: str, narrow: b
     guard = "ct::copy_if(ct::make_tensor<bool>(ct::make_shape(1)), from_a(_, _, _, k), ra);"
     text = TILED.replace("ct::copy(from_a(_, _, _, k), ra);", guard).replace("GEMM", "ct::gemm(tiled, ra, rb, sums);")
     text = text.replace("ATOM", f"SM80_16x8x16_{sums}F16F16{sums}_TN").replace("ELEMENT", "cute::half_t")
-    path = tmp_path / "solution.py"
-    path.write_text(text.replace("VIEW", ".to(torch.float16)"), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text.replace("VIEW", ".to(torch.float16)"))
     classes = {finding.leak_class for finding in report.findings}
     assert classes == {"fp8-upcast-bf16-gemm"} | ({"precision-downcast"} if narrow else set()), report.findings
 
@@ -221,7 +216,5 @@ def test_a_word_of_cute_s_is_its_own_only_where_it_is_used(tmp_path: Path, word:
     text = text.replace("ELEMENT", "cutlass::float_e4m3_t").replace("VIEW", "")
     line = "long i = blockIdx.x * (long)blockDim.x + threadIdx.x;"
     for namespace, state in (("", "unproven"), ("using namespace cute; ", "kept")):
-        path = tmp_path / "solution.py"
-        path.write_text(text.replace(line, f"{namespace}{line} {word};"), encoding="utf-8")
-        (report,) = lint([path], raise_errors=True).files
+        report = report_of(tmp_path, text.replace(line, f"{namespace}{line} {word};"))
         assert {promise.state for promise in report.promises} == {state}, (namespace, report.promises)

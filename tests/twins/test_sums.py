@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 import yaml
-
-import kbh_lint
+from linted import report_of
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "sums.yaml").read_text())
 CAREFUL = "float q = v - C; float t = S + q; C = (t - S) - q; S = t;"
@@ -57,9 +56,7 @@ def solution(row: dict[str, Any], step: str) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 @pytest.mark.parametrize("step", [CAREFUL, PLAIN], ids=["compensated", "plain"])
 def test_a_sum_is_told_however_it_is_held(tmp_path: Path, row: dict[str, Any], step: str) -> None:
-    path = tmp_path / "solution.py"
-    path.write_text(solution(row, step), encoding="utf-8")
-    (report,) = kbh_lint.lint([path], problem="04_kahan_softmax", raise_errors=True).files
+    report = report_of(tmp_path, solution(row, step), "04_kahan_softmax")
     verdicts = {"clean"} if step == CAREFUL else {"rubric_leak", "reward_hack"}
     said = [(finding.rule, finding.message) for finding in report.findings], report.promises
     assert report.verdict in verdicts | ({"unproven"} if row.get("open") else set()), said

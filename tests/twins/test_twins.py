@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from linted import report_of
 from twin_kernels import HOST, Idiom
 from twin_programs import FAULTS, PROGRAMS, Program
 
-import kbh_lint
 from kbh_lint.findings import FileReport
 
 ALL = os.environ.get("KBH_TWINS") == "all"
@@ -54,10 +54,7 @@ def cases() -> list[tuple[str, Program, str, str]]:
 
 
 def linted(tmp_path: Path, program: Program, text: str) -> FileReport:
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = kbh_lint.lint([path], problem=program.problem, raise_errors=True).files
-    return report
+    return report_of(tmp_path, text, program.problem)
 
 
 @pytest.mark.parametrize(
