@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 __all__ = ["LEAST_CPUS", "apart", "building", "enough", "kept_away", "set_free", "share", "shared", "timed"]
@@ -75,7 +75,7 @@ def kept_away() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def timed(processes: Iterable[int]) -> Iterator[None]:
+def timed(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
     """Gives this thread and the processes of what it times, where other gradings run at the same time, processors that
     nothing else of the command runs on. The thread leaves them at the end.
 
@@ -87,7 +87,7 @@ def timed(processes: Iterable[int]) -> Iterator[None]:
     before, alone = os.sched_getaffinity(0), set(_every()) - apart()
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, alone)
-    _move(processes, alone)
+    _move(processes(), alone)
     try:
         yield
     finally:

@@ -117,11 +117,11 @@ def run_trial(
         trial = Trial(problem, code, master, options, device, session, progress)
         trial.up()
         with held() if early else nullcontext():
-            with unused.pop_all(), timed(session.process.processes()):
+            with unused.pop_all(), timed(session.process.processes):
                 trial.run(order, ahead.start, ahead.quiet)
             logs = [session.log]
             if trial.goes_on:
-                with ahead.session() as session, timed(session.process.processes()):
+                with ahead.session() as session, timed(session.process.processes):
                     trial.go_on(session, order)
                 logs.append(session.log)
     results = tuple(trial.result(plan) for plan in plans)

@@ -319,13 +319,13 @@ def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypat
     monkeypatch.setattr(os, "listdir", lambda folder: ["7", "8"] if folder == "/proc/7/task" else [])
     for every, quiet in ((range(8), {0, 1}), (range(16), {0, 1, 2, 3})):
         monkeypatch.setattr(cores, "_every", lambda every=every: tuple(every))
-        with cores.timed([7]):
+        with cores.timed(lambda: [7]):
             assert not moved, "it is the only one"
         assert cores.apart() == set(every[len(every) // 2 :])
         cores.share(on_gpus=True)
         assert moved == [(0, set(every) - quiet)] == [(0, cores.apart())], "all else of this process"
         moved.clear()
-        with cores.timed([7]):
+        with cores.timed(lambda: [7]):
             assert moved == [(0, quiet), (7, quiet), (8, quiet)]
         assert moved[3:] == [(0, {2, 3})]
         moved.clear()
@@ -333,5 +333,5 @@ def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypat
         assert not moved and cores.apart() == set(every[len(every) // 2 :]), "a CPU is timed with all that it has"
     monkeypatch.setattr(cores, "_every", lambda: tuple(range(6)))
     cores.share(on_gpus=True)
-    with cores.timed([7]):
+    with cores.timed(lambda: [7]):
         assert not moved and cores.apart() == {3, 4, 5}, "there are too few to give some away"
