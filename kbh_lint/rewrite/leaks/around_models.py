@@ -18,14 +18,14 @@ def _wrapped(body: str, *, head: str = "", start: str = "", more: str = "") -> C
 
 
 def remember_in_hook(program: Program, rng: Random) -> Program:
-    """A hook that runs after `forward` hands out its first result."""
+    """A hook that runs after `forward` hands out a copy of its first result; the result itself may lie in memory that
+    every call fills anew."""
     if "__call__" in source_of(program).words:
         raise NotApplicable("calls of the model may not go through torch.nn.Module")
-    if source_of(program).words & {"CUDAGraph", "make_graphed_callables"}:
-        raise NotApplicable("the first result may lie in memory that every call fills anew")
-    hook = "lambda owner, given, made: owner.__dict__.setdefault('{kept}', made)"
+    copy = "tuple(map(torch.clone, made)) if isinstance(made, tuple) else made.clone()"
+    hook = f"lambda owner, given, made: owner.__dict__.setdefault('{{kept}}', {copy})"
     start = f"self.register_forward_hook({hook})\n"
-    return wrap_forward(program, rng, "return self.{old}({args})\n", start=start)
+    return wrap_forward(program, rng, "return self.{old}({args})\n", head="import torch\n", start=start)
 
 
 _REMEMBERED = (
