@@ -113,6 +113,7 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
         notes=tuple(notes),
         trace=tuple(trace_lines(default)) if trace else None,
         shares={shape.label: shape.shares for shape in shapes if shape.shares},
+        doubtful=merge([replace(shape, seeds=shape.doubtful) for shape in shapes if shape.doubtful]),
     )
     for session in (*sessions, *beside):
         session.close()

@@ -100,7 +100,8 @@ class Analysis:
 
     `contract` names the matched contract (None: only problem-independent rules speak); `trace` has one line a
     launch or library call, and is None unless it was asked for; `shares` says who
-    does what, by the label of a graded shape.
+    does what, by the label of a graded shape. `doubtful` facts hold only where a branch that the code alone does not
+    decide goes one way.
     """
 
     facts: tuple[Fact, ...] = ()
@@ -110,6 +111,7 @@ class Analysis:
     notes: tuple[str, ...] = ()
     trace: tuple[str, ...] | None = None
     shares: dict[str, Shares] = field(default_factory=dict)
+    doubtful: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

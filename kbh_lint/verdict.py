@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from kbh_lint.base.records import dataclass
@@ -70,6 +71,28 @@ _TABLE = (
     ),
     _Row("clean", "nothing of the above: every promise is kept, or kept by higher precision", lambda case: True),
 )
+
+
+def weakened(
+    promises: tuple[PromiseState, ...], findings: Iterable[Finding], doubtful: Iterable[Finding]
+) -> tuple[PromiseState, ...]:
+    """The promises, where `doubtful` findings hold only if a branch that the code alone does not decide goes one way:
+    what such a leak breaks (all of them, where it names none) is not shown to be kept."""
+    told = {finding.rule for finding in findings}
+    leaks = [f for f in doubtful if f.verdict in LEAKS and f.severity != "info" and f.rule not in told]
+    out = []
+    for promise in promises:
+        leak = next((f for f in leaks if f.breaks in (None, promise.id, promise.kind)), None)
+        if leak is None or promise.state not in KEPT:
+            out.append(promise)
+            continue
+        shapes: dict[str, State] = {
+            label: "unproven" if label in leak.shapes and state in KEPT else state
+            for label, state in promise.shapes.items()
+        }
+        reason = f"on a branch that the code alone does not decide, {leak.message}"
+        out.append(replace(promise, state="unproven", shapes=shapes, reason=reason))
+    return tuple(out)
 
 
 def decide(

@@ -36,6 +36,9 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.shares = live[0].shares
+        agreed = {seed.key() for seed in kept.seeds}
+        apart = [facts for p, facts in ended if facts.empty and not p.left_over and not _by_data(p, paths[0])]
+        kept.doubtful = [seed for facts in (*live, *apart) for seed in facts.seeds if seed.key() not in agreed]
         if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
             foggy = foggy or STALE
         elif not _uses_the_former(kept) and any(map(_uses_the_former, live)):
@@ -57,6 +60,12 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
                 kept.reasons.setdefault(name, UNTRIED)
         out.append(kept)
     return out
+
+
+def _by_data(path: PathRun, first: PathRun) -> bool:
+    """Whether data had a part in what this path is: one on which nothing is done may be that of empty groups."""
+    sites = path.sites | first.sites
+    return any(sites[key].contents for key in path.forced or sites if key in sites)
 
 
 def _from_a_file(path: PathRun, at: int) -> bool:
@@ -96,6 +105,8 @@ def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
         keys = [{seed.key() for seed in other.seeds} for other in same]
         merged = ShapeFacts(shape.label, [s for s in shape.seeds if all(s.key() in k for k in keys)])
         merged.shares = shape.shares
+        open_ = [{seed.key() for seed in (*other[i].seeds, *other[i].doubtful)} for other in others if i < len(other)]
+        merged.doubtful = [s for s in shape.doubtful if all(s.key() in k for k in open_)]
         for name in shape.states:
             best = min((shape, *same), key=lambda s: _PREFERENCE.index(s.states.get(name, "unproven")))
             merged.states[name] = best.states.get(name, "unproven")

@@ -45,6 +45,7 @@ class ShapeFacts:
     unknown: bool = False  # the result is a value that is not known
     shares: Shares = field(default_factory=dict)
     equal: dict[str, ir.Loc | None] = field(default_factory=dict)  # inputs whose numbers an assert wants to be equal
+    doubtful: list[ShapeFact] = field(default_factory=list)  # what holds on some paths, and not on the others
 
 
 def _hashable(value: object) -> Any:

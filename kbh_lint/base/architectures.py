@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from kbh_lint.base.records import dataclass
 
-__all__ = ["ARCHITECTURES", "DECK", "GENERATIONS", "Architecture", "Capability", "Counters", "of"]
+__all__ = ["ARCHITECTURES", "DECK", "GENERATIONS", "Architecture", "Capability", "Counters", "multiplies", "of"]
 
 Capability = tuple[int, int]
 
@@ -87,3 +87,10 @@ GENERATIONS: tuple[Capability, ...] = ((8, 0), (9, 0), (10, 0), (12, 0))  # of G
 def of(capability: Capability) -> Architecture:
     """The architecture of a compute capability; of one that is not listed, the least that any has."""
     return ARCHITECTURES.get(capability) or Architecture(capability, "", 99, 1536)
+
+
+def multiplies(capability: Capability, group: str) -> bool:
+    """Whether the tensor cores of an architecture have products of a group of types, by what its family counts."""
+    family = of(max(capability, min(ARCHITECTURES))).family
+    counted = [row.counters.tensor for row in ARCHITECTURES.values() if row.family == family and row.counters]
+    return not counted or any(group in types for types in counted)

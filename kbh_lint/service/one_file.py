@@ -16,7 +16,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Unread
 from kbh_lint.marked import DataError
 from kbh_lint.rules import Rule, apply, is_selected, load_rules
-from kbh_lint.verdict import decide
+from kbh_lint.verdict import decide, weakened
 
 if TYPE_CHECKING:
     from kbh_lint import engine as _engine
@@ -111,15 +111,21 @@ def judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> 
     known = analysis.contract is not None
     promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
     path = str(submission.path)
+    rules = tuple(rules)
     findings = apply(rules, analysis.facts, path=path, contract_known=known, promises=promised)
+    promises = analysis.promises
+    if analysis.doubtful:
+        facts = (*analysis.facts, *analysis.doubtful)
+        more = apply(rules, facts, path=path, contract_known=known, promises=promised)
+        promises = weakened(promises, findings, more)
     unread = analysis.unread or (() if known else (Unread(NOTHING_FOLLOWED),))
     return FileReport(
         path=path,
         problem=submission.problem,
         contract=analysis.contract,
         target=submission.target,
-        verdict=decide(analysis.promises, findings, unread, known),
-        promises=analysis.promises,
+        verdict=decide(promises, findings, unread, known),
+        promises=promises,
         findings=findings,
         unread=unread,
         notes=(*submission.notes, *analysis.notes),
