@@ -3,36 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
+from stored import older
 
 from grader.record.bundle import Bundle
-from grader.record.bundle.packed import unpacked
 from grader.report.view import load_view
 from grader.silicon import Silicon
 from grader.silicon.shape_evidence import recounted
 from kbh_lint.base import paths
 from kbh_lint.problems import Problem, load_deck
 
-ARCHIVE = Path(__file__).resolve().parents[2] / "results" / "h200.tar.xz"
 MARK = re.compile(r"kbh/(\d+)/3")
 Stored = tuple[Problem, Silicon, str]
 
 
 @pytest.fixture(scope="module")
-def stored() -> Iterator[Stored]:
-    """A bundle with several shapes that were counted."""
-    with unpacked(ARCHIVE) as place:
-        for folder in sorted(path.parent.parent for path in place.glob("*/entries/000001.json")):
-            view = load_view(folder)
-            if view.silicon is not None and view.silicon.counts and len(view.silicon.shapes) > 2:
-                raw = Bundle.open(folder).get(view.silicon.counts).decode()
-                yield load_deck(paths.problems_dir())[view.cell.problem], view.silicon, raw
-                return
-    pytest.fail("no stored bundle has counts of several shapes")
+def stored() -> Stored:
+    """A bundle of an earlier version with several shapes that were counted."""
+    (folder,) = older().glob("01_fp8_gemm-narrow_tiles-*")
+    view = load_view(folder)
+    assert view.silicon is not None and view.silicon.counts is not None and len(view.silicon.shapes) > 2
+    raw = Bundle.open(folder).get(view.silicon.counts).decode()
+    return load_deck(paths.problems_dir())[view.cell.problem], view.silicon, raw
 
 
 def rehearsed(silicon: Silicon, raw: str) -> tuple[Silicon, str]:
