@@ -15,11 +15,11 @@ from typing import Any
 from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import INTS, STORED
-from kbh_lint.host.gpu.kernel_cache import normalised
+from kbh_lint.host.gpu.kernel_cache import Normal, normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, product
 from kbh_lint.kernels.extents.parts import Part
-from kbh_lint.kernels.extents.reads import read_parts
+from kbh_lint.kernels.extents.reads import Parts, parts_under
 from kbh_lint.kernels.extents.writes import all_parts
 from kbh_lint.problems import Promise
 
@@ -173,11 +173,27 @@ def _at(
     answers, key = attrs["answered"].everywhere, (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
     if (what, *key) not in answers:
         if ranges:
-            answers[what, *key] = read_parts(kernel, launch.binding, *dims, ranges)
+            answers[what, *key] = _under(event, launch, dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
             answers["reads", *key], answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
     found: dict[int, list[Part]] = answers[what, *key]
     return found.get(launch.storages.get(ident, -1))
+
+
+def _under(
+    event: Event, launch: Normal, dims: tuple[tuple[Any, ...], tuple[Any, ...]], ranges: dict[int, tuple[int, int]]
+) -> Parts:
+    """What a launch reads where whole numbers lie in ranges, found once for ranges that agree in all that it looks at:
+    most kernels look at none of what holds the same number in all places when it is drawn."""
+    attrs = event.attrs
+    key = ("under", attrs["seen"], launch.key, str(dims), frozenset(ranges))
+    known: list[tuple[dict[int, tuple[int, int]], Parts]] = attrs["answered"].everywhere.setdefault(key, [])
+    for met, parts in known:
+        if all(ranges[at] == ends for at, ends in met.items()):
+            return parts
+    parts, looked = parts_under(attrs["kernel"], launch.binding, *dims, ranges)
+    known.append(({at: ranges[at] for at in looked}, parts))
+    return parts
 
 
 def _ends(content: Content, drawn: bool) -> tuple[int, int] | None:

@@ -17,6 +17,15 @@ def assigned_names(nodes: object, cpp: bool) -> frozenset[str]:
 
 
 @by_node
+def binds(body: object) -> bool:
+    """Whether an expression in a body may assign something."""
+    return any(
+        isinstance(node, (ir.AssignE, ir.Asm, ir.Decl)) or isinstance(node, ir.Unary) and node.op == "&"
+        for node in walk(body)
+    )
+
+
+@by_node
 def _in_cpp(nodes: object) -> frozenset[str]:
     if isinstance(nodes, AROUND):
         return frozenset().union(*map(_in_cpp, children(nodes)))
@@ -27,6 +36,8 @@ def _in_cpp(nodes: object) -> frozenset[str]:
 def _in_python(nodes: object) -> frozenset[str]:
     if isinstance(nodes, AROUND):
         return frozenset().union(*map(_in_python, children(nodes)))
+    if isinstance(nodes, ir.For):
+        return frozenset(_targets(nodes.target)).union(*map(_in_python, children(nodes)))
     return frozenset(_each_in_python(nodes))
 
 
@@ -61,9 +72,14 @@ def _assigned(nodes: object, cpp: bool) -> Iterator[str]:
         elif isinstance(node, ir.Decl):
             yield node.name
         for part in below:
-            parts = part.items if isinstance(part, ir.Seq) else (part,)
-            yield from (p.id for p in parts if isinstance(p, ir.Name))
-            yield from (p.name for p in parts if isinstance(p, ir.Decl))
+            yield from _targets(part)
+
+
+def _targets(target: object) -> Iterator[str]:
+    """The names among what is assigned to."""
+    parts = target.items if isinstance(target, ir.Seq) else (target,)
+    yield from (part.id for part in parts if isinstance(part, ir.Name))
+    yield from (part.name for part in parts if isinstance(part, ir.Decl))
 
 
 def _pure(func: object) -> bool:

@@ -32,7 +32,7 @@ class OneRound(Control[Value]):
     # --- branches ---
 
     def test(self, node: ir.If) -> tuple[Value, bool | None]:
-        self.run.assigned(node.test)
+        self.run.computed(node.test)
         return Test(doubt=True) if assigned_names(node.test, self.run.cpp) else self.run.value(node.test), None
 
     def either(self, node: ir.If, test: Value) -> Exit:
@@ -68,7 +68,7 @@ class OneRound(Control[Value]):
     def cases(self, node: ir.Switch) -> Exit:
         """Each case under its label, with what control falls through to; what a switch assigns is not known behind."""
         run, frame, walk = self.run, self.run.frame, self.run.statements
-        run.assigned(node.value)
+        run.computed(node.value)
         value = run.value(node.value)
         before, limits, doubt = run.env, run.limits, run.doubt
         here = doubt or run.doubts(value)
@@ -91,7 +91,7 @@ class OneRound(Control[Value]):
     # --- loops ---
 
     def each(self, node: ir.For) -> Exit:
-        self.run.assigned(node.iterable)
+        self.run.computed(node.iterable)
         before, limits = self._enter(node)
         iterations = self.run.atoms.between(0, None)
         self.run.limits, iterations = self.counted(node, limits, iterations)

@@ -13,7 +13,7 @@ from typing import Any, Self
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core.walker import OutOfFuel
-from kbh_lint.kernels.extents.assigned import assigned_names
+from kbh_lint.kernels.extents.assigned import assigned_names, binds
 from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
@@ -202,8 +202,14 @@ class Follow:
 
     def assigned(self, node: object) -> None:
         """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
-        if node is not None:
-            self.forget(assigned_names(node, self.cpp))
+        names = None if node is None else assigned_names(node, self.cpp)
+        if names:
+            self.forget(names)
+
+    def computed(self, node: object) -> None:
+        """The same of an expression, which in Python assigns nothing unless something in the kernel is a `:=`."""
+        if self.cpp or binds(self.frame.kernel.node.body):
+            self.assigned(node)
 
     def forget(self, names: Collection[str]) -> None:
         """Forgets what some names stand for."""

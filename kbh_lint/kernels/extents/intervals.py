@@ -26,7 +26,7 @@ class _Bounds:
     """What is known under one set of limits, at a depth, and the steps it took: the most that sums come to, and what
     numbers are between. `limits` has the limits by the first of their atoms, with the place of each in their order."""
 
-    __slots__ = ("atoms", "limits", "sums")
+    __slots__ = ("atoms", "limits", "rooms", "sums")
 
     def __init__(self, limits: Limits) -> None:
         self.limits: dict[int, list[tuple[int, Terms, int]]] = {}
@@ -35,6 +35,7 @@ class _Bounds:
                 self.limits.setdefault(limit[0][0], []).append((place, limit, most))
         self.sums: dict[tuple[Terms, int], tuple[Bound, int]] = {}
         self.atoms: dict[tuple[int, int], tuple[tuple[Bound, Bound], int]] = {}
+        self.rooms: dict[Terms, tuple[Bound, int]] = {}
 
 
 class Atoms:

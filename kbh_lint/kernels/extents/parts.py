@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, add, highest, lowest
+from kbh_lint.kernels.extents import intervals
+from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, Terms, add, highest, lowest
 from kbh_lint.kernels.extents.values import Described
 
 
@@ -59,7 +60,7 @@ def _count(atoms: Atoms, address: Linear, limits: Limits) -> int | None:
         large = _together(atoms, [atom for atom, _ in terms[:cut]], limits)
         if large is None:
             break
-        room = _room(atoms, Linear(0, tuple(sorted(terms[cut:]))), limits)
+        room = _room(atoms, tuple(sorted(terms[cut:])), limits)
         best = large * room if room is not None and (best is None or large * room < best) else best
     return best
 
@@ -68,7 +69,7 @@ def _together(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
     """How many values some numbers have together at most: as many as what they are made of has, and as each has room
     for."""
     known = [_made_of(atoms, some, limits)]
-    rooms = [_room(atoms, Linear(0, ((atom, 1),)), limits) for atom in some]
+    rooms = [_room(atoms, ((atom, 1),), limits) for atom in some]
     known.append(None if None in rooms else prod(room for room in rooms if room is not None))
     return min((count for count in known if count is not None), default=None)
 
@@ -82,13 +83,24 @@ def _made_of(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
             stack += [part for side in atoms.made[atom][1:] for part, _ in side.terms]
         elif atom not in seen:
             seen.add(atom)
-            room = _room(atoms, Linear(0, ((atom, 1),)), limits)
+            room = _room(atoms, ((atom, 1),), limits)
             if room is None:
                 return None
             count *= room
     return count
 
 
-def _room(atoms: Atoms, value: Linear, limits: Limits) -> int | None:
+def _room(atoms: Atoms, terms: Terms, limits: Limits) -> int | None:
+    """How many whole numbers there are where a sum can be: asked for each number of an address again wherever the
+    address is cut. An answer that is there costs as many of the steps as it did."""
+    if atoms.limits is not limits:
+        atoms.turn(limits)
+    known = atoms.bounds.rooms.get(terms)
+    if known is not None and atoms.steps + known[1] <= intervals.MAX_STEPS:
+        atoms.steps += known[1]
+        return known[0]
+    before, value = atoms.steps, Linear(0, terms)
     low, high = lowest(atoms, value, limits), highest(atoms, value, limits)
-    return None if low is None or high is None else max(high - low + 1, 0)
+    found = None if low is None or high is None else max(high - low + 1, 0)
+    atoms.bounds.rooms[terms] = found, atoms.steps - before
+    return found

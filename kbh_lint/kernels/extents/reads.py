@@ -21,6 +21,7 @@ from kbh_lint.kernels.extents.statements import unpacked
 from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Value
 
 _PLAIN = (ir.Const, ir.Name)
+_AROUND = (*AROUND, ir.For, ir.With)
 _POINTING = (Pointer, Described, values.Buffer, values.Descriptor)
 
 Parts = dict[int, list[Part]]  # by storage
@@ -31,14 +32,22 @@ def read_parts(
     kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, ranges: Ranges | None = None
 ) -> Parts:
     """The parts of each load, by storage; a storage of which not every load is bounded is left out."""
+    return parts_under(kernel, args, grid, block, ranges or {})[0]
+
+
+def parts_under(
+    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, ranges: Ranges
+) -> tuple[Parts, frozenset[int]]:
+    """The same, and the storages whose ranges were looked at: with others for the rest it would be the same."""
     if not can_be_followed(kernel.node.body or ()):
-        return {}
+        return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
+        known = follow.expressions
         try:
             follow.run()
         except NOT_FOLLOWED:
-            return {}
-        return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
+            return {}, frozenset(known.met)
+        return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}, frozenset(known.met)
 
 
 class Reads(Follow):
@@ -68,8 +77,11 @@ class Reads(Follow):
     def begins(self, stmt: object) -> None:
         """Notes what a statement loads. One that names no pointer loads nothing and hands none on, as most do."""
         self.expressions.known.clear()
-        if not self.points(stmt):
-            return
+        if self.points(stmt):
+            self.look(stmt)
+
+    def look(self, stmt: object) -> None:
+        """Looks for loads in what a statement computes itself, and for pointers that it hands on."""
         if isinstance(stmt, ir.Switch):
             self.loads.visit(stmt.value, self.limits)
             self.loads.pointers_in(stmt.value)
@@ -163,6 +175,7 @@ class Remembered(Expressions):
     def __init__(self, run: Reads, ranges: Ranges) -> None:
         super().__init__(run)
         self.ranges = ranges
+        self.met: set[int] = set()  # the storages whose ranges counted
         self.known: dict[int, tuple[Value, int]] = {}
 
     def value(self, node: object) -> Value:
@@ -182,6 +195,7 @@ class Remembered(Expressions):
             there = self._loaded(node)
             if isinstance(there, Pointer) and there.storage in self.ranges:
                 low, high = self.ranges[there.storage]
+                self.met.add(there.storage)
                 if isinstance(node, ir.Call) and not self.run.cpp and (len(node.args) > 1 or node.keywords):
                     return self.run.atoms.between(min(low, 0), max(high, 0))  # lanes that are masked hold 0
                 return Linear(low) if low == high else self.run.atoms.between(low, high)
@@ -209,7 +223,7 @@ class Remembered(Expressions):
 @by_node
 def _names(stmt: object) -> frozenset[str]:
     """The names in or below a statement."""
-    if isinstance(stmt, AROUND):  # statements in it are asked about, too
+    if isinstance(stmt, _AROUND):  # statements in it are asked about, too
         return frozenset().union(*map(_names, children(stmt)))
     return frozenset([node.id for node in walk(stmt) if isinstance(node, ir.Name)])
 

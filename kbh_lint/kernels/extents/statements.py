@@ -49,7 +49,7 @@ class Statements(Walker[Value, Frame]):
                 self.run.forget({n.id for n in walk(target) if isinstance(n, ir.Name)})
 
     def s_assign(self, node: ir.Assign) -> None:
-        self.run.assigned(node.value)
+        self.run.computed(node.value)
         target = node.targets[0]
         if isinstance(target, ir.Seq) and isinstance(node.value, ir.Call) and len(node.targets) == 1:
             made = self.run.inlined(node.value)
@@ -67,13 +67,13 @@ class Statements(Walker[Value, Frame]):
         if not isinstance(node.target, ir.Name):
             self.run.assigned(node)
             return
-        self.run.assigned(node.value)
+        self.run.computed(node.value)
         old, by = self.evaluate(node.target), self.evaluate(node.value)
         self.assign(node.target, self.run.expressions.binary(node.op, old, by))
 
     def s_decl(self, node: ir.Decl) -> None:
         scalar = node.init is not None and not isinstance(node.init, ir.Seq) and not (node.type and node.type.dims)
-        self.run.assigned(node.init)
+        self.run.computed(node.init)
         dtype = self.run.element(node.type) if self.run.cpp and node.type and not node.type.pointers else None
         self.run.env[node.name] = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
         if dtype is not None:
@@ -93,7 +93,7 @@ class Statements(Walker[Value, Frame]):
         """An expression as a statement: a store, an assignment, or anything else."""
         run, value = self.run, node.value
         if isinstance(value, ir.AssignE) and isinstance(value.target, ir.Name):
-            run.assigned(value.value)
+            run.computed(value.value)
             new = self.evaluate(value.value)
             if value.op:
                 new = run.expressions.binary(value.op, self.evaluate(value.target), new)
@@ -104,7 +104,7 @@ class Statements(Walker[Value, Frame]):
         elif isinstance(value, ir.Call) and not run.cpp and value.args:
             if run.expressions.called(value.func) == "store":
                 self._store(value)
-        run.assigned(value)
+        run.computed(value)
 
     def _store(self, node: ir.Call) -> None:
         """`tl.store(pointer, value, mask)`."""
@@ -142,7 +142,7 @@ class Statements(Walker[Value, Frame]):
         return why
 
     def result(self, node: ir.Return) -> None:
-        self.run.assigned(node.value)
+        self.run.computed(node.value)
 
     def s_asm(self, node: ir.Asm) -> None:
         self.run.assigned(node)

@@ -48,11 +48,12 @@ class _Writes(Reads):
             if isinstance(given, values.Buffer):
                 self.written.setdefault(given.storage, [])
 
-    def begins(self, stmt: object) -> None:
-        if isinstance(stmt, ir.Assign) and self.points(stmt):
+    def look(self, stmt: object) -> None:
+        if isinstance(stmt, ir.Assign):
             for target in stmt.targets:
                 self.apart(self.place, target, self.limits)
-        super().begins(stmt)
+            self.expressions.known.clear()
+        super().look(stmt)
 
     def apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
         """Looks at what is stored to; what is noted meanwhile is none of the loads."""
