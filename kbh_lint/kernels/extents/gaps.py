@@ -7,7 +7,7 @@ together on numbers, and what is read is never taken for less than it can be: ma
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import product
 from math import gcd, prod
 from typing import Any
@@ -18,6 +18,7 @@ from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear, add
+from kbh_lint.kernels.extents.lines import columns, worked_out
 from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Test, Value
 
 MAX_PLACES = 20_000  # addresses that are looked at for one storage
@@ -124,8 +125,8 @@ class Rounds(Follow):
         if prod(map(len, ranges)) > MAX_PLACES:
             return None
         every = list(product(*ranges))
-        held = _columns(programs, every)
-        bounds = [self._numbers(part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
+        held = columns(programs, every)
+        bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
         known = [numbers for numbers in bounds if numbers is not None]
         if len(known) < len(bounds) or min(known[2], default=1) <= 0:
             return None
@@ -247,8 +248,8 @@ class Rounds(Follow):
             if count > MAX_PLACES:
                 return None
         every = list(product(*ranges[: len(programs)]))
-        held = _columns(programs, every)
-        bounds = [self._numbers(part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
+        held = columns(programs, every)
+        bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
         known = [numbers for numbers in bounds if numbers is not None]
         if len(known) < len(bounds) or min(known[2], default=1) <= 0:
             return None
@@ -260,8 +261,15 @@ class Rounds(Follow):
         some = self._differing(address, programs, [(given, at) for given, at in zip(every, counts, strict=True) if at])
         if some is None:
             return None
-        lines = [(*given, at, *lane) for given, turns in some for at in turns for lane in beside]
-        places = self._numbers(address, _columns([*programs, over, *lanes], lines), len(lines))
+        begun = [(*given, at) for given, turns in some for at in turns]
+        within = Linear(0, tuple(term for term in address.terms if term[0] in lanes))
+        rest = Linear(address.const, tuple(term for term in address.terms if term[0] not in lanes))
+        if not self._base(rest) & set(lanes):  # as most tiles lie: what lanes add is the same in each iteration
+            starts = worked_out(self.atoms, rest, columns([*programs, over], begun), len(begun))
+            steps = worked_out(self.atoms, within, columns(lanes, beside), len(beside))
+            return None if starts is None or steps is None else {at + by for at in set(starts) for by in set(steps)}
+        lines = [(*start, *lane) for start in begun for lane in beside]
+        places = worked_out(self.atoms, address, columns([*programs, over, *lanes], lines), len(lines))
         return None if places is None else set(places)
 
     def _differing(
@@ -277,26 +285,10 @@ class Rounds(Follow):
         rest = Linear(0, tuple(term for term in address.terms if term not in own))
         if self._base(rest) & names:
             return given
-        starts = self._numbers(Linear(0, tuple(own)), _columns(programs, [at for at, _ in given]), len(given))
+        starts = worked_out(self.atoms, Linear(0, tuple(own)), columns(programs, [at for at, _ in given]), len(given))
         if starts is None:
             return None
         return list({(start, one[1]): one for start, one in zip(starts, given, strict=True)}.values())
-
-    def _numbers(self, value: Linear, held: dict[int, list[int]], size: int) -> list[int] | None:
-        """A sum on each of so many lines, with the numbers that `held` has of what it is made of; what operations come
-        to is kept there. None where one is not known."""
-        total = [value.const] * size
-        for atom, factor in value.terms if size else ():
-            made = self.atoms.made.get(atom)
-            if atom not in held and made is not None:
-                a, b = (self._numbers(part, held, size) for part in made[1:])
-                found = None if a is None or b is None else _applied(made[0], a, b)
-                if found is not None:
-                    held[atom] = found
-            if atom not in held:
-                return None
-            total = [old + factor * number for old, number in zip(total, held[atom], strict=True)]
-        return total
 
 
 class _Counted(OneRound):
@@ -369,31 +361,3 @@ class _Loads(Expressions):
         if not a.terms and not b.terms:
             return yes if a.const <= b.const else no
         return add(no, atoms.apply("*", atoms.apply("<=", a, b), add(yes, no, -1)))
-
-
-def _columns(atoms: list[int], lines: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:
-    """The numbers of each atom on all lines."""
-    return {atom: [line[at] for line in lines] for at, atom in enumerate(atoms)}
-
-
-def _applied(op: str, left: list[int], right: list[int]) -> list[int] | None:
-    """`op` on each line; None where a number is not one of those that languages agree on."""
-    if op in ("//", "%") and (min(right) <= 0 or min(left) < 0):
-        return None
-    pairs = zip(left, right, strict=True)
-    match op:
-        case "*":
-            return [a * b for a, b in pairs]
-        case "//":
-            return [a // b for a, b in pairs]
-        case "%":
-            return [a % b for a, b in pairs]
-        case "min":
-            return [min(a, b) for a, b in pairs]
-        case "max":
-            return [max(a, b) for a, b in pairs]
-        case "<=":
-            return [int(a <= b) for a, b in pairs]
-        case "&":
-            return [a & b for a, b in pairs]
-    return None
