@@ -11,6 +11,7 @@ import builtins
 import keyword
 import re
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
@@ -47,9 +48,9 @@ class Function:
 # --- tokens ------------------------------------------------------------------------------------------------
 
 _PYTHON = re.compile(
-    r"(?P<skip>#[^\n]*)"
-    r"|(?P<string>[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"))"
-    r"|(?P<number>\.?\d[\w.]*)|(?P<name>[^\W\d]\w*)|(?P<mark>\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\])",
+    r"#[^\n]*"
+    r"|[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
+    r"|\.?\d[\w.]*|[^\W\d]\w*|\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\]",
     re.S,
 )
 _CPP = re.compile(
@@ -76,40 +77,65 @@ _OPCODE = re.compile(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
 _Token = tuple[str | None, str, int]  # kind, text, offset
 
 
-def _tokens(pattern: re.Pattern[str], text: str) -> list[_Token]:
-    every = islice(pattern.finditer(text), 2 * MAX_TOKENS)
+def _tokens(text: str) -> list[_Token]:
+    """The tokens of a C++ text, without comments and directives."""
+    every = islice(_CPP.finditer(text), 2 * MAX_TOKENS)
     return [(kind, m[0], m.start()) for m in every if (kind := m.lastgroup) != "skip"][:MAX_TOKENS]
 
 
+def _python_tokens(text: str) -> list[str]:
+    """The tokens of a Python text, without comments; what each is its first and last characters say."""
+    return [token for token in _PYTHON.findall(text)[: 2 * MAX_TOKENS] if token[0] != "#"][:MAX_TOKENS]
+
+
 _DISTANCES = [bytes((1, distance)) for distance in range(DISTANCE + 1)]
+_LONG = 40  # characters of a token that is not seen again
 
 
-def encode(tokens: list[_Token], *, cpp: bool) -> bytes:
+def encode(tokens: Sequence[str], *, cpp: bool) -> bytes:
     """The tokens in two bytes each. A comma before a closing bracket is layout."""
     out = bytearray()
     last: dict[str, int] = {}
     before = ""
-    words = _CPP_WORDS if cpp else _PYTHON_WORDS
-    kept_after = ("::",) if cpp else (".",)
-    for index, (kind, text, _) in enumerate(tokens):
-        if kind == "name":
-            fixed = text in words or before in kept_after or (cpp and text.startswith("__"))
-            if fixed:
-                out += _word(text)
-            else:
-                position = len(out) // TOKEN_BYTES
-                distance = position - last.get(text, -DISTANCE - 1)
-                last[text] = position
-                out += _DISTANCES[distance if distance <= DISTANCE else 0]
-        elif kind == "number":
-            out += b"\2\0"
-        elif kind == "string":
-            opcodes = _OPCODE.findall(text) if cpp else []
-            out += b"".join(map(_word, opcodes)) or b"\3\0"
-        elif not (text == "," and index + 1 < len(tokens) and tokens[index + 1][1] in ")]}"):
-            out += _word(text)
+    code_of, joint = (_cpp_code, "::") if cpp else (_python_code, ".")
+    for index, text in enumerate(tokens):
+        code = code_of(text) if len(text) < _LONG else code_of.__wrapped__(text)
+        if code is None and before != joint:
+            position = len(out) // TOKEN_BYTES
+            distance = position - last.get(text, -DISTANCE - 1)
+            last[text] = position
+            out += _DISTANCES[distance if distance <= DISTANCE else 0]
+        elif text != "," or index + 1 == len(tokens) or tokens[index + 1] not in ")]}":
+            out += _word(text) if code is None else code
         before = text
     return bytes(out)
+
+
+@lru_cache(maxsize=16_384)
+def _python_code(text: str) -> bytes | None:
+    """What stands for a token of Python wherever it is; None for a name that may be any."""
+    if len(text) > 1 and text[-1] in "'\"":
+        return _STRING
+    return _code(text, _PYTHON_WORDS)
+
+
+@lru_cache(maxsize=16_384)
+def _cpp_code(text: str) -> bytes | None:
+    """The same of a token of C++. Of a string the PTX instructions in it count."""
+    if text[0] in "'\"":
+        return b"".join(map(_word, _OPCODE.findall(text))) or _STRING
+    return _word(text) if text.startswith("__") else _code(text, _CPP_WORDS)
+
+
+_NUMBER, _STRING = b"\2\0", b"\3\0"
+
+
+def _code(text: str, words: frozenset[str]) -> bytes | None:
+    first = text[0]
+    if first.isdecimal() or first == "." and len(text) > 1:
+        return _NUMBER
+    named = first == "_" or first.isalnum()
+    return None if named and text not in words else _word(text)
 
 
 @lru_cache(maxsize=4096)
@@ -148,7 +174,7 @@ def _outermost(tree: ast.Module, text: str) -> list[Function]:
             if body:
                 end = body[-1].end_lineno or node.lineno
                 code = text[starts[body[0].lineno - 1] : starts[end]]
-                found.append(Function(node.name, node.lineno, end, encode(_tokens(_PYTHON, code), cpp=False)))
+                found.append(Function(node.name, node.lineno, end, encode(_python_tokens(code), cpp=False)))
         elif isinstance(node, (ast.ClassDef, ast.If, ast.Try, ast.With)):
             pending.extend(reversed(node.body))
     return found
@@ -156,7 +182,7 @@ def _outermost(tree: ast.Module, text: str) -> list[Function]:
 
 def cpp_functions(text: str) -> list[Function]:
     """The function bodies of a C++ or CUDA text, found by their brackets; it need not be whole or correct."""
-    tokens = _tokens(_CPP, text)
+    tokens = _tokens(text)
     other = {match[1]: match[2] for match in _USING.finditer(text)} | {m[2]: m[1] for m in _TYPEDEF.finditer(text)}
     if other:
         tokens = [(kind, other.get(word, word) if kind == "name" else word, at) for kind, word, at in tokens]
@@ -170,7 +196,7 @@ def cpp_functions(text: str) -> list[Function]:
             if name:
                 end = pairs.get(index, len(tokens))
                 first, last = (bisect_right(starts, tokens[at][2]) for at in (index, min(end, len(tokens) - 1)))
-                code = encode(tokens[index + 1 : end], cpp=True)
+                code = encode([word for _, word, _ in tokens[index + 1 : end]], cpp=True)
                 found.append(Function(name, first, last, code, tokens[index][2]))
                 index = end
         index += 1

@@ -88,7 +88,11 @@ def matches(found: Sequence[Function], store: Store) -> list[Match]:
     A large function is enough. Of smaller ones it takes two of one library, in functions of two names.
     """
     held: dict[int, dict[int, int]] = {}
+    looked_at: set[bytes] = set()  # a text, and what was built of it, have the same functions
     for index, function in enumerate(found):
+        if function.code in looked_at:
+            continue
+        looked_at.add(function.code)
         for value in grams(function) & store.known:
             at = bisect_left(store.hashes, value)
             while at < len(store.hashes) and store.hashes[at] == value:
