@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
 from typing import Any
 
@@ -13,6 +13,8 @@ from kbh_lint.kernels.core.facts import Branch, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
 from kbh_lint.kernels.core.value import NO_NAMES, V
+
+_NOTHING = nullcontext()
 
 Side = set[ProductTypes]
 Pair = tuple[Side, Side]
@@ -54,9 +56,12 @@ class Sides:
         record.params |= test.deps
         return record.sides
 
+    def watching(self, *sides: Side) -> AbstractContextManager[None]:
+        """Products go to `sides` meanwhile; most branches have none, as nothing that was loaded decides them."""
+        return self._watching(sides) if sides else _NOTHING
+
     @contextmanager
-    def watching(self, *sides: Side) -> Iterator[None]:
-        """Products go to `sides` meanwhile."""
+    def _watching(self, sides: tuple[Side, ...]) -> Iterator[None]:
         opened = [side for side in sides if id(side) not in self._open]
         for side in opened:
             self._open[id(side)] = side
