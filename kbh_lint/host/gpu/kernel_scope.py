@@ -6,14 +6,12 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Brief, Func, JitFunction, Made, Scalar, StructArg, Value
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 MAX_PARTS = 4_000  # of one key
-MAX_KNOWN = 512
 _DEPTH = 8
-_names: dict[int, tuple[ir.FuncDef, tuple[str, ...]]] = {}
 
 
 def key(kernel: Func) -> Any:
@@ -38,15 +36,10 @@ def exact(value: Value) -> Any:
     return (Made, value.path, exact(value.fields)) if isinstance(value, Made) else repr(value)
 
 
+@by_node
 def free_names(node: ir.FuncDef) -> tuple[str, ...]:
     """The names that a function's text has, in order; the local ones too."""
-    known = _names.get(id(node))
-    if known is None or known[0] is not node:
-        if len(_names) >= MAX_KNOWN:
-            _names.clear()
-        found = (item.id for item in walk(node) if isinstance(item, ir.Name))
-        known = _names[id(node)] = node, tuple(dict.fromkeys(found))
-    return known[1]
+    return tuple(dict.fromkeys(item.id for item in walk(node) if isinstance(item, ir.Name)))
 
 
 def seen(func: Func) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.limits import Budgets
 from kbh_lint.base.values import Env, Func, TypeValue
 from kbh_lint.host.values import device
+from kbh_lint.host.values.objects import ClassV
 from kbh_lint.host.values.tensors import Answered, Event
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.problems import Target
@@ -83,8 +84,14 @@ class Session:
         for run in self.runs:
             for tensor in run.memory.views.values():
                 tensor.storage.content = None  # as before its allocator gave it one
-            run.scopes.main.vars.clear()
+            for env in (run.scopes.main, *run.scopes.sidecars.values()):
+                for value in env.vars.values():
+                    if isinstance(value, ClassV):  # which its methods know, and its own order of bases
+                        value.env.vars.clear()
+                        value.order = None
+                env.vars.clear()
             if run.cpp_side is not None:
+                run.cpp_side.types.classes.close()
                 vars(run.cpp_side).clear()
             vars(run).clear()
         for env, _ in self.extensions.values():
