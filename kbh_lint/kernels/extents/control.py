@@ -58,7 +58,7 @@ class OneRound(Control[Value]):
 
     def _join(self, other: Mapping[str, Value]) -> None:
         """Of a name that stands for one thing here and for another there nothing is known."""
-        env = self.run.env
+        env = self.run.frame.env
         for name in other.keys() | env.keys():
             one, two = other.get(name), env.get(name)
             if one is not two and one != two:
@@ -121,7 +121,7 @@ class OneRound(Control[Value]):
 
     def _enter(self, node: ir.For | ir.While | ir.CFor) -> tuple[Env, Limits]:
         """Begins a loop: what names stood for before it, and the limits there."""
-        before = dict(self.run.env)
+        before = dict(self.run.frame.env)
         self.run.assigned(node)
         return before, self.run.limits
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers
+from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.intervals import Linear, add, highest, lowest
 from kbh_lint.kernels.extents.values import Described, Pointer, Test, Value
 from kbh_lint.ops.catalogue import spellings
@@ -34,9 +35,12 @@ class Expressions:
 
     def value(self, node: object) -> Value:
         """What an expression stands for."""
-        self.run.step()
+        run = self.run
+        run.steps += 1  # as `run.step()`, of which most calls would be made here
+        if run.steps > run.most:
+            raise OutOfFuel
         handler = _EXPRESSIONS.get(type(node))
-        return self.run.unknown() if handler is None else handler(self, node)
+        return run.unknown() if handler is None else handler(self, node)
 
     def _const(self, node: ir.Const) -> Value:
         return Linear(node.value) if isinstance(node.value, int) else self.run.position()

@@ -41,7 +41,7 @@ class Follow:
         self.limits: Limits = {}
         self.doubt = False
         self.atoms = Atoms()
-        self.steps = 0
+        self.steps, self.most = 0, MAX_STEPS
         self.calls = 0
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
@@ -84,7 +84,7 @@ class Follow:
     def step(self, amount: int = 1) -> None:
         """Spends steps; raises OutOfFuel."""
         self.steps += amount
-        if self.steps > MAX_STEPS:
+        if self.steps > self.most:
             raise OutOfFuel
 
     # --- values ---
@@ -154,7 +154,7 @@ class Follow:
 
     def unknown(self) -> Linear:
         """A number of which nothing is known."""
-        return self.atoms.between(None, None)
+        return self.atoms.anything()
 
     def placed(self, value: Value, depth: int = 0) -> bool:
         """Whether a number is made of block and thread indices, loop counters and arguments alone, and of no loaded

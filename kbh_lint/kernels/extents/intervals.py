@@ -61,6 +61,11 @@ class Atoms:
         self.ranges.append((low, high))
         return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
 
+    def anything(self) -> Linear:
+        """A number of its own of which nothing is known."""
+        self.ranges.append(_NO_BOUNDS)
+        return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
+
     def apply(self, op: str, a: Linear, b: Linear) -> Linear:
         """`a op b`; op in + - * // % min max << >> &."""
         if op in ("+", "-"):
@@ -82,6 +87,7 @@ class Atoms:
         return _new(Linear, (0, ((found, 1),)))
 
 
+_NO_BOUNDS = (None, None)
 _ONE = Linear(1)
 _new = tuple.__new__  # what `Linear(...)` calls, after a function of its own
 

@@ -85,8 +85,9 @@ class Loads:
     def pointers_in(self, *nodes: object) -> None:
         """Values that are pointers are used in a way that is not followed."""
         run = self.run
+        env, value = run.frame.env, run.expressions.value
         for node in nodes:
-            run.lose_value(run.env.get(node.id) if isinstance(node, ir.Name) else run.value(node))
+            run.lose_value(env.get(node.id) if type(node) is ir.Name else value(node))
 
     def target(self, target: object, op: str, limits: Limits) -> None:
         """What is assigned to is not read, but for what `+=` adds to."""

@@ -71,7 +71,7 @@ class Reads(Follow):
         self.parts: Parts = {}
         self.lost: set[int] = set()
         for name, given in args.items():
-            if not isinstance(self.env.get(name), (Pointer, Described)):
+            if not isinstance(self.frame.env.get(name), (Pointer, Described)):
                 self.lost |= set(_storages(given))
 
     def begins(self, stmt: object) -> None:
@@ -103,7 +103,7 @@ class Reads(Follow):
 
     def points(self, stmt: object) -> bool:
         """Whether a name in a statement stands for a pointer, or for what is given as one."""
-        env, around = self.env, self.frame.kernel.env
+        env, around = self.frame.env, self.frame.kernel.env
         for name in _names(stmt):
             found = env.get(name)
             if isinstance(around.get(name) if found is None else found, _POINTING):
@@ -122,7 +122,7 @@ class Reads(Follow):
 
     def passed(self, before: Mapping[str, Value]) -> None:
         """A name that was assigned on the way may point into another storage than it did, or than is known now."""
-        after = self.env
+        after = self.frame.env
         for name, old in before.items():
             new = after.get(name)
             if old is not new and getattr(old, "storage", None) != getattr(new, "storage", None):
@@ -131,7 +131,7 @@ class Reads(Follow):
     def forget(self, names: Collection[str]) -> None:
         if names:
             self.expressions.known.clear()
-        env = self.env
+        env = self.frame.env
         for name in names:
             old = env.get(name)
             if isinstance(old, Pointer):
@@ -147,7 +147,7 @@ class Reads(Follow):
         """Pointers that are named in or below nodes may be read anywhere."""
         for node in walk(tuple(nodes)):
             if isinstance(node, ir.Name):
-                self.lose_value(self.env.get(node.id))
+                self.lose_value(self.frame.env.get(node.id))
 
     def lose_value(self, value: object) -> None:
         """What a value points to may be read anywhere."""

@@ -42,7 +42,7 @@ class Statements(Walker[Value, Frame]):
 
     def assign(self, target: object, value: Value) -> None:
         if isinstance(target, ir.Name):
-            self.run.env[target.id] = self._held(value, self.run.frame.declared.get(target.id))
+            self.run.frame.env[target.id] = self._held(value, self.run.frame.declared.get(target.id))
         else:
             self.run.assigned(target)
             if isinstance(target, ir.Seq):
@@ -75,7 +75,7 @@ class Statements(Walker[Value, Frame]):
         scalar = node.init is not None and not isinstance(node.init, ir.Seq) and not (node.type and node.type.dims)
         self.run.computed(node.init)
         dtype = self.run.element(node.type) if self.run.cpp and node.type and not node.type.pointers else None
-        self.run.env[node.name] = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
+        self.run.frame.env[node.name] = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
         if dtype is not None:
             self.run.frame.declared[node.name] = dtype
         else:
@@ -127,7 +127,7 @@ class Statements(Walker[Value, Frame]):
         inner = {n.name for n in node.body if isinstance(n, ir.Decl)}
         if len(inner) == len(node.body):  # one declaration of several names
             return self.block(node.body)
-        before, declared = (dict(self.run.env), dict(self.run.frame.declared)) if inner else ({}, {})
+        before, declared = (dict(self.run.frame.env), dict(self.run.frame.declared)) if inner else ({}, {})
         why = self.block(node.body)
         self.run.forget(inner)
         if inner:
@@ -136,7 +136,7 @@ class Statements(Walker[Value, Frame]):
         return why
 
     def s_cfor(self, node: ir.CFor) -> Exit:
-        before = dict(self.run.env)
+        before = dict(self.run.frame.env)
         why = super().s_cfor(node)
         self.run.passed(before)
         return why

@@ -9,6 +9,7 @@ from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.cpp import traits
 from kbh_lint.cpp.members import Member
+from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import builtins, ctypes, ops, places
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.numbers import Num
@@ -40,7 +41,10 @@ class Expressions:
 
     def evaluate(self, node: object, frame: Frame) -> Any:
         """The value of an expression; UNKNOWN when it cannot be followed."""
-        self.m.spend()
+        m = self.m
+        m.fuel -= 1  # as `m.spend()`, of which most calls would be made here
+        if m.fuel < 0:
+            raise OutOfFuel
         handler = _EXPRESSIONS.get(type(node))
         return UNKNOWN if handler is None else handler(self, node, frame)
 
@@ -51,14 +55,11 @@ class Expressions:
 
     def _name(self, node: ir.Name, frame: Frame) -> Any:
         name = node.id
-        scope = frame.find(name)
-        if scope is not None:
-            value = scope[name]
-            return (
-                self.m.places.load(value.place, node, frame)
-                if type(value) is Reference and not value.address
-                else value
-            )
+        for scope in reversed(frame.scopes):  # as `frame.find`
+            if name in scope:
+                value = scope[name]
+                aliased = type(value) is Reference and not value.address
+                return self.m.places.load(value.place, node, frame) if aliased else value
         if frame.this is not None:
             if name in frame.this.fields:
                 return self.m.places.load(VarRef(frame.this.fields, name), node, frame)

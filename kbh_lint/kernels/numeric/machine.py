@@ -124,7 +124,8 @@ class Machine:
         return any(tensor.doubtful for tensor in self.tensors.values())
 
     def site(self, frame: Frame, node: ir.Expr | ir.Stmt) -> int:
-        return self.sites.number(frame.ctx, node)
+        known = self.sites.numbers.get((frame.ctx, id(node)))
+        return self.sites.number(frame.ctx, node) if known is None else known
 
     def spend(self) -> None:
         """Takes one step."""
