@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -52,12 +52,11 @@ class Argument:
     struct: bool = False
     leads: tuple[tuple[str, Tensor], ...] = ()  # the tensors that addresses in the memory lead to, by field
 
-    def leaves(self, path: str) -> Iterator[tuple[str, Argument]]:
+    def leaves(self, path: str) -> list[tuple[str, Argument]]:
         """All leaves below, with their paths: `args.x` is a field of a struct, `args.0` the item of a tuple."""
         if not self.parts:
-            yield path, self
-        for name, part in self.parts:
-            yield from part.leaves(f"{path}.{name}")
+            return [(path, self)]
+        return [leaf for name, part in self.parts for leaf in part.leaves(f"{path}.{name}")]
 
 
 def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
@@ -95,7 +94,7 @@ def _kind(value: LibObject) -> object:
 def trees(interp: Run, values: Mapping[str, Value]) -> dict[str, Argument]:
     """The values that one launch is given as arguments of it, with what tables of pointers among them lead to."""
     made = {name: tree(interp, value) for name, value in values.items()}
-    leaves = [leaf for name, argument in made.items() for _, leaf in argument.leaves(name) if leaf.tensor is not None]
+    leaves = [leaf for argument in made.values() for _, leaf in argument.leaves("") if leaf.tensor is not None]
     if not any(_may_lead(leaf.tensor) for leaf in leaves):
         return made
     places: dict[int, list[int]] = {}

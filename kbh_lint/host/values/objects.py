@@ -50,7 +50,7 @@ class ClassV(Brief):
 
     def get(self, name: str, default: Value = None) -> Any:
         """What the class, or the first of its bases that has it, defines under a name."""
-        for cls in self.mro():
+        for cls in self.order or self.mro():
             if name in cls.env.vars:
                 return cls.env.vars[name]
         return default
@@ -83,7 +83,7 @@ class ClassV(Brief):
 
     def external_bases(self) -> list[str]:
         """Paths of the library classes it inherits from."""
-        return [b.path for c in self.mro() for b in c.bases if hasattr(b, "path")]
+        return [b.path for c in self.order or self.mro() for b in c.bases if hasattr(b, "path")]
 
 
 OBJECT = ClassV("object", (), Env(), None)  # what `object()` is of, which programs make to be like nothing else
