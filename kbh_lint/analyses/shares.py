@@ -301,8 +301,8 @@ def shares(work: Work, want: Asked) -> Shares:
 
     Operations are None where nobody counted them: the problem has no formula, or a call's are not known.
     """
-    eager = [*work.torch, *(e for e in work.library if e.attrs.get("promised"))]
-    library = [e for e in work.library if not e.attrs.get("promised")]
+    by_torch = [e for e in work.library if e.attrs.get("promised") and "places" not in e.attrs]  # no library's pointers
+    eager, library = [*work.torch, *by_torch], [e for e in work.library if e not in by_torch]
     doers = {"kernels": work.authored, "library": library, "torch": eager}
     moved = {name: sum(map(traffic, events)) for name, events in doers.items()}
     every = sum(moved.values()) or 1
@@ -311,9 +311,9 @@ def shares(work: Work, want: Asked) -> Shares:
     if want.flops and not (work.unread or work.blobs) and all(isinstance(count, int) for count in counts):
         heavy = sum(count * e.weight for count, e in zip(counts, library, strict=True) if isinstance(count, int))
         by_library = min(1.0, heavy / want.flops)
-        by_torch = min(1.0 - by_library, sum(_operations(e) for e in eager) / want.flops)
-        rest = 1.0 - by_library - by_torch if work.authored else 0.0
-        done = {"kernels": rest, "library": by_library, "torch": by_torch}
+        eagerly = min(1.0 - by_library, sum(_operations(e) for e in eager) / want.flops)
+        rest = 1.0 - by_library - eagerly if work.authored else 0.0
+        done = {"kernels": rest, "library": by_library, "torch": eagerly}
     return {name: (_rounded(done[name]), _rounded(moved[name] / every) or 0.0) for name in doers}
 
 

@@ -81,7 +81,7 @@ def _of_torch(run: Cpp, call: Asked) -> Value:
         return _device_query(run, call.short, call.args, call.loc)
     if "llocator::raw_alloc" in name and call.args:
         return cpp_copies.allocated(run, call.args[0])
-    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")):
+    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) and "::blas::" not in name:
         return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
         return library_work.aten(run, name, call.args, call.loc)

@@ -9,9 +9,10 @@ from kbh_lint.base.values import Sym
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import names as cpp_names
-from kbh_lint.host.gpu import pointer_tables
+from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.gpu import cublas, pointer_tables
 from kbh_lint.host.torch import recording, torchlib
-from kbh_lint.host.values.cpp_objects import Pointer, TensorOptions
+from kbh_lint.host.values.cpp_objects import Pointer, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
 
@@ -21,27 +22,44 @@ if TYPE_CHECKING:
 
 # Parts of the names of functions that do work; others set something up.
 _WORKING = frozenset(
-    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot".split()
+    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot "
+    "BackendExecute".split()
 )
+# Parts of the names of those that only prepare or ask.
+_PREPARING = tuple("Create Destroy Attribute Descriptor Heuristic Init cublasSet cublasGet WorkspaceSize".split())
 
 
 def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Records a call of cuBLAS, cuDNN, thrust or device-wide cub: library work on the pointers it is given, of which it
     writes the last."""
+    short = name.rpartition("::")[2]
+    made = cublas.layout(short, args)
+    if made is not NotImplemented:
+        return made
     found = cpp_arguments.pointers(args)
     interp = run.interp
-    types = [
-        a.path.rsplit("::", 1)[-1]
-        for a in args
-        if isinstance(a, Sym) and a.path.rsplit("::", 1)[-1].startswith("CUDA_R_")
-    ]
-    if not found or not any(word in name for word in _WORKING):
+    if short == "cudnnBackendSetAttribute" and found and isinstance(args[0], (Slot, LibObject)):
+        return _kept(args[0], found)
+    if not found or not any(word in name for word in _WORKING) or any(word in short for word in _PREPARING):
         return LibObject.by_path(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
-    operands = tuple(_cuda_type(t) for t in (types or run.cuda_types)[:2]) or tuple(p.dtype for p in found[:2])
-    steer = cpp_arguments.numbers(interp, args)
-    _work(run, "library", name, found, loc, {"symbol": name, "operands": operands, "flops": None, "steer": steer})
+    plain = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
+    operands = cublas.operands(plain) or tuple(cublas.element(word) for word in run.cuda_types[:2])
+    _work(run, "library", name, found, loc, {
+        "symbol": name, "operands": operands or tuple(p.dtype for p in found[:2]),
+        "flops": cublas.operations(short, plain), "steer": cpp_arguments.numbers(interp, args),
+    })  # fmt: skip
     return Sym("CUBLAS_STATUS_SUCCESS")
+
+
+def _kept(descriptor: Slot | LibObject, found: list[Pointer]) -> Sym:
+    """What a descriptor of cuDNN is given, a plan executes."""
+    held = descriptor.get() if isinstance(descriptor, Slot) else descriptor
+    if isinstance(held, LibObject):
+        held.attrs["pointers"] = [*held.attrs.get("pointers", ()), *found]
+    elif isinstance(descriptor, Slot):
+        descriptor.set(LibObject.by_path("cudnn.descriptor", {"pointers": found}))
+    return Sym("CUDNN_STATUS_SUCCESS")
 
 
 def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
@@ -90,18 +108,6 @@ def _reached(found: list[Pointer]) -> list[Pointer]:
     return made
 
 
-def _cuda_type(name: str) -> str:
-    return {
-        "CUDA_R_16BF": "bf16",
-        "CUDA_R_16F": "f16",
-        "CUDA_R_32F": "f32",
-        "CUDA_R_8F_E4M3": "e4m3",
-        "CUDA_R_8F_E5M2": "e5m2",
-        "CUDA_R_8I": "i8",
-        "CUDA_R_64F": "f64",
-    }.get(name, "?")
-
-
 def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Methods of a CUTLASS device object. `initialize`, `update` and a run with arguments put theirs in the place of
     those that it held; a run without any takes what it holds."""
@@ -136,6 +142,8 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
 
 def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function or a type of torch's C++ interface."""
+    if "::blas::" in name:  # its own calls of cuBLAS
+        return solid(run, name, args, loc)
     last = name.endswith("_outf")
     if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
         args = args[name.endswith("::redispatch") :]

@@ -80,6 +80,11 @@ class CutlassOperator(LibObject):
     """An object of a CUTLASS device type."""
 
 
+@of_paths("cublaslt.layout")
+class MatrixLayout(LibObject):
+    """A matrix as cuBLASLt is told of it: its element `type`, `rows`, `cols` and how many there are, `batch`."""
+
+
 @of_paths("cpp:at::IntArrayRef")
 class IntArrayRef(LibObject):
     """`at::IntArrayRef`."""
@@ -93,7 +98,11 @@ class Slot(Brief):
     name: Any
 
     def get(self) -> Any:
-        return self.env[self.name]
+        """What was put there. A field that nobody has named yet holds something, which a library may have put there."""
+        try:
+            return self.env[self.name]
+        except KeyError:
+            return Unknown((), "what a place holds that nothing was put into")
 
     def is_filled(self) -> bool:
         """Whether anything was put there."""
