@@ -25,9 +25,10 @@ class Language:
     Triton's, which are known by being `values.JitFunction`); `packages` are what programs import, in one part or two;
     `folder` is the package with its modules; `on_tensors` are names of attributes and methods that its package adds to
     tensors; `backends` are the backends of KernelBench whose kernels may be in it; `refusal` is what its compiler
-    raises for a kernel that it refuses (where that is not known, none is held to be refused); `on_a_cpu` says that the
-    grader's CPU target runs it, which it refuses for all others. Its `name` is also that of its spellings in the
-    catalogue of operations (`ops`)."""
+    raises for a kernel that it refuses (where that is not known, none is held to be refused), `no_room` what its
+    launcher raises for one that takes more shared memory than there is; `on_a_cpu` says that the grader's CPU target
+    runs it, which it refuses for all others. Its `name` is also that of its spellings in the catalogue of operations
+    (`ops`)."""
 
     name: str
     kernel: str
@@ -36,6 +37,7 @@ class Language:
     on_tensors: tuple[str, ...] = ()
     backends: tuple[str, ...] = ()
     refusal: str = ""
+    no_room: str = ""
     on_a_cpu: bool = False
 
     @property
@@ -154,6 +156,7 @@ _UNMARKED = Language(
     "kbh_lint.dsl.triton",
     backends=("triton",),
     refusal="triton.compiler.errors.CompilationError",
+    no_room="triton.runtime.errors.OutOfResources",
     on_a_cpu=True,
 )
 register(_UNMARKED)

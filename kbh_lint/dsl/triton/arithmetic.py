@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, values
+from kbh_lint.dsl.triton import shared_memory
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.products import operand_type
@@ -47,6 +48,7 @@ def dot(call: Call) -> V:
         accumulator = "i32"
     shape = (*a.shape[:-1], b.shape[-1]) if a.shape and b.shape and len(a.shape) > 1 else None
     mode = how_precise(call) if operand_type(a) == operand_type(b) == "f32" else ""
+    shared_memory.noted(call, a, b)
     made = m.products.product("dot", widest(a), widest(b), accumulator, call.loc, rows=m.tiles.rows(a), mode=mode)
     if acc is not None and acc.const is not None:
         made = m.products.accumulate(acc, made, accumulator, call.loc, m.frame.loops > 0)

@@ -6,6 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.architectures import ARCHITECTURES
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda.refused import STATIC_SHARED
@@ -24,7 +25,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 MOST_THREADS = 1024
-MOST_SHARED = 228 << 10  # bytes of a multiprocessor, of all GPUs that there are
+MOST_SHARED = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes of a block, of all GPUs
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp

@@ -1,4 +1,4 @@
-"""Launches of kernels written in Python that no compiler takes, whatever GPU they are for."""
+"""Launches of kernels written in Python that no compiler or no GPU takes, whatever GPU they are for."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ _CHOICES = (ir.If, ir.Cond, ir.Bool, ir.Lambda, ir.FuncDef, ir.Comp)
 
 def refusal(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> str:
     """The path of what the kernel's language raises where its compiler refuses a kernel for certain: under every
-    configuration a tile has a size that there are no tiles of, or the text uses a name that nothing binds. Empty where
-    it may compile, or what the language raises is not known."""
-    raised = registry.of_kernel(jit.func.language).refusal
+    configuration a tile has a size that there are no tiles of, or the text uses a name that nothing binds; or where
+    every configuration takes more shared memory than any GPU has. Empty where it may run, or what the language raises
+    is not known."""
+    language = registry.of_kernel(jit.func.language)
+    raised = language.refusal
     if raised and facts and all(one.refused for one in facts):
         return raised
+    if language.no_room and facts and all(one.refused or one.too_large for one in facts):
+        return language.no_room
     return raised if raised and jit.func.language == "" and _uses_nothing(interp, jit.func, set()) else ""
 
 

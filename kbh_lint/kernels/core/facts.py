@@ -203,8 +203,8 @@ class KernelFacts:
     anything was added, multiplied or put through a function in floating point; `settings` are the numbers that flags
     in device memory hold after the launch, by their names; `choices` the data that chose where something is stored,
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
-    compiler takes the kernel at these arguments; `lost` the data of which a product with zero left nothing;
-    `leads` the addresses that it writes to memory."""
+    compiler takes the kernel at these arguments, `too_large` that it takes more shared memory than any GPU has; `lost`
+    the data of which a product with zero left nothing; `leads` the addresses that it writes to memory."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -227,6 +227,7 @@ class KernelFacts:
     lost: list[Bound] = field(default_factory=list)
     leads: list[Lead] = field(default_factory=list)
     tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
+    too_large: bool = False
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

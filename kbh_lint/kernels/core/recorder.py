@@ -45,6 +45,7 @@ class Recorder:
         self.lost: dict[Any, F.Bound] = {}
         self.leads: dict[Any, F.Lead] = {}
         self.refused = ""  # why no compiler takes the kernel
+        self.too_large = False  # for the shared memory of any GPU
 
     def found(self) -> F.KernelFacts:
         """The facts in the order they were met."""
@@ -54,7 +55,7 @@ class Recorder:
             list(self.sums.values()), list(self.unreads.values()), frozenset(self.decided), self.run.sides.facts(),
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
-            self.refused, list(self.lost.values()), list(self.leads.values()), self.tests,
+            self.refused, list(self.lost.values()), list(self.leads.values()), self.tests, self.too_large,
         )  # fmt: skip
 
     def not_loaded(self, loc: Loc) -> None:
