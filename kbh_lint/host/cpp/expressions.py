@@ -20,7 +20,7 @@ from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import operators, subscripts
-from kbh_lint.host.torch import tensor_attributes
+from kbh_lint.host.torch import tensor_attributes, whole_numbers
 from kbh_lint.host.values import keys, unknowns
 from kbh_lint.host.values.cpp_objects import LibraryMethod, OwnMethod, Pointer, Slot, Template
 from kbh_lint.host.values.objects import LibObject, Method
@@ -138,7 +138,10 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     if isinstance(owner, (list, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)
     if isinstance(owner, Pointer):  # an element of a tensor on the host
-        return tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
+        read = tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
+        if not isinstance(read, Unknown) or not isinstance(key, int):
+            return read
+        return whole_numbers.element(read, owner.tensor, owner.moved(key).elements())
     return unknowns.merged(run.interp, owner)
 
 

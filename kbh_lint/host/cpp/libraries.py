@@ -15,6 +15,7 @@ from kbh_lint.host.cpp import graphs as cpp_graphs
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import library_work
 from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
@@ -213,8 +214,7 @@ _OF_THE_RUNTIME = tuple("cudaFree cudaMalloc cudaStream cudaEvent cudaFunc cudaG
 def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
     """Minima, moves and tuples of the standard library; NotImplemented for anything else."""
     if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
-        known = [a for a in args if isinstance(a, (int, float))]
-        return (min if "min" in name else max)(known) if len(known) == len(args) and known else Unknown((), name)
+        return cpp_numbers.extreme(run.interp, name, args)
     if name in ("std::get", "std::any_cast", "std::get_if") and args and given:
         return _item(run, args[0], given[0])
     if name == "std::holds_alternative" and args and given and (is_one := _is_of(run, args[0], given[0])) is not None:

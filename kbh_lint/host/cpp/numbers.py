@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
+from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 
 def binary(op: str, left: int, right: int) -> Any:
@@ -45,3 +50,12 @@ def plain(value: object) -> Any:
 def all_plain(values: list[Any]) -> list[Any]:
     """Copies a list, with its numbers as what is no C++ sees them (`plain`)."""
     return [plain(item) for item in values]
+
+
+def extreme(interp: Run, name: str, args: list[Value]) -> Value:
+    """`std::min` and `std::max` of numbers."""
+    known = [a for a in args if isinstance(a, (int, float))]
+    if len(known) == len(args) and known:
+        return (min if "min" in name else max)(known)
+    ends = whole_numbers.extreme(name, args)
+    return Unknown(interp.contents_of(args) if ends else (), name, ends)

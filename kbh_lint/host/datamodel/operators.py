@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.datamodel import elapsed, iteration, subscripts, texts
-from kbh_lint.host.torch import torchlib
+from kbh_lint.host.torch import torchlib, whole_numbers
 from kbh_lint.host.values import bounds, equality, taint, unknowns
 from kbh_lint.host.values.containers import Keys, Tally
 from kbh_lint.host.values.library_objects import FilePath, joined_path
@@ -100,7 +100,8 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
         return placed
     if isinstance(left, Unknown) or isinstance(right, Unknown):
         time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
-        return unknowns.merged(interp, left, right) if time is NotImplemented else time
+        ends = whole_numbers.apart(left, right) if op == "-" and time is NotImplemented else None
+        return unknowns.merged(interp, left, right, ends=ends) if time is NotImplemented else time
     if isinstance(left, str) and op == "%":
         bounds.text(interp, left)
         right = _as_texts(interp, left, right, loc)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import FLOATS, INTS
@@ -107,6 +108,9 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         tensor.attrs["range"] = value_range(domain)
         tensor.storage.content.notes[whole_numbers.FIXED] = tensor.attrs["known"]
         tensor.storage.content.notes["rising"] = "offsets" in str(domain.get("kind", ""))
+        rows = whole_numbers.drawn(domain, prod(spec.shape), tensor.attrs["known"].get(-1))
+        if rows is not None:
+            tensor.storage.content.notes[whole_numbers.APART] = rows
         if spec.dtype in INTS:
             tensor.storage.content.notes["whole"] = whole_range(domain, binding)
             if domain.get("kind") == "constant" and isinstance(spec.value, int):

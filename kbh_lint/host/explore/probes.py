@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 FUEL = 200_000
 MAX_KEPT = 100
-_LEGAL = ("whole", "drawn", "fixed", "rising")  # notes that hold of every legal value of an input
+_LEGAL = ("whole", "drawn", "fixed", "rising", "apart")  # notes that hold of every legal, or drawn, value of an input
 ROLES = frozenset(
     ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
 )  # that tell of inputs

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
+from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
@@ -70,7 +71,9 @@ def _extreme(name: str) -> Callable[..., Any]:
         if not all(map(bounds.is_small, items)):
             return unknowns.merged(interp, *items[:2], why=name)
         if any(isinstance(i, (Unknown, Tensor)) for i in items):
-            return unknowns.merged(interp, *items, why=name)
+            return unknowns.merged(
+                interp, *items, why=name, ends=None if kwargs else whole_numbers.extreme(name, items)
+            )
         key = kwargs.get("key")
         try:
             return getattr(builtins, name)(

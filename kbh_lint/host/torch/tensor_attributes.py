@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType
-from kbh_lint.host.torch import recording, tensor_views
+from kbh_lint.host.torch import recording, tensor_views, whole_numbers
 from kbh_lint.host.values import checksums, tensor_arguments
 from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
@@ -55,11 +55,21 @@ def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc:
         and len(inputs[0].shape) == 1
         and isinstance(inputs[0].shape[0], int)
     ):
-        count = min(inputs[0].shape[0], 4096)
-        return [Unknown(contents, "an element", made=interp.trace.round, reading="element") for _ in range(count)]
+        count, start, known_range = min(inputs[0].shape[0], 4096), _start(inputs[0]), inputs[0].attrs.get("range")
+        made = [Unknown(contents, "an element", known_range, interp.trace.round, reading="element")
+                for _ in range(count)]  # fmt: skip
+        at = [None if start is None else start + i for i in range(count)]
+        return [whole_numbers.element(one, inputs[0], i) for one, i in zip(made, at, strict=True)]
     known_range = inputs[0].attrs.get("range") if inputs and name == "item" else None
     reading = name if name == "numpy" else ""
-    return Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round, reading=reading)
+    value = Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round, reading=reading)
+    alone = name == "item" and inputs and inputs[0].shape in ((), (1,))
+    return whole_numbers.element(value, inputs[0], _start(inputs[0])) if alone else value
+
+
+def _start(tensor: Tensor) -> int | None:
+    """Which element of its storage a view begins with, where its own follow it one by one."""
+    return tensor.offset if tensor.strides in (None, (1,), ()) else None
 
 
 def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:

@@ -116,7 +116,7 @@ def compute(
         return kwargs["out"]
     if isinstance(found, tuple):
         made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
-        made.attrs["range"] = _range(name, inputs)
+        made.attrs["range"] = _range(name, inputs) or whole_numbers.differences(name, args, made)
         whole_numbers.note(name, args, kwargs, made)
         recording.addresses(interp, made, args)
         return made

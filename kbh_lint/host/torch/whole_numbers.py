@@ -6,19 +6,28 @@ keeps that it was: where one side of a choice is the tensor that was compared, i
 The first and the last offset are known of each legal input. The differences of neighbours add up to the last less the
 first, so their sum is a number, as is the last of their running sums, and a tensor with each number repeated by such
 counts has a known length.
+
+Balanced offsets are drawn row by row, each into a random group, so a group's rows are those of a binomial draw: of n
+rows and g groups they lie within eight deviations of n / g, as surely as a normal input lies within eight of its mean
+(`explore.loading.value_range`). A test of rows that comes out one way for all of these is no open branch: what runs for
+groups of another size runs on no graded input.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import ceil, floor, sqrt
 from typing import Any
 
 from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.base.values import Value
-from kbh_lint.host.values.tensors import Content, Tensor
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 Ends = tuple[int, int]  # both included
+Interval = tuple[float, float]
 ENDS, COMPARED = "whole", "compared"  # notes of a content
+APART = "apart"  # what neighbouring offsets are apart, as they are drawn
+DEVIATIONS = 8
 FIXED, TOTAL = "fixed", "total"  # elements that are known, and what all come to
 _DIFFERENCES = ("sub", "subtract")
 _COMPARISONS = {"lt": "<", "less": "<", "le": "<=", "less_equal": "<=", "gt": ">", "greater": ">", "ge": ">=",
@@ -51,7 +60,7 @@ def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor
     content = made.storage.content
     if content.previous is not None:
         return
-    counts = _total(name, args, made) if made.dtype in INTS else None
+    counts = between_neighbours(name, args, made) if made.dtype in INTS else None
     if counts is not None:
         content.notes[TOTAL] = counts
     summed = total(args[0]) if name in ("sum", "cumsum") and args else None
@@ -128,7 +137,8 @@ def _beside(ends: Ends, op: str, number: int) -> Ends:
     return max(low, number + (op == ">")), high
 
 
-def _total(name: str, args: Sequence[Any], made: Tensor) -> int | None:
+def between_neighbours(name: str, args: Sequence[Any], made: Tensor) -> int | None:
+    """What the numbers of a result come to, where it is the differences of neighbours among offsets."""
     if name in _DIFFERENCES and len(args) == 2:
         return _between_ends(args[0], args[1], made)
     return _between_ends(args[0], args[0], made) if name == "diff" and len(args) == 1 else None
@@ -173,3 +183,79 @@ def _between_ends(later: object, earlier: object, made: Tensor) -> int | None:
     plain = all(view.strides in (None, (1,)) for view in (later, earlier))
     same = origin is whole(earlier.storage.content) and held(earlier.storage.content) == count
     return known[-1] - known[0] if apart and plain and same else None
+
+
+class Element(Unknown):
+    """An element of offsets: of which content, and which it is."""
+
+    __slots__ = ("at", "of")
+    of: Content
+    at: int
+
+
+def drawn(domain: Mapping[str, Any], count: int, total: int | None) -> tuple[int, int] | None:
+    """Between which ends the rows of each group lie, where `count` offsets are drawn balanced."""
+    if domain.get("kind") != "balanced-offsets" or total is None or count < 2:
+        return None
+    mean = total / (count - 1)
+    room = DEVIATIONS * sqrt(mean * (1 - 1 / (count - 1)))
+    return max(0, floor(mean - room)), min(total, ceil(mean + room))
+
+
+def element(value: Unknown, tensor: Tensor, at: int | None) -> Unknown:
+    """The value that was read of an element of a tensor, which knows its place among offsets."""
+    content = whole(tensor.storage.content)
+    if at is None or APART not in content.notes:
+        return value
+    made = Element(value.contents, value.why, value.range, value.made, value.taint, value.likely, value.sort,
+                   value.reading, value.origin)  # fmt: skip
+    made.of, made.at = content, at
+    return made
+
+
+def apart(later: Value, earlier: Value) -> Interval | None:
+    """Between which ends the difference of two elements of the same offsets lies."""
+    known = next((side for side in (later, earlier) if isinstance(side, Element)), None)
+    if known is None:
+        return None
+    places = [_place(side, known.of) for side in (later, earlier)]
+    if places[0] is None or places[1] is None:
+        return None
+    steps = places[0] - places[1]
+    low, high = known.of.notes[APART]
+    return (steps * low, steps * high) if steps >= 0 else (steps * high, steps * low)
+
+
+def _place(value: Value, of: Content) -> int | None:
+    """Which element of offsets a value is; the first and the last are numbers that are known."""
+    if isinstance(value, Element):
+        return value.at if value.of is of else None
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    ends: dict[int, int] = of.notes.get(FIXED, {})
+    count = held(of)
+    if value == ends.get(-1) and count is not None:
+        return count - 1
+    return 0 if value == ends.get(0) else None
+
+
+def differences(name: str, args: Sequence[Any], made: Tensor) -> Interval | None:
+    """The ends of all elements of a tensor of the differences of neighbours."""
+    if not args or between_neighbours(name, args, made) is None:
+        return None
+    ends: Interval | None = whole(args[0].storage.content).notes.get(APART)
+    return ends
+
+
+def extreme(name: str, values: Sequence[Any]) -> Interval | None:
+    """The ends of the largest or the smallest of numbers."""
+    pick = max if name.endswith("max") else min
+    known = [value.range if isinstance(value, Unknown) else _alone(value) for value in values]
+    ends = [one for one in known if one is not None]
+    if not ends or len(ends) < len(known):
+        return None
+    return pick(low for low, _ in ends), pick(high for _, high in ends)
+
+
+def _alone(value: Value) -> Interval | None:
+    return (value, value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None

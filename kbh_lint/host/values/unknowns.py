@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
 
 def merged(
-    interp: Run, *values: Value, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = ""
-) -> Unknown:
-    """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for."""
+    interp: Run, *values: Value, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = "",
+    ends: tuple[float, float] | None = None,
+) -> Unknown:  # fmt: skip
+    """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for;
+    `ends`: what it lies between."""
     contents: list[Any] = []
     asked = taint.source(*values)
     made = 0
@@ -32,7 +34,7 @@ def merged(
         return Unknown(tuple(contents), str(asked), made=made, taint=asked)
     if like is not None:
         return like.like(tuple(contents), made)
-    return Unknown(tuple(contents), why, made=made, likely=likely, reading=reading)
+    return Unknown(tuple(contents), why, ends, made=made, likely=likely, reading=reading)
 
 
 def same_unknown(interp: Run, left: Value, right: Value) -> Any:
