@@ -7,6 +7,7 @@ from collections.abc import Collection
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
+from kbh_lint.analyses.reading.begins import begins_elsewhere
 from kbh_lint.analyses.reading.used import few_rows_unseen, used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -39,6 +40,13 @@ def reads(asked: Asked) -> Judgement:
             facts.seeds.append(ShapeFact(fact, event.loc, related))
         if few:
             return "broken", [(e.loc, f"a group of one row in {name} is none here") for name, e in few.items()], ""
+        elsewhere = begins_elsewhere(found, wanted) if not not_followed(run, found, work) else {}
+        for name, event in elsewhere.items():
+            fact = UnreadInput(name=name, of="inputs", how="take the first row of a group from")
+            related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
+            facts.seeds.append(ShapeFact(fact, event.loc, related))
+        if elsewhere:
+            return "broken", [(e.loc, f"{name} says only where a group ends") for name, e in elsewhere.items()], ""
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
     loaded = {c.label.partition(":")[2] for c in found.outside}
     hole = unread_reason(run, found, work)
