@@ -238,4 +238,4 @@ def _exact(origin: Origin) -> bool:
 
 
 def _types(side: frozenset[ProductTypes]) -> str:
-    return ", ".join(sorted({f"{a} x {b} in {acc}" for _, a, b, acc in side})) or "nothing"
+    return ", ".join(sorted({f"{a} x {b} in {acc}" for _, a, b, acc in side})) or "no product"

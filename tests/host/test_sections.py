@@ -86,3 +86,9 @@ def test_a_launch_that_writes_all_replaces_what_was_there(tmp_path: Path) -> Non
     how = "masked tiles of all channels"
     report = lint(tmp_path, program(how, "LOW=0, HIGH=D // 2"), PROBLEM)
     assert any("does not depend on pos_t" in finding.message for finding in report.findings), report.findings
+
+
+def test_a_try_of_a_tuner_with_less_of_a_workspace_is_no_section(tmp_path: Path) -> None:
+    tuned = Path(__file__).parents[1] / "variants" / "07_w4a16_gemm" / "tune_on_first_call.py"
+    report = lint(tmp_path, tuned.read_text(encoding="utf-8"), "07_w4a16_gemm")
+    assert set(states(report).values()) == {"kept"} and not classes(report), report.findings

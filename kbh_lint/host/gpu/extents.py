@@ -28,7 +28,7 @@ def keeps_a_part(tensor: Tensor, event: Event) -> bool:
     if made is None or any(read is content for read, _ in event.reads):
         return False
     again = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
-    if again and made.call == event.call and (_goes_on(made, event) or _in_part(tensor, event)):
+    if again and made.call == event.call and (_goes_on(made, event) or _is_section(tensor, event, made)):
         return True
     if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
@@ -48,7 +48,7 @@ def _goes_on(one: Event, other: Event) -> bool:
     """Whether a launch in a loop is told from the one before by a number alone, and may write the next part.
 
     One that has another grid or was compiled for other numbers is a try of the same work, a tuner's, unless it cannot
-    be all of the work (`_in_part`): then it is that of one section, say.
+    be all of the work (`_is_section`): then it is that of one section, say.
     """
     compiled = [
         [{name: value for name, value in binding.items() if isinstance(value, (int, float))} for binding in bindings]
@@ -66,9 +66,23 @@ def _leaves_some(tensor: Tensor, event: Event) -> bool:
     return _too_few(tensor, event) or _left_out(tensor, event)
 
 
-def _in_part(tensor: Tensor, event: Event) -> bool:
-    """Whether the stores of a launch cannot write all of a tensor's memory, whatever conditions on data come to."""
-    return _too_few(tensor, event) or _left_out(tensor, event, on_data=False)
+def _is_section(tensor: Tensor, event: Event, before: Event) -> bool:
+    """Whether the stores of a launch cannot write all of a tensor's memory, whatever conditions on data come to, and it
+    does not begin where the one before begins: then it is a try with less of a workspace."""
+    if not (_too_few(tensor, event) or _left_out(tensor, event, on_data=False)):
+        return False
+    return not (_begins(tensor, event) and _begins(tensor, before))
+
+
+def _begins(tensor: Tensor, event: Event) -> bool:
+    """Whether the stores of a launch are seen to begin where a tensor does."""
+    ident, bindings = tensor.storage.ident, event.attrs["bindings"]
+    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    if len(bindings) != 1 or not stores or tensor.offset != 0:
+        return False
+    dims = [tuple(d) if isinstance(d, (tuple, list)) else (d,) for d in (event.attrs["grid"], event.attrs["block"])]
+    starts = store_extents(event.attrs["kernel"], bindings[0], *dims).starts
+    return all(starts.get((ident, s.loc)) == 0 for s in stores)
 
 
 def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:

@@ -69,11 +69,15 @@ def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor
         content.notes[ENDS] = summed, summed
     elif summed is not None and name == "cumsum" and made.shape is not None and len(made.shape) == 1:
         made.attrs["known"] = content.notes[FIXED] = {-1: summed}
-    if name in _COMPARISONS and len(args) > 1 and isinstance(args[0], Tensor) and type(args[1]) is int:
-        content.notes[COMPARED] = _COMPARISONS[name], source(args[0].storage.content), args[1]
+    _note_comparison(name, args, content)
     ends = _ends(name, args, kwargs) if made.dtype in INTS else None
     if ends is not None and ends[0] <= ends[1]:
         content.notes[ENDS] = ends
+
+
+def _note_comparison(name: str, args: Sequence[Value], content: Content) -> None:
+    if name in _COMPARISONS and len(args) > 1 and isinstance(args[0], Tensor) and type(args[1]) is int:
+        content.notes[COMPARED] = _COMPARISONS[name], source(args[0].storage.content), args[1]
 
 
 def _ends(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ends | None:
@@ -137,7 +141,7 @@ def _beside(ends: Ends, op: str, number: int) -> Ends:
     return max(low, number + (op == ">")), high
 
 
-def between_neighbours(name: str, args: Sequence[Any], made: Tensor) -> int | None:
+def between_neighbours(name: str, args: Sequence[Value], made: Tensor) -> int | None:
     """What the numbers of a result come to, where it is the differences of neighbours among offsets."""
     if name in _DIFFERENCES and len(args) == 2:
         return _between_ends(args[0], args[1], made)
@@ -193,7 +197,7 @@ class Element(Unknown):
     at: int
 
 
-def drawn(domain: Mapping[str, Any], count: int, total: int | None) -> tuple[int, int] | None:
+def drawn(domain: Mapping[str, Value], count: int, total: int | None) -> tuple[int, int] | None:
     """Between which ends the rows of each group lie, where `count` offsets are drawn balanced."""
     if domain.get("kind") != "balanced-offsets" or total is None or count < 2:
         return None
@@ -239,15 +243,15 @@ def _place(value: Value, of: Content) -> int | None:
     return 0 if value == ends.get(0) else None
 
 
-def differences(name: str, args: Sequence[Any], made: Tensor) -> Interval | None:
+def differences(name: str, args: Sequence[Value], made: Tensor) -> Interval | None:
     """The ends of all elements of a tensor of the differences of neighbours."""
-    if not args or between_neighbours(name, args, made) is None:
+    if not args or not isinstance(args[0], Tensor) or between_neighbours(name, args, made) is None:
         return None
     ends: Interval | None = whole(args[0].storage.content).notes.get(APART)
     return ends
 
 
-def extreme(name: str, values: Sequence[Any]) -> Interval | None:
+def extreme(name: str, values: Sequence[Value]) -> Interval | None:
     """The ends of the largest or the smallest of numbers."""
     pick = max if name.endswith("max") else min
     known = [value.range if isinstance(value, Unknown) else _alone(value) for value in values]
