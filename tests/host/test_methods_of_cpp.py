@@ -74,6 +74,59 @@ torch::Tensor run(torch::Tensor x) { Softmax op; return op.run(x); }
         "None",
         "ext.run(x)",
     ),
+    "a field that is made of one number": (
+        """class Launcher {
+ public:
+  explicit Launcher(int most) : most_(most) {}
+  void launch(const torch::Tensor& x, torch::Tensor& y) const {
+    if (most_ > 128) launch_rows<256>(x, y); else launch_rows<128>(x, y);
+  }
+ private:
+  int most_;
+};
+class Softmax {
+ public:
+  Softmax(int64_t most) : launcher_(most) {}
+  torch::Tensor run(torch::Tensor x) { auto y = torch::empty_like(x); launcher_.launch(x, y); return y; }
+ private:
+  Launcher launcher_;
+};
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  py::class_<Softmax>(m, "Softmax").def(py::init<int64_t>()).def("run", &Softmax::run);
+}
+""",
+        "ext.Softmax(256)",
+        "self.op.run(x)",
+    ),
+    "a graph of torch's": (
+        """#include <ATen/cuda/CUDAGraph.h>
+struct Captured { torch::Tensor x, y; at::cuda::CUDAGraph graph; };
+class Softmax {
+ public:
+  torch::Tensor run(torch::Tensor x) {
+    if (!held_) {
+      held_ = std::make_unique<Captured>();
+      held_->x = x.clone();
+      held_->y = torch::empty_like(x);
+      launch_rows<256>(held_->x, held_->y);
+      held_->graph.capture_begin();
+      launch_rows<256>(held_->x, held_->y);
+      held_->graph.capture_end();
+    }
+    held_->x.copy_(x, true);
+    held_->graph.replay();
+    return held_->y.clone();
+  }
+ private:
+  std::unique_ptr<Captured> held_;
+};
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
+  py::class_<Softmax>(m, "Softmax").def(py::init<>()).def("run", &Softmax::run);
+}
+""",
+        "ext.Softmax()",
+        "self.op.run(x)",
+    ),
     "a class of torch.classes": (
         """struct Softmax : torch::CustomClassHolder {
   torch::Tensor run(const torch::Tensor& x) { auto y = torch::empty_like(x); launch_rows<256>(x, y); return y; }
@@ -122,3 +175,11 @@ def test_a_library_behind_it_is_told(tmp_path: Path, how: str) -> None:
     _, brace, rest = tail.partition("}\n")
     report = lint(tmp_path, head + start + f"  {LIBRARY}\n" + brace + rest, PROBLEM)
     assert report.verdict == "reward_hack" and states(report)["authored-compute"] == "broken", report.unread
+
+
+def test_a_graph_over_what_an_earlier_call_was_given_is_told(tmp_path: Path) -> None:
+    copied = "    held_->x.copy_(x, true);\n"
+    text = solution("a graph of torch's")
+    assert copied in text
+    report = lint(tmp_path, text.replace(copied, ""), PROBLEM)
+    assert any("uses what the first derived from x" in finding.message for finding in report.findings), report.findings

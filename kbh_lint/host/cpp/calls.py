@@ -24,6 +24,7 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
+from kbh_lint.host.gpu import graphs
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
 from kbh_lint.host.values import unknowns
@@ -41,7 +42,7 @@ from kbh_lint.host.values.cpp_objects import (
     Template,
     TensorOptions,
 )
-from kbh_lint.host.values.objects import Blob, LibObject, Method
+from kbh_lint.host.values.objects import Blob, Graph, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -269,6 +270,8 @@ def bound(
     interp = run.interp
     if isinstance(owner, Slot):
         owner = owner.get()
+    if isinstance(owner, Graph):  # at::cuda::CUDAGraph
+        return graphs.method(interp, owner, name, node.loc)
     if isinstance(owner, Tensor):
         return _tensor_method(run, owner, name, given, args, node, env)
     if isinstance(owner, Pointer) and name in ("get", "mutable_get", "data", "release"):  # of an owner of memory

@@ -20,7 +20,7 @@ from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CutlassOperator, Dim3, Pointer, Slot
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -216,6 +216,8 @@ def construct(
         return _vector(run, ref, items, env)
     if short in ("Tensor",):
         return items[0] if items else None
+    if short == "CUDAGraph":
+        return Graph()
     if short == "dim3":
         return Dim3(
             "dim3",

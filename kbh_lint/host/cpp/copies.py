@@ -92,8 +92,7 @@ def from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
     items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]
     made = tensor_makers.from_values(run.interp, [items], {}, "cpu", loc)
     size = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else ()
-    made.shape = tuple(d if isinstance(d, int) else None for d in size) or made.shape
-    return made
+    return tensor_views.alias(made, tuple(d if isinstance(d, int) else None for d in size)) if size else made
 
 
 def _of_device(pointer: Pointer, args: list[Any]) -> Tensor:

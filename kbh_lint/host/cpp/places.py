@@ -205,9 +205,13 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
 
 
 def _from_braces(run: Cpp, value: object, old: object) -> Any:
-    """`s = {a, b}`: braces are an object of the type that the place has."""
-    kind = old.kwargs.get("type") if isinstance(value, list) and isinstance(old, LibObject) else None
-    return run.converted(kind.ref, value, kind.env) if isinstance(kind, TypeValue) else value
+    """`s = {a, b}`: braces are an object of the type that the place has, and so is what one of its constructors takes,
+    as in `: field(tensor)`."""
+    given = isinstance(value, (list, int, float, str, Tensor, Pointer))
+    kind = old.kwargs.get("type") if given and isinstance(old, LibObject) else None
+    if not isinstance(kind, TypeValue):
+        return value
+    return run.converted(kind.ref, value if isinstance(value, list) else [value], kind.env)
 
 
 def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:

@@ -240,6 +240,15 @@ def _sorted(run: Cpp, args: list[Any], called: int | None, loc: ir.Loc | None) -
     return True
 
 
+def _searched(run: Cpp, wanted: bool, items: list[Any], func: Func, loc: ir.Loc | None) -> Any:
+    """The first object of which a function says what is wanted; END where there is none, None where nobody knows."""
+    for item in bounds.visited(run.interp, items):
+        answer = run.call(func, [item], loc)
+        if answer is wanted or not isinstance(answer, bool):
+            return item if isinstance(answer, bool) and isinstance(item, LibObject) else None
+    return END
+
+
 def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) -> Any:
     """A function that calls the one it is given: with what is known of its arguments, otherwise with unknowns."""
     func: Func = args[at]
@@ -255,14 +264,9 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
             put_through(args[at - 1], [run.call(func, list(row), loc) for row in rows])
             return None
     if name in ("find_if", "find_if_not") and isinstance(args[0], list):
-        for item in bounds.visited(run.interp, args[0]):
-            answer = run.call(func, [item], loc)
-            if answer is (name == "find_if") and isinstance(item, LibObject):
-                return item  # as a pointer to an object is the object
-            if not isinstance(answer, bool) or answer is (name == "find_if"):
-                break
-        else:
-            return END
+        found = _searched(run, name == "find_if", args[0], func, loc)
+        if found is not None:
+            return found
     if name == "call_once" and isinstance(flag := args[0], LibObject):
         if flag.attrs.get("done"):
             return None

@@ -33,3 +33,15 @@ def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
             if flow is not None:
                 event.flows = event.flows or {}
                 event.flows[content.storage.content.ident] = [now.get(c.ident, c) for c in flow]
+
+
+def method(interp: Run, owner: Graph, name: str, loc: ir.Loc | None) -> None:
+    """Follows capture_begin, capture_end and replay of torch's CUDA graphs."""
+    if name == "capture_begin":
+        owner.events = []
+        interp.capturing.append(owner)
+    elif name == "capture_end":
+        if owner in interp.capturing:
+            interp.capturing.remove(owner)
+    elif name == "replay":
+        replay(interp, owner, loc)

@@ -201,7 +201,7 @@ def call_method(
     if isinstance(owner, Specialized):
         return compiled.method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Graph):
-        return graph_method(interp, owner, name, args, loc)
+        return graphs.method(interp, owner, name, loc)
     if isinstance(owner, Memo) and name == "cache_clear":
         return owner.results.clear()
     if isinstance(owner, Instance):
@@ -240,19 +240,6 @@ def _tensor_method(
 def _of_storages(args: list[Any]) -> list[Any]:
     """Arguments with the tensors of their storages in the place of these."""
     return [a.attrs["tensor"] if isinstance(a, Storage) else a for a in args]
-
-
-def graph_method(interp: Run, owner: Graph, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Follows capture_begin, capture_end and replay of a CUDA graph."""
-    if name == "capture_begin":
-        owner.events = []
-        interp.capturing.append(owner)
-    elif name == "capture_end":
-        if owner in interp.capturing:
-            interp.capturing.remove(owner)
-    elif name == "replay":
-        graphs.replay(interp, owner, loc)
-    return None
 
 
 def object_method(
