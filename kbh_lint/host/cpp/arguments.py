@@ -10,6 +10,7 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values.cpp_objects import (
+    CStruct,
     IntArrayRef,
     LibraryMethod,
     OwnMethod,
@@ -92,7 +93,7 @@ def pointers(args: Value, depth: int = 0) -> list[Pointer]:
             out.extend(pointers(value, depth + 1))
         elif isinstance(value, LibObject) and depth < 6:
             out.extend(value.attrs.get("pointers", ()))
-            if value.path.startswith(("struct:", "cpp:")):
+            if _holds_fields(value):
                 out.extend(pointers(list(value.attrs.values()), depth + 1))
     return out
 
@@ -110,7 +111,7 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
             found.extend(interp.contents_of(value))
         elif isinstance(value, (list, tuple)) and depth < 6:
             found.extend(numbers(interp, value, depth + 1))
-        elif isinstance(value, LibObject) and depth < 6 and value.path.startswith(("struct:", "cpp:")):
+        elif isinstance(value, LibObject) and depth < 6 and _holds_fields(value):
             found.extend(numbers(interp, list(value.attrs.values()), depth + 1))
     return tuple(dict.fromkeys(found))
 
@@ -140,3 +141,8 @@ def unanswered(interp: Run, target: Value, args: list[Any], answer: Value, loc: 
         given(interp, target.path if isinstance(target, Sym) else target.ref.name, args, loc)
     elif isinstance(target, (Unknown, LibObject)) and not isinstance(target, (Template, OwnMethod)):
         given(interp, "a function that is not known", [target, *args], loc)
+
+
+def _holds_fields(value: LibObject) -> bool:
+    """Whether an object is of a class of the text, or of a library's that is known by its fields alone."""
+    return isinstance(value, CStruct) or value.path.startswith("cpp:")

@@ -31,6 +31,7 @@ from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.cpp_objects import (
     Allocator,
     Bound,
+    CStruct,
     CutlassOperator,
     Future,
     LibraryMethod,
@@ -183,7 +184,7 @@ def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
 def _reset(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
     """`pointer.reset(new T)`, `optional.reset()`; false when it is a method of something else."""
     held = run.eval(func.value, env)
-    pointed = held is None or isinstance(held, LibObject) and held.path.startswith("struct:")
+    pointed = held is None or isinstance(held, CStruct)
     if not pointed or isinstance(held, LibObject) and cpp_classes.method(held, "reset") is not None:
         return False
     place = run.place(func.value, env)
@@ -256,7 +257,7 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
         return cpp_lambdas.invoke(run, target, args, node.loc)
     if isinstance(target, CutlassOperator):
         return library_work.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
-    if target.path.startswith("struct:"):
+    if isinstance(target, CStruct):
         found = cpp_classes.method(target, "operator()")
         if found is not None:
             return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
@@ -290,7 +291,7 @@ def bound(
         known = owner is not None
         return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
     if isinstance(owner, LibObject):
-        if owner.path.startswith("struct:") and name in ("get", "release", "lock"):  # of a smart pointer
+        if isinstance(owner, CStruct) and name in ("get", "release", "lock"):  # of a smart pointer
             return owner
         python = cpp_python.method(run, owner, name, args, node.loc) if isinstance(owner, PythonObject) else owner
         if python is not owner and python is not NotImplemented:
@@ -318,7 +319,7 @@ def bound(
             return Schema("cpp.schema", {"name": args[0].replace("aten::", "at::", 1)})
         if name in ("multiProcessorCount",):
             return run.interp.session.device.sms
-        if owner.path.startswith("struct:") and cpp_arguments.pointers(args):
+        if isinstance(owner, CStruct) and cpp_arguments.pointers(args):
             return cpp_libraries.opaque(run, f"{owner.path.removeprefix('struct:')}.{name}", args, node.loc)
         return _unread_method(owner, name, args)
     if isinstance(owner, tuple):

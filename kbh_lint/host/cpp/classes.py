@@ -10,6 +10,7 @@ from kbh_lint.cpp import construction, templates
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp.std import copied
+from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
     template, classes = kind.node.template, run.types.classes
     kind, bound = classes.instance(kind, ref.args, env)
     node, whole = kind.node, classes.defined(kind, bound)
-    made = LibObject(f"struct:{node.name}", {})
+    made = CStruct(f"struct:{node.name}", {})
     assert isinstance(node, ir.ClassDef)
     made.kwargs = {"kind": kind, "type": TypeValue(ref, env) if template else named(run, kind, node), "class": whole}
     for one in reversed(whole.lineage) if whole is not None else ():  # the furthest base first
@@ -106,7 +107,7 @@ def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, p
 def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Any:
     """`a += b` by an operator of the submission, to which `a` is handed as it is; NotImplemented without one."""
     sides = (old, by)
-    if not any(isinstance(one, LibObject) and one.path.startswith("struct:") for one in sides):
+    if not any(isinstance(one, CStruct) for one in sides):
         return NotImplemented
     return operator(run, f"{op}=", old, by, loc, run.place(target, env))
 

@@ -19,7 +19,7 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.cpp_objects import CutlassOperator, Dim3, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, CutlassOperator, Dim3, Pointer, Slot
 from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -47,7 +47,7 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
         return _array(run, ref, value, True, env) if isinstance(value, list) else value
     if ref.pointers or not (number or isinstance(value, (list, LibObject))):
         return value
-    if isinstance(value, LibObject) and not value.path.startswith("struct:"):
+    if isinstance(value, LibObject) and not isinstance(value, CStruct):
         return value
     dtype = dtypes.from_cpp(ref.name) if not ref.args and not ref.member else None
     if dtype is None or isinstance(value, list):
@@ -136,7 +136,7 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
 def _fresh(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     """What `map[key]` makes of a value type: zero, an object without arguments, a tensor that is not defined yet."""
     made = construct(run, ref, [], env, None)
-    opaque = isinstance(made, LibObject) and not made.path.startswith("struct:")
+    opaque = isinstance(made, LibObject) and not isinstance(made, CStruct)
     return Unknown((), "a missing entry") if opaque else made
 
 
@@ -146,7 +146,7 @@ def vector(name: str, items: list[Any]) -> Any:
     if len(items) == 1 and not isinstance(items[0], (int, float)):
         return items[0]
     given = dict(zip("xyzw"[:lanes], [*items, *[cpp_numbers.held(0, base)] * lanes], strict=False))
-    return LibObject.by_path(f"struct:{name}", given, (), {"type": Type(base, lanes)})
+    return CStruct(f"struct:{name}", given, (), {"type": Type(base, lanes)})
 
 
 def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env) -> list[Any]:

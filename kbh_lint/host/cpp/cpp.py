@@ -25,7 +25,7 @@ from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.datamodel import operators
-from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.run_state import HoleKind
@@ -324,7 +324,7 @@ class Cpp:
 
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
-        if any(isinstance(one, LibObject) and one.path.startswith("struct:") for one in (left, right)):
+        if any(isinstance(one, CStruct) for one in (left, right)):
             found = cpp_classes.operator(self, op, left, right, loc)
             if found is not NotImplemented:
                 return found

@@ -22,7 +22,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import operators, subscripts
 from kbh_lint.host.torch import tensor_attributes, whole_numbers
 from kbh_lint.host.values import keys, unknowns
-from kbh_lint.host.values.cpp_objects import LibraryMethod, OwnMethod, Pointer, Slot, Template
+from kbh_lint.host.values.cpp_objects import CStruct, LibraryMethod, OwnMethod, Pointer, Slot, Template
 from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -83,7 +83,7 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
         owner = owner.get()
     if isinstance(owner, LibObject) and node.name in owner.attrs and not cpp_arguments.is_options(owner):
         return owner.attrs[node.name]
-    if isinstance(owner, LibObject) and owner.path.startswith("struct:"):
+    if isinstance(owner, CStruct):
         found = cpp_classes.method(owner, node.name)
         if found is not None:
             return OwnMethod("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})

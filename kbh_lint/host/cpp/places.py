@@ -17,7 +17,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.cpp_objects import LibraryField, OwnMethod, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, LibraryField, OwnMethod, Pointer, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -53,7 +53,7 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
         if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
             slot = place(run, node.value, env)
             if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
-                owner = LibObject.by_path("struct:", {})
+                owner = CStruct("struct:", {})
                 slot.set(owner)
         if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
             return Slot(owner, int(node.name == "second"))
@@ -221,7 +221,7 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
         found = found.parent
     held = found.vars[name] if found is not None else None
     at = held.get() if isinstance(held, Slot) and (not isinstance(held.env, dict) or held.name in held.env) else None
-    plain = isinstance(at, (int, float, str, list)) or isinstance(at, LibObject) and at.path.startswith("struct:")
+    plain = isinstance(at, (int, float, str, list, CStruct))
     if found is None or not plain:
         return False
     found.vars[name] = address

@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
-from kbh_lint.host.values.cpp_objects import Future, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Future, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -129,7 +129,7 @@ def copied(interp: Run, value: Value, depth: int = 0) -> Any:
             made.fresh = value.fresh
         made.update((key, copied(interp, item, depth + 1)) for key, item in bounds.visited(interp, value).items())
         return made
-    if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_NESTED:
+    if isinstance(value, CStruct) and depth < MAX_NESTED:
         attrs = {name: copied(interp, item, depth + 1) for name, item in bounds.visited(interp, value.attrs).items()}
         return LibObject.by_path(value.path, attrs, value.args, value.kwargs)
     if isinstance(value, LibObject) and "kind" in value.attrs:  # a CUTLASS operator holds its arguments
@@ -204,7 +204,7 @@ def _struct_bytes(run: Cpp, name: str, args: list[Any]) -> bool:
     """memcpy and memset of whole objects of the text; false for other memory."""
     held = [a.get() if isinstance(a, Slot) else a for a in args]
     to = held[0] if len(held) == 3 and isinstance(args[0], Slot) else None
-    if not isinstance(to, LibObject) or not to.path.startswith("struct:"):
+    if not isinstance(to, CStruct):
         return False
     source = held[1]
     if name == "memset" and source == 0:

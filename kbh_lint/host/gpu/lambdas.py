@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func, TypeValue, Value
-from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Slot
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def as_object(interp: Run, func: Func) -> LibObject:
     if key not in known:
         known[key] = _functor_type(func, held, types)
     name = known[key].ref.name
-    made = LibObject(f"struct:{name}", held)
+    made = CStruct(f"struct:{name}", held)
     made.kwargs = {"kind": known[key].env.vars[name], "type": known[key]}
     return made
 

@@ -25,7 +25,7 @@ from kbh_lint.cpp.domain import Type
 from kbh_lint.host.gpu import lambdas, pointer_tables
 from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Placed, Tensor, Unknown
 
@@ -77,7 +77,7 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     if depth >= MAX_DEPTH:
         return Argument(value)
     value = opened(interp, value)
-    if isinstance(value, LibObject) and value.path.startswith("struct:") and not isinstance(_kind(value), Type):
+    if isinstance(value, CStruct) and not isinstance(_kind(value), Type):
         return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
     if isinstance(value, (tuple, list)):
         return Argument(value, parts=_parts(interp, enumerate(value[:MAX_ITEMS]), depth))

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
 
 if TYPE_CHECKING:
@@ -149,7 +148,7 @@ def _add_addresses(interp: Run, value: Value, start: int | None, field: str, fou
         for at, item in enumerate(value[:MAX_ADDRESSES]):
             _add_addresses(interp, item, start if start is None else start + at * width, field, found, depth + 1)
         return
-    if isinstance(value, LibObject) and value.path.startswith("struct:") and depth < MAX_DEPTH:
+    if isinstance(value, CStruct) and depth < MAX_DEPTH:
         for name, item in value.attrs.items():
             _add_addresses(interp, item, start, f"{field}.{name}".strip("."), found, depth + 1)
         return

@@ -11,6 +11,11 @@ from kbh_lint.host.values.objects import LibObject, of_paths
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 
+@of_paths("struct:")
+class CStruct(LibObject):
+    """An object of a class of the text, or of a vector of CUDA; `struct:NAME` is what reports call it."""
+
+
 @of_paths("cpp.template")
 class Template(LibObject):
     """A function template with some of its arguments: `f<int>`."""

@@ -138,7 +138,7 @@ class LibObject(Brief):
         kwargs: dict[str, Any] | None = None,
     ) -> LibObject:
         """An object of the class that is registered for a path (see `of_paths`); a plain one where none is."""
-        cls = _CLASSES.get(path, LibObject)
+        cls = _CLASSES.get(path) or _CLASSES.get(path[: path.find(":") + 1], LibObject)
         return cls(path, {} if attrs is None else attrs, args, {} if kwargs is None else kwargs)
 
 
@@ -147,7 +147,8 @@ _L = TypeVar("_L", bound=type[LibObject])
 
 
 def of_paths(*paths: str) -> Callable[[_L], _L]:
-    """Marks the class of the objects that a library makes under these names; its constructor is that of LibObject."""
+    """Marks the class of the objects that a library makes under these names, `family:` for all that begin so; its
+    constructor is that of LibObject."""
 
     def mark(cls: _L) -> _L:
         _CLASSES.update(dict.fromkeys(paths, cls))
