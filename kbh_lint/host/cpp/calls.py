@@ -43,6 +43,7 @@ from kbh_lint.host.values.cpp_objects import (
     Template,
     TensorOptions,
 )
+from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.objects import Blob, Graph, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -300,7 +301,7 @@ def bound(
             return cpp_copies.allocated(run, args[0])
         if isinstance(owner, Future) and name in ("get", "wait"):
             return owner.attrs["result"]
-        if owner.path in lanes.THREADS:
+        if isinstance(owner, Thread):
             done = lanes.method(interp, owner, name, args, {}, node.loc)
             return None if done is NotImplemented else done
         ordered = cpp_streams.method(run, owner, name)

@@ -21,7 +21,7 @@ from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.named_objects import BuiltinObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def s_raise(run: Cpp, node: ir.Raise, env: Env) -> None:
         raise Raised(run.interp.handling[-1], node.loc)
     named = getattr(getattr(node.value, "func", node.value), "name", "") or getattr(node.value, "id", "")
     # what Python sees of an exception of C++
-    raise Raised(LibObject("builtins.RuntimeError", {"args": (), "cpp": named or type(made).__name__}), node.loc)
+    raise Raised(BuiltinObject("builtins.RuntimeError", {"args": (), "cpp": named or type(made).__name__}), node.loc)
 
 
 def s_try(run: Cpp, node: ir.Try, env: Env) -> Any:

@@ -11,6 +11,7 @@ from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, keys, unknowns
 from kbh_lint.host.values.cpp_objects import CStruct, Future, Slot
+from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -287,7 +288,7 @@ def _calling(run: Cpp, name: str, args: list[Any], at: int, loc: ir.Loc | None) 
 
 def thread(run: Cpp, items: list[Any], loc: ir.Loc | None) -> LibObject:
     """std::thread: it runs from where it is made, beside the caller."""
-    made = LibObject("threading.Thread", {})
+    made = Thread("threading.Thread", {})
     if items and isinstance(items[0], Func):
         made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
     return made

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.cpp_objects import Event, Slot
+from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -26,11 +27,11 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
     state: lanes.Lanes = run.interp.lanes
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     if short == "getStreamFromPool":
-        return LibObject("cpp.stream")
+        return Stream("cpp.stream")
     if short.startswith(("cudaStreamCreate", "cuStreamCreate")):
         if args and isinstance(args[0], Slot):
             apart = any(_is_non_blocking(value) for value in plain[1:])
-            args[0].set(LibObject("cpp.stream" if apart else "cpp.ordered_stream"))
+            args[0].set(Stream("cpp.stream") if apart else LibObject("cpp.ordered_stream"))
         return _DONE
     if short.startswith(("cudaEventCreate", "cuEventCreate")):
         if args and isinstance(args[0], Slot):

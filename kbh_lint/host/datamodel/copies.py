@@ -9,13 +9,12 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.objects import Instance, LibObject, find_method, is_module
+from kbh_lint.host.values.named_objects import Pickled
+from kbh_lint.host.values.objects import Instance, find_method, is_module
 from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-PICKLED = "pickle.bytes"
 
 
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
@@ -37,8 +36,8 @@ def pickled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
     """pickle.dumps and pickle.loads, of what a program itself pickled."""
     name, value = path.rpartition(".")[2], args[0] if args else None
     if name == "dumps":
-        return LibObject.by_path(PICKLED, {"value": _deep(interp, value, {}, loc)})
-    if name == "loads" and isinstance(value, LibObject) and value.path == PICKLED:
+        return Pickled("pickle.bytes", {"value": _deep(interp, value, {}, loc)})
+    if name == "loads" and isinstance(value, Pickled):
         return _deep(interp, value.attrs["value"], {}, loc)
     return unknowns.merged(interp, *args, why=path)
 

@@ -13,13 +13,13 @@ from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.values import equality, unknowns
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
+from kbh_lint.host.values.named_objects import Auto
 from kbh_lint.host.values.objects import Bound, ClassV, Compiled, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-AUTO = "enum.auto"
 _FLAGS = frozenset(("enum.Flag", "enum.IntFlag"))
 _NOT_MEMBERS = (Func, Memo, Compiled, Bound, ClassV)
 
@@ -54,7 +54,7 @@ def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
             continue
         if isinstance(value, (Property, StaticMethod, ClassMethod)):
             continue
-        if isinstance(value, LibObject) and value.path == AUTO:
+        if isinstance(value, Auto):
             value = name.lower() if "enum.StrEnum" in bases else 1 << number if flag else number + 1
         number = number + 1 if flag else value if isinstance(value, int) else number
         cls.env.vars[name] = _member(interp, cls, name, value, plain, loc)
@@ -96,7 +96,7 @@ def from_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     env = Env({})
     for item in pairs:
         named = isinstance(item, (list, tuple)) and len(item) == 2
-        env.vars[str(item[0] if named else item)] = item[1] if named else LibObject.by_path(AUTO)
+        env.vars[str(item[0] if named else item)] = item[1] if named else Auto("enum.auto")
     made = ClassV(str(args[0]), (Sym(path),), env, None)
     make_members(interp, made, loc)
     return made

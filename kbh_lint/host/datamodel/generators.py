@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions, iteration, names
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import BREAK, Frame, Raised, Returned
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.named_objects import BuiltinObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -72,7 +72,7 @@ def throw(once: Once, error: Raised) -> bool:
 def close(once: Once) -> None:
     """Ends a generator where it stands: what is to happen finally happens."""
     try:
-        throw(once, Raised(LibObject("builtins.GeneratorExit", {"args": ()}), None))
+        throw(once, Raised(BuiltinObject("builtins.GeneratorExit", {"args": ()}), None))
     except Raised as error:
         if getattr(error.value, "path", "") != "builtins.GeneratorExit":
             raise

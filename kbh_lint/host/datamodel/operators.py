@@ -15,7 +15,7 @@ from kbh_lint.host.torch import torchlib, whole_numbers
 from kbh_lint.host.values import bounds, equality, taint, unknowns
 from kbh_lint.host.values.containers import Keys, Tally
 from kbh_lint.host.values.library_objects import FilePath, joined_path
-from kbh_lint.host.values.named_objects import CArray
+from kbh_lint.host.values.named_objects import CArray, UnionType
 from kbh_lint.host.values.objects import (
     ClassV,
     Instance,
@@ -40,7 +40,6 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "|": operator.or_, "^": operator.xor,
 }  # fmt: skip
 _WIDE = re.compile(r"%\([^)]*\)[^sd%]")  # a conversion of a name that says more than that
-UNION = "types.UnionType"  # `int | float`, with the classes as its arguments
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
 _TENSOR = {
@@ -113,7 +112,7 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
         bounds.text(interp, left, right)
         return concat((left, right))
     if op == "|" and _is_type(left) and _is_type(right):
-        return LibObject.by_path(UNION, {}, (left, right))
+        return UnionType("types.UnionType", {}, (left, right))
     if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
         return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
     if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
@@ -185,7 +184,7 @@ def is_tuple(value: Value) -> bool:
 def _is_type(value: Value) -> bool:
     """Whether a value may stand in `int | None`."""
     if isinstance(value, LibObject):
-        return value.path == UNION
+        return isinstance(value, UnionType)
     return value is None or isinstance(value, (ClassV, Sym)) or hasattr(value, "__kbh_name__")
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.dtypes import torch_name
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.named_objects import Device
+from kbh_lint.host.values.named_objects import BuiltinObject, Device
 from kbh_lint.host.values.objects import LibObject, kind_of
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
@@ -31,7 +31,7 @@ def show(value: Value) -> str:
         return _with_doubt(shown, value.values() if isinstance(value, dict) else value)
     if isinstance(value, DType):
         return f"torch.{torch_name(value.name)}"
-    if isinstance(value, LibObject) and value.path.startswith("builtins.") and "args" in value.attrs:
+    if isinstance(value, BuiltinObject) and "args" in value.attrs:
         given = value.attrs["args"]  # an exception
         return show(given[0]) if len(given) == 1 else show(tuple(given)) if given else ""
     if isinstance(value, LibObject) and "path" in value.attrs:

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import DType, Sym, Value
-from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.containers import Once
+from kbh_lint.host.values.named_objects import BuiltinObject, TorchLayer, UnionType
 from kbh_lint.host.values.objects import (
     CALLABLES,
     ClassV,
@@ -63,7 +63,7 @@ def is_callable(interp: Run, value: Value) -> Any:
     if isinstance(value, Instance):
         return is_module(value.cls) or find_method(value, "__call__") is not None
     if isinstance(value, LibObject):
-        return value.path.startswith("torch.nn.") or unknowns.merged(interp, value, why="a type test")
+        return isinstance(value, TorchLayer) or unknowns.merged(interp, value, why="a type test")
     if isinstance(value, Unknown):
         return unknowns.merged(interp, value, why="a type test")
     return isinstance(value, (*CALLABLES, Sym)) or bool(getattr(value, "__kbh_builtin__", False))
@@ -71,7 +71,7 @@ def is_callable(interp: Run, value: Value) -> Any:
 
 def _kinds(kinds: Value) -> tuple[Any, ...]:
     """The classes in the second argument: one, a tuple of them, a union."""
-    if isinstance(kinds, LibObject) and kinds.path == operators.UNION:
+    if isinstance(kinds, UnionType):
         kinds = kinds.args
     return tuple(one for kind in kinds for one in _kinds(kind)) if isinstance(kinds, tuple) else (kinds,)
 
@@ -100,7 +100,7 @@ def _is_a(interp: Run, value: Value, kind: Value) -> Any:
     if name == "dtype":
         return isinstance(value, DType)
     if name == "Module":
-        return isinstance(value, Instance) or isinstance(value, LibObject) and value.path.startswith("torch.nn.")
+        return isinstance(value, (Instance, TorchLayer))
     if path == "builtins.type":
         named = isinstance(value, Sym) and value.path.rpartition(".")[2][:1].isupper()
         return isinstance(value, ClassV) or named or getattr(value, "__kbh_name__", "").startswith("builtins.")
@@ -112,7 +112,7 @@ def _is_a(interp: Run, value: Value, kind: Value) -> Any:
         return any(base == path for base in value.cls.external_bases())
     if isinstance(value, LibObject):
         own = value.path.rsplit(".", 1)[-1]
-        raised = getattr(builtins, own, None) if value.path.startswith("builtins.") else None
+        raised = getattr(builtins, own, None) if isinstance(value, BuiltinObject) else None
         real = getattr(builtins, name, None)
         return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
     real = getattr(builtins, name, None)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Value
+from kbh_lint.host.values.named_objects import BuiltBytes
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ COPIES = frozenset(
 )
 COMMANDS = frozenset(("mv", "cp", "ln", "install"))
 MAX_BUILT = 256
-BYTES = "built.bytes"
 _UNKNOWN = re.compile(r"<[^<>]*>")
 
 
@@ -193,14 +193,12 @@ def _by_default(sources: list[str]) -> list[str]:
 def read(interp: Run, path: str) -> LibObject | None:
     """The bytes of a binary that was built here."""
     made = find(interp.files.built, path)
-    return LibObject.by_path(BYTES, {"built": made}) if made is not None else None
+    return BuiltBytes("built.bytes", {"built": made}) if made is not None else None
 
 
 def written(interp: Run, path: str, value: Value) -> None:
     """Something that is no text is written to a path: the bytes of a binary that was built here, or others."""
-    put(
-        interp.files.built, path, value.attrs["built"] if isinstance(value, LibObject) and value.path == BYTES else None
-    )
+    put(interp.files.built, path, value.attrs["built"] if isinstance(value, BuiltBytes) else None)
 
 
 def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:

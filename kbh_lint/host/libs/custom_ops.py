@@ -9,14 +9,14 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
-from kbh_lint.host.values.named_objects import OperatorLibrary
+from kbh_lint.host.values.named_objects import CustomOperator, OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
-OP, WAY = "torch.library.CustomOp", "torch.library.decorator"
+WAY = "torch.library.decorator"
 _WRAPS = ("wrap_triton", "capture_triton")  # a kernel that is traced with what launches it
 _REGISTERS = frozenset("register_fake register_autograd register_vmap register_torch_dispatch".split())
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
@@ -75,7 +75,9 @@ def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
 def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -> Any:
     """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
     register(interp, way.attrs["name"], way.attrs["key"], function, loc)
-    return LibObject.by_path(OP, {"name": way.attrs["name"], "func": function}) if way.attrs["op"] else function
+    if not way.attrs["op"]:
+        return function
+    return CustomOperator("torch.library.CustomOp", {"name": way.attrs["name"], "func": function})
 
 
 def method(
@@ -86,7 +88,7 @@ def method(
         short = shown.show(args[0]).rpartition("::")[2]
         register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
         return None
-    if owner.path != OP:
+    if not isinstance(owner, CustomOperator):
         return NotImplemented
     if name == "register_kernel":
         key = kwargs.get("device_types", args[0] if args else None)

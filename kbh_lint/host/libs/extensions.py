@@ -16,7 +16,7 @@ from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
-from kbh_lint.host.values.named_objects import RawKernel, RawModule
+from kbh_lint.host.values.named_objects import RawKernel, RawModule, SystemLibrary
 from kbh_lint.host.values.objects import Blob, Extension, LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
@@ -180,7 +180,7 @@ def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     """A shared library: one the submission built from its own sources is read, another is machine code."""
     name = shown.show(args[0]) if args else ""
     if builds.of_the_system(name):
-        return LibObject("ctypes.system", {"name": name.rpartition("/")[2]})
+        return SystemLibrary("ctypes.system", {"name": name.rpartition("/")[2]})
     made = artifacts.loaded(interp, name, loc)
     if made is not None:
         return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)

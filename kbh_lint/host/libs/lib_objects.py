@@ -34,7 +34,7 @@ from kbh_lint.host.python import (
     pools,
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
-from kbh_lint.host.values import objects, tensor_arguments, unknowns
+from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import LibraryField
 from kbh_lint.host.values.library_objects import (
     Cell,
@@ -49,19 +49,31 @@ from kbh_lint.host.values.library_objects import (
 )
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.named_objects import (
+    AsyncioObject,
+    BuiltinObject,
+    CacheDecorator,
     CArray,
     Code,
+    Coroutine,
     Counting,
+    CustomOperator,
     Cycle,
     Device,
     ExitStack,
+    Finalizer,
     FunctionContext,
+    HookHandle,
+    Importer,
     ImportSpec,
     NamedTupleClass,
     Namespace,
+    Pool,
     RawKernel,
     RawModule,
     StopIterationError,
+    SystemLibrary,
+    TorchLayer,
+    UnionType,
 )
 from kbh_lint.host.values.objects import (
     Bound,
@@ -116,11 +128,11 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.attrs[name]
     if isinstance(owner, StopIterationError) and name == "value":
         return next(iter(owner.attrs.get("args", ())), None)
-    if owner.path == lifetimes.FINALIZER and name == "alive":
+    if isinstance(owner, Finalizer) and name == "alive":
         return "call" in owner.attrs
-    if owner.path == operators.UNION and name == "__args__":
+    if isinstance(owner, UnionType) and name == "__args__":
         return owner.args
-    if isinstance(owner, Code) or owner.path.startswith("builtins.") and name in ("__cause__", "__context__"):
+    if isinstance(owner, Code) or isinstance(owner, BuiltinObject) and name in ("__cause__", "__context__"):
         return Unknown((), name)
     if isinstance(owner, OwnModule) and name == "__dict__":
         return owner.attrs
@@ -130,9 +142,9 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
     if isinstance(owner, Super):
         return trace_nn.super_attr(interp, owner, name)
-    if isinstance(owner, (Environment, Property, OwnModule)) or owner.path == CACHE_DECORATOR:
+    if isinstance(owner, (Environment, Property, OwnModule, CacheDecorator)):
         return Method(owner, name)
-    if owner.path.startswith("torch.nn."):
+    if isinstance(owner, TorchLayer):
         return nn_layers.attribute(interp, owner, name)
     if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
         return owner.attrs.setdefault(name, LibraryField("cpp:field"))
@@ -141,7 +153,7 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     if name == "cuda_stream":
         return 0
     if isinstance(owner, ImportSpec) and name == "loader":
-        return LibObject("importlib.loader")
+        return Importer("importlib.loader")
     return Method(owner, name)
 
 
@@ -153,7 +165,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         bound = interp.cpp.of_object(owner, "__call__", loc)
         if bound is not NotImplemented:
             return interp.call(bound, args, kwargs, loc)
-    if owner.path.startswith("torch.nn."):
+    if isinstance(owner, TorchLayer):
         return module_calls.call(interp, owner, args, kwargs, loc)
     if owner.path in DECORATORS and args:
         return decorators.decorate(interp, owner, args[0], loc)
@@ -166,9 +178,9 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         return NamedTuple(given)
     if isinstance(owner, CArray):
         return driver.array(owner, args)
-    if owner.path == custom_ops.OP:
+    if isinstance(owner, CustomOperator):
         return custom_ops.call(interp, owner, args, kwargs, loc)
-    if owner.path == lifetimes.FINALIZER:
+    if isinstance(owner, Finalizer):
         return lifetimes.finalize(interp, owner, loc)
     if isinstance(owner, RawKernel):
         return extensions.call_raw(interp, owner, args, kwargs, loc)
@@ -254,17 +266,17 @@ def object_method(
     time = autotuning.method(interp, owner, name, args, loc)
     if time is not NotImplemented:
         return time
-    works = pools.method if owner.path in lanes.POOLS else lanes.method
+    works = pools.method if isinstance(owner, Pool) else lanes.method
     beside = works(interp, owner, name, args, kwargs, loc)
     if beside is not NotImplemented:
         return beside
     if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
         interp.may_fail("Empty", loc)
-    if owner.path == lifetimes.FINALIZER:
+    if isinstance(owner, Finalizer):
         done = lifetimes.method(interp, owner, name)
         if done is not NotImplemented:
             return done
-    if owner.path == coroutines.PATH or owner.path.startswith("asyncio."):
+    if isinstance(owner, (Coroutine, AsyncioObject)):
         done = coroutines.method(interp, owner, name, args, kwargs, loc)
         if done is not NotImplemented:
             return done
@@ -281,7 +293,7 @@ def object_method(
         return builds.file_method(interp, owner, name, args, loc)
     if isinstance(owner, Environment):
         return lib_python.environment(interp, name, args, kwargs, loc)
-    if owner.path in ("ctypes.system", objects.OF_TORCH):
+    if isinstance(owner, SystemLibrary):
         return driver.call(interp, name, args, loc)
     if isinstance(owner, Storage) and name in ("copy_", "fill_"):
         call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
@@ -295,15 +307,15 @@ def object_method(
         return None
     if owner.path.startswith("contextvars.") and name == "run":
         return wrappers.context_run(interp, args, kwargs, loc)
-    if owner.path == module_calls.HANDLE and name == "remove":
+    if isinstance(owner, HookHandle) and name == "remove":
         return module_calls.remove(owner)
     if isinstance(owner, Property) and name == "setter":
         return Method(owner, "setter")
-    if owner.path.startswith("importlib.") and name == "load_module":
+    if isinstance(owner, Importer) and name == "load_module":
         return decoding.load_module(interp, shown.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
-    if owner.path.startswith("importlib."):
+    if isinstance(owner, Importer):
         return None
-    if owner.path.startswith("torch.nn."):
+    if isinstance(owner, TorchLayer):
         return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, Super):
         return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)

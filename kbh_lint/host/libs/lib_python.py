@@ -15,6 +15,7 @@ from kbh_lint.host.values.containers import Defaults, Ring, Tally
 from kbh_lint.host.values.decisions import FORK
 from kbh_lint.host.values.frames import Handler, builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
+from kbh_lint.host.values.named_objects import CacheDecorator
 from kbh_lint.host.values.objects import Bound, ClassV, LibObject, Memo, Partial, ProcessNumber
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
@@ -32,7 +33,7 @@ def functools_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, An
         if args and isinstance(args[0], (Func, Bound, ClassV)):
             return Memo(args[0])
         given = args[0] if args else kwargs.get("maxsize")
-        return LibObject("functools.lru_cache.decorator", {"maxsize": given})
+        return CacheDecorator("functools.lru_cache.decorator", {"maxsize": given})
     if name == "wraps":
         return builtin(lambda i, a, k, where: _wrapping(a[0], args[0] if args else None))
     if name == "reduce" and len(args) > 1:

@@ -12,6 +12,7 @@ from kbh_lint.host.libs import custom_ops, extensions, lib_objects, nn_layers
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import subclasses, tensor_attributes, tensor_copies, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.values import device, objects, tensor_arguments, unknowns
+from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -109,7 +110,7 @@ def _is_layer(value: object, name: str) -> bool:
     """Whether a value is a layer of torch, or a module whose own class does not say what `name` of it does."""
     if isinstance(value, Instance):
         return is_module(value.cls) and (name == "__call__" or find_method(value, name) is None)
-    return isinstance(value, LibObject) and value.path.startswith("torch.nn.")
+    return isinstance(value, TorchLayer)
 
 
 _CUDA_STATE = {

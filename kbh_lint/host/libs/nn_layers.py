@@ -11,6 +11,7 @@ from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import layers, recording, signatures, torchlib
 from kbh_lint.host.torch.layers import CONTAINERS, LAYERS, Layer
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Instance, LibObject, Method, is_module
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -32,9 +33,9 @@ def kind(path: str) -> str:
     return path.rpartition(".")[2]
 
 
-def is_layer(value: object) -> TypeGuard[LibObject]:
+def is_layer(value: object) -> TypeGuard[TorchLayer]:
     """Whether a value is a layer or a container that torch made."""
-    return isinstance(value, LibObject) and value.path.startswith(OF_LAYERS)
+    return isinstance(value, TorchLayer)
 
 
 def is_known(path: str) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.host.values.frames import Handler
+from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor
 
@@ -20,7 +21,7 @@ CALLABLE = (Func, Bound, Partial, Memo, Compiled, Instance)
 def same(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Tracing, scripting and the like: the function or module that it is given computes the same afterwards."""
     given = args[0] if args else next((v for v in kwargs.values() if isinstance(v, CALLABLE)), None)
-    if isinstance(given, CALLABLE) or isinstance(given, LibObject) and given.path.startswith("torch.nn."):
+    if isinstance(given, (*CALLABLE, TorchLayer)):
         return given
     return LibObject.by_path(path, {}, tuple(args), kwargs)
 

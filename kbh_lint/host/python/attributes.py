@@ -18,7 +18,7 @@ from kbh_lint.host.values.containers import Defaults
 from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.frames import Frame, builtin
 from kbh_lint.host.values.library_objects import Cell, Property
-from kbh_lint.host.values.named_objects import Code
+from kbh_lint.host.values.named_objects import Code, Thread
 from kbh_lint.host.values.objects import (
     Blob,
     Bound,
@@ -34,6 +34,7 @@ from kbh_lint.host.values.objects import (
     Memo,
     Method,
     Partial,
+    class_of,
     find_method,
     is_module,
     is_named_tuple,
@@ -240,7 +241,7 @@ def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> A
         return Method(owner, name)
     if name in ("_fields", "_make") and is_named_tuple(owner):
         return class_attributes.attribute(interp, owner.cls, name, loc)
-    if lanes.THREADS.intersection(owner.cls.external_bases()):
+    if any(issubclass(class_of(path), Thread) for path in owner.cls.external_bases()):
         return Method(lanes.of_object(owner), name)
     try:
         fallback = owner.cls.find("__getattr__")

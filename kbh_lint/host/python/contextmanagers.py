@@ -10,13 +10,13 @@ from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import generators
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Leave, Raised
+from kbh_lint.host.values.named_objects import GeneratorManager
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MARK = "__manager__"
-PATH = "contextlib.manager"
 
 
 class _Around(list[Any]):
@@ -38,11 +38,11 @@ class _Around(list[Any]):
 
 def manager(func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
     """The context manager that a call makes; nothing of the function runs until it is entered."""
-    return LibObject.by_path(PATH, {"func": func, "args": list(args), "kwargs": kwargs})
+    return GeneratorManager("contextlib.manager", {"func": func, "args": list(args), "kwargs": kwargs})
 
 
 def is_manager(value: Value) -> bool:
-    return isinstance(value, LibObject) and value.path == PATH
+    return isinstance(value, GeneratorManager)
 
 
 def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:

@@ -16,8 +16,10 @@ from kbh_lint.host.values.named_objects import (
     GraphCapture,
     NullContext,
     Patcher,
+    Pool,
     StreamContext,
     Suppress,
+    TaskGroup,
 )
 from kbh_lint.host.values.objects import Graph, Instance, LibObject, Method, find_method
 
@@ -39,13 +41,13 @@ def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -
         if lanes.enter(interp, manager):
             exits.append(lambda raised: lanes.leave(interp))
         return manager
-    if isinstance(manager, ChildProcess) or isinstance(manager, LibObject) and manager.path in lanes.POOLS:
+    if isinstance(manager, (ChildProcess, Pool)):
         exits.append(lambda raised: interp.call(Method(manager, "__exit__"), [], {}, loc) and None)
         return manager
     if isinstance(manager, Suppress):
         exits.append(lambda raised: raised is not None and exceptions.catches(interp, manager.args, raised.value))
         return None
-    if isinstance(manager, LibObject) and manager.path == coroutines.GROUP:
+    if isinstance(manager, TaskGroup):
         exits.append(lambda raised: coroutines.end_group(interp, manager))
         return manager
     if isinstance(manager, ExitStack):

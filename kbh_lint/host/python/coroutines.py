@@ -14,14 +14,13 @@ from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
+from kbh_lint.host.values.named_objects import Coroutine, EventLoop, Task, Thread, Waiting
 from kbh_lint.host.values.objects import Instance, LibObject, find_method
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-PATH = "coroutine"
-WAITING, TASK, LOOP, GROUP = "asyncio.waiting", "asyncio.Task", "asyncio.loop", "asyncio.TaskGroup"
 _STEPS, _GAVE, _ERROR = "__steps__", "__gave__", "__error__"
 
 
@@ -36,7 +35,7 @@ def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
             interp.frames.pop()
         return signal.value if isinstance(signal, Returned) else None
 
-    return LibObject.by_path(PATH, {_STEPS: steps})
+    return Coroutine("coroutine", {_STEPS: steps})
 
 
 def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
@@ -47,15 +46,15 @@ def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
         return steps.filled().gave if isinstance(steps, Once) else steps
     if not isinstance(value, LibObject):
         return value
-    if value.path in lanes.THREADS:
+    if isinstance(value, Thread):
         return lanes.result(interp, value)
-    if value.path in (PATH, WAITING):
+    if isinstance(value, (Coroutine, Waiting)):
         steps = value.attrs.pop(_STEPS, None)
         if steps is not None:
             return steps()
         interp.may_fail("RuntimeError", loc)
         return Unknown((), "a coroutine that has run")
-    if value.path == TASK:
+    if isinstance(value, Task):
         _turn(interp)
         return _result(value)
     return value
@@ -79,15 +78,15 @@ def _turn(interp: Run) -> None:
 
 def _task(interp: Run, value: Value, loc: ir.Loc | None) -> LibObject:
     """The task that runs what is given, or what is a task already."""
-    if isinstance(value, LibObject) and value.path in (TASK, *lanes.THREADS):
+    if isinstance(value, (Task, Thread)):
         return value
-    task = LibObject.by_path(TASK, {_STEPS: lambda: awaited(interp, value, loc)})
+    task = Task("asyncio.Task", {_STEPS: lambda: awaited(interp, value, loc)})
     interp.tasks.append(task)
     return task
 
 
 def _later(steps: Callable[[], Any]) -> LibObject:
-    return LibObject.by_path(WAITING, {_STEPS: steps})
+    return Waiting("asyncio.waiting", {_STEPS: steps})
 
 
 def _after_turn(interp: Run, then: Callable[[], Any]) -> Any:
@@ -143,7 +142,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name == "run":
         return _run(interp, given, loc)
     if name in ("get_event_loop", "new_event_loop", "get_running_loop"):
-        return LibObject.by_path(LOOP)
+        return EventLoop("asyncio.loop")
     if name in ("create_task", "ensure_future"):
         return _task(interp, given, loc)
     if name == "gather":
@@ -164,7 +163,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name == "wrap_future":
         return given
     if name in ("iscoroutine", "isfuture"):
-        return isinstance(given, LibObject) and given.path in ((PATH,) if name == "iscoroutine" else (TASK,))
+        return isinstance(given, Coroutine if name == "iscoroutine" else Task)
     return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
@@ -173,11 +172,11 @@ def method(
 ) -> Any:
     """A method of a coroutine, a task or a loop; NotImplemented for all else."""
     given = args[0] if args else next(iter(kwargs.values()), None)
-    if owner.path in (LOOP, GROUP, "asyncio.Runner"):
+    if isinstance(owner, EventLoop):
         if name == "run":
             return _run(interp, given, loc)
         if name == "run_until_complete":
-            if isinstance(given, LibObject) and given.path == PATH:
+            if isinstance(given, Coroutine):
                 given = _task(interp, given, loc)
             _turn(interp)
             return awaited(interp, given, loc)
@@ -188,19 +187,19 @@ def method(
         if name == "run_in_executor" and len(args) > 1:
             return _beside(interp, args[1:], {}, loc)
         if name in ("call_soon", "call_soon_threadsafe") and args:
-            task = LibObject.by_path(TASK, {_STEPS: lambda: interp.call(args[0], args[1:], {}, loc)})
+            task = Task("asyncio.Task", {_STEPS: lambda: interp.call(args[0], args[1:], {}, loc)})
             interp.tasks.append(task)
             return task
         if name in ("close", "stop", "shutdown_default_executor", "shutdown_asyncgens"):
             return None
         return NotImplemented
-    if owner.path == PATH:
+    if isinstance(owner, Coroutine):
         if name == "__await__":
             return owner
         if name == "send":
             exceptions.raise_("StopIteration", [awaited(interp, owner, loc)], loc)
         return owner.attrs.pop(_STEPS, None) and None if name == "close" else NotImplemented
-    if owner.path == TASK and name in ("result", "done", "cancel", "exception"):
+    if isinstance(owner, Task) and name in ("result", "done", "cancel", "exception"):
         if name == "result":
             return _result(owner)
         if name == "cancel":

@@ -17,7 +17,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, ThreadEvent, Timer
+from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Stream, Thread, ThreadEvent, Timer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
 
@@ -30,12 +30,6 @@ MAX_THREADS = 32
 _SET = re.compile(r"\bset\b")
 OWN_THREAD = "__thread__"  # the attribute of an object that is a thread
 GAVE, ERROR = "__gave__", "__error__"  # attributes of a thread: its result, and the exception that ended it
-STREAMS = frozenset({"torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream"})
-THREADS = frozenset(
-    {"threading.Thread", "multiprocessing.Process", "threading.Timer", "_thread.start_new_thread", "future"}
-)
-POOLS = frozenset({"concurrent.futures.ThreadPoolExecutor", "concurrent.futures.ProcessPoolExecutor",
-                   "concurrent.futures.thread.ThreadPoolExecutor", "multiprocessing.pool.ThreadPool"})  # fmt: skip
 
 
 class Lanes:
@@ -58,7 +52,7 @@ class Lanes:
         self.seen += 1
         if self.current and not captured:
             lane = self.current[-1]
-            event.attrs["beside"] = "thread" if lane.path in THREADS else "stream"
+            event.attrs["beside"] = "thread" if isinstance(lane, Thread) else "stream"
             self.held[id(lane)] = lane
             self.pending.setdefault(id(lane), []).append(event)
 
@@ -99,7 +93,7 @@ class Lanes:
         events = self.pending.get(id(lane), [])
         if before is not None:
             events = [event for event in before if "beside" in event.attrs]
-        if isinstance(waiter, LibObject) and waiter.path in STREAMS and waiter not in self.current[-1:]:
+        if isinstance(waiter, Stream) and waiter not in self.current[-1:]:
             self.held[id(waiter)] = waiter
             self.pending.setdefault(id(waiter), []).extend(events)
         elif self.current and waiter is self.current[-1]:
@@ -113,14 +107,14 @@ class Lanes:
 
     def wait_all(self) -> None:
         """The caller waits for the whole device; threads go on."""
-        for key in [k for k in self.pending if self.held[k].path not in THREADS]:
+        for key in [k for k in self.pending if not isinstance(self.held[k], Thread)]:
             for event in self.pending.pop(key):
                 event.attrs.pop("beside", None)
 
 
-def is_stream(value: Value) -> TypeGuard[LibObject]:
+def is_stream(value: Value) -> TypeGuard[Stream]:
     """Whether a value is a stream that the submission made."""
-    return isinstance(value, LibObject) and value.path in STREAMS
+    return isinstance(value, Stream)
 
 
 def enter(interp: Run, manager: LibObject) -> bool:
@@ -196,7 +190,7 @@ def method(
         return None
     if isinstance(owner, ThreadEvent):
         return False if name in ("is_set", "isSet") and not _sets_any(interp) else NotImplemented
-    if owner.path in THREADS:
+    if isinstance(owner, Thread):
         if name == "add_done_callback" and args:
             run(interp, owner, args[0], [owner], {}, loc)
             return None
@@ -228,7 +222,7 @@ def of_object(owner: Instance) -> LibObject:
     held = owner.attrs.get(OWN_THREAD)
     if not isinstance(held, LibObject):
         target = owner.cls.find("run") if "run" in owner.cls.env.vars else None
-        held = owner.attrs[OWN_THREAD] = LibObject("threading.Thread", {}, (None, Bound(owner, target)))
+        held = owner.attrs[OWN_THREAD] = Thread("threading.Thread", {}, (None, Bound(owner, target)))
     return held
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.host.values.frames import Raised, builtin
+from kbh_lint.host.values.named_objects import Finalizer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     """weakref.ref and weakref.finalize of objects of the program. All else, tensors say, is taken to live on."""
     owner = args[0] if args else None
     if path == FINALIZER and len(args) > 1:
-        handle = LibObject.by_path(FINALIZER, {"call": (args[1], args[2:], kwargs)})
+        handle = Finalizer(FINALIZER, {"call": (args[1], args[2:], kwargs)})
         if isinstance(owner, Instance):
             _watch(interp, owner, lambda: finalize(interp, handle, loc))
         return handle

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.named_objects import HookHandle
 from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, find_method
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-HANDLE = "torch.utils.hooks.RemovableHandle"
 _BEFORE, _AFTER, _KEYWORDS = "_forward_pre_hooks", "_forward_hooks", "_with_kwargs"
 TABLES = frozenset(name + end for name in (_BEFORE, _AFTER) for end in ("", _KEYWORDS))
 REGISTERS = {"register_forward_pre_hook": _BEFORE, "register_forward_hook": _AFTER}
@@ -56,7 +56,7 @@ def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str
     hooks.update(others)
     if kwargs.get("with_kwargs") is True:
         table(attrs, name + _KEYWORDS)[key] = True
-    return LibObject.by_path(HANDLE, {"hooks": hooks, "key": key})
+    return HookHandle("torch.utils.hooks.RemovableHandle", {"hooks": hooks, "key": key})
 
 
 def register_for_all(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbh_lint.host.values.objects import Instance, LibObject, is_module
+from kbh_lint.host.values.named_objects import TorchLayer
+from kbh_lint.host.values.objects import Instance, is_module
 from kbh_lint.host.values.tensors import Tensor
 
 NAMES = ("_buffers", "_parameters", "_modules")
@@ -51,7 +52,6 @@ class Table(dict[Any, Any]):
 def _belongs(owner: Instance, key: str, value: object, name: str) -> bool:
     """Whether a module keeps an attribute of its in the dict `name`."""
     if name == "_modules":
-        layer = isinstance(value, LibObject) and value.path.startswith("torch.nn.")
-        return layer or isinstance(value, Instance) and is_module(value.cls)
+        return isinstance(value, TorchLayer) or isinstance(value, Instance) and is_module(value.cls)
     parameter = isinstance(value, Tensor) and value.parameter
     return parameter if name == "_parameters" else key in owner.buffers and not parameter

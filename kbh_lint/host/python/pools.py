@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.named_objects import PoolFuture
+from kbh_lint.host.values.named_objects import PoolFuture, Thread
 from kbh_lint.host.values.objects import LibObject, NamedTuple
 
 if TYPE_CHECKING:
@@ -104,5 +104,5 @@ def start_new_thread(interp: Run, path: str, args: list[Any], kwargs: dict[str, 
     if args:
         given = list(args[1]) if len(args) > 1 and isinstance(args[1], (list, tuple)) else []
         named = args[2] if len(args) > 2 and isinstance(args[2], dict) else {}
-        lanes.run(interp, LibObject("_thread.start_new_thread", {"loc": loc}), args[0], given, named, loc)
+        lanes.run(interp, Thread("_thread.start_new_thread", {"loc": loc}), args[0], given, named, loc)
     return interp.process.id

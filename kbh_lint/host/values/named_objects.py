@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from kbh_lint.host.values.objects import LibObject, of_paths
+from kbh_lint.host.values.objects import OF_TORCH, LibObject, of_paths
 
 
 @of_paths("torch.device")
@@ -16,8 +16,13 @@ class Namespace(LibObject):
     """An object that is nothing but its attributes."""
 
 
+@of_paths("builtins.")
+class BuiltinObject(LibObject):
+    """An object of a class of Python's own: an exception."""
+
+
 @of_paths("builtins.StopIteration")
-class StopIterationError(LibObject):
+class StopIterationError(BuiltinObject):
     """The end of an iterator; `value` is what its generator returned."""
 
 
@@ -26,8 +31,13 @@ class Code(LibObject):
     """`function.__code__`."""
 
 
+@of_paths("importlib.")
+class Importer(LibObject):
+    """What importlib makes: a loader."""
+
+
 @of_paths("importlib.spec")
-class ImportSpec(LibObject):
+class ImportSpec(Importer):
     """What `importlib` knows of a module that it is to load."""
 
 
@@ -111,6 +121,11 @@ class StreamContext(LibObject):
     """`torch.cuda.stream(stream)`, as a context manager."""
 
 
+@of_paths("torch.cuda.Stream", "torch.Stream", "torch.cuda.ExternalStream", "cpp.stream")
+class Stream(LibObject):
+    """A stream that the submission made."""
+
+
 @of_paths("torch.cuda.current_stream", "torch.cuda.default_stream")
 class CurrentStream(LibObject):
     """The stream on which work goes where none is named."""
@@ -126,14 +141,59 @@ class ThreadEvent(LibObject):
     """`threading.Event()`."""
 
 
+@of_paths("threading.Thread", "multiprocessing.Process", "_thread.start_new_thread")
+class Thread(LibObject):
+    """A thread or a process that runs beside the caller."""
+
+
 @of_paths("threading.Timer")
-class Timer(LibObject):
+class Timer(Thread):
     """`threading.Timer(interval, function)`."""
 
 
 @of_paths("future")
-class PoolFuture(LibObject):
+class PoolFuture(Thread):
     """What a pool of threads or processes gives for a task."""
+
+
+@of_paths(
+    "concurrent.futures.ThreadPoolExecutor",
+    "concurrent.futures.ProcessPoolExecutor",
+    "concurrent.futures.thread.ThreadPoolExecutor",
+    "multiprocessing.pool.ThreadPool",
+)
+class Pool(LibObject):
+    """A pool of threads or processes."""
+
+
+@of_paths("coroutine")
+class Coroutine(LibObject):
+    """What a call of an `async def` makes."""
+
+
+@of_paths("asyncio.")
+class AsyncioObject(LibObject):
+    """An object of asyncio."""
+
+
+@of_paths("asyncio.waiting")
+class Waiting(AsyncioObject):
+    """What a function of asyncio gives, to be waited for: that of `asyncio.sleep`, of `asyncio.gather`."""
+
+
+@of_paths("asyncio.Task")
+class Task(AsyncioObject):
+    """A coroutine that runs when its loop gets to it."""
+
+
+@of_paths("asyncio.loop", "asyncio.Runner")
+class EventLoop(AsyncioObject):
+    """What runs tasks."""
+
+
+@of_paths("asyncio.TaskGroup")
+class TaskGroup(EventLoop):
+    """`asyncio.TaskGroup()`: it makes tasks as a loop does, and its end waits for them."""
 
 
 @of_paths("subprocess.Popen")
@@ -144,3 +204,63 @@ class ChildProcess(LibObject):
 @of_paths("socket.socket")
 class Socket(LibObject):
     """`socket.socket(...)`."""
+
+
+@of_paths("torch.nn.")
+class TorchLayer(LibObject):
+    """A layer or a container of torch.nn."""
+
+
+@of_paths("torch.utils.hooks.RemovableHandle")
+class HookHandle(LibObject):
+    """What the registration of a hook of a module gives, to remove it by."""
+
+
+@of_paths("torch.library.CustomOp")
+class CustomOperator(LibObject):
+    """What `torch.library.custom_op` makes of a function."""
+
+
+@of_paths("weakref.finalize")
+class Finalizer(LibObject):
+    """`weakref.finalize(object, function)`."""
+
+
+@of_paths("types.UnionType")
+class UnionType(LibObject):
+    """`int | float`, with the classes as its arguments."""
+
+
+@of_paths("functools.lru_cache.decorator")
+class CacheDecorator(LibObject):
+    """`functools.lru_cache(maxsize=...)`, before it has its function."""
+
+
+@of_paths("contextlib.manager")
+class GeneratorManager(LibObject):
+    """What a call of a function under `contextlib.contextmanager` makes."""
+
+
+@of_paths("dataclasses.field")
+class RecordField(LibObject):
+    """`dataclasses.field(...)`, the default of a field."""
+
+
+@of_paths("enum.auto")
+class Auto(LibObject):
+    """`enum.auto()`."""
+
+
+@of_paths("pickle.bytes")
+class Pickled(LibObject):
+    """What `pickle.dumps` gives."""
+
+
+@of_paths("built.bytes")
+class BuiltBytes(LibObject):
+    """The bytes of a binary that was built here."""
+
+
+@of_paths("ctypes.system", OF_TORCH)
+class SystemLibrary(LibObject):
+    """A library of the system that was loaded, or torch's own way to the CUDA runtime."""

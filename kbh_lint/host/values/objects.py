@@ -138,23 +138,32 @@ class LibObject(Brief):
         kwargs: dict[str, Any] | None = None,
     ) -> LibObject:
         """An object of the class that is registered for a path (see `of_paths`); a plain one where none is."""
-        cls = _CLASSES.get(path) or _CLASSES.get(path[: path.find(":") + 1], LibObject)
-        return cls(path, {} if attrs is None else attrs, args, {} if kwargs is None else kwargs)
+        return class_of(path)(path, {} if attrs is None else attrs, args, {} if kwargs is None else kwargs)
 
 
 _CLASSES: dict[str, type[LibObject]] = {}
+_FAMILIES: dict[str, type[LibObject]] = {}  # by how their names begin
 _L = TypeVar("_L", bound=type[LibObject])
 
 
 def of_paths(*paths: str) -> Callable[[_L], _L]:
-    """Marks the class of the objects that a library makes under these names, `family:` for all that begin so; its
-    constructor is that of LibObject."""
+    """Marks the class of the objects that a library makes under these names, `package.` or `family:` for all that begin
+    so and have no class of their own; its constructor is that of LibObject."""
 
     def mark(cls: _L) -> _L:
-        _CLASSES.update(dict.fromkeys(paths, cls))
+        for path in paths:
+            (_FAMILIES if path.endswith((".", ":")) else _CLASSES)[path] = cls
         return cls
 
     return mark
+
+
+def class_of(path: str) -> type[LibObject]:
+    """The class of the objects that a library makes under a name."""
+    found = _CLASSES.get(path)
+    if found is None:
+        found = next((cls for family, cls in _FAMILIES.items() if path.startswith(family)), LibObject)
+    return found
 
 
 def kind_of(value: object) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.host.values.objects import ClassV, Instance, LibObject, find_method
+from kbh_lint.host.values.named_objects import RecordField
+from kbh_lint.host.values.objects import ClassV, Instance, find_method
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-FIELD = "dataclasses.field"
 
 
 def fields_of(body: tuple[ir.Stmt, ...]) -> tuple[list[str], list[str]]:
@@ -42,7 +41,7 @@ def fill(interp: Run, instance: Instance, args: list[Any], kwargs: dict[str, Any
     cls, given, passed = instance.cls, list(args), []
     for name in cls.field_names(True):
         default, options = cls.get(name, Unknown()), {}
-        if isinstance(default, LibObject) and default.path == FIELD:
+        if isinstance(default, RecordField):
             options = default.kwargs
             default = options.get("default", Unknown())
         taken = options.get("init") is not False
