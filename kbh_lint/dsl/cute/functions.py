@@ -32,7 +32,7 @@ def inline_asm(call: Call) -> V:
 def instruction(path: str, call: Call) -> V:
     """A matrix instruction made inside the kernel."""
     made = first(call).const
-    if isinstance(made, values.Made) and made.path == kinds.MMA:  # make_tiled_mma(operation, ...)
+    if isinstance(made, kinds.Mma):  # make_tiled_mma(operation, ...)
         return first(call)
     types = []
     for value in call.args:
@@ -45,7 +45,7 @@ def instruction(path: str, call: Call) -> V:
 def gemm(call: Call) -> V:
     """gemm(instruction, d, a, b, c): d = a b + c. The instruction's types count; else those of the operands."""
     made = first(call).const
-    known = made if isinstance(made, values.Made) and made.path == kinds.MMA else values.Made(kinds.MMA)
+    known = made if isinstance(made, kinds.Mma) else kinds.Mma()
     target = call.get(1, "d") or UNKNOWN_V
     a, b, c = (held(call, call.get(2 + i, name) or UNKNOWN_V) for i, name in enumerate("abc"))
     types = {name: known.get(name, "?").replace("?", "") for name in ("a", "b", "accumulator")}
@@ -128,9 +128,9 @@ def symbol(path: str, call: Call) -> V:
     if done is not None:
         return done
     if name.endswith("Op"):
-        return constant(values.Made(kinds.COPY, (("reduce", "Reduce" in name),)))
+        return constant(kinds.Copy(fields=(("reduce", "Reduce" in name),)))
     if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
-        return V(x=(constant(values.Made(kinds.COPY)), call.get(1, "gmem_tensor") or UNKNOWN_V))
+        return V(x=(constant(kinds.Copy()), call.get(1, "gmem_tensor") or UNKNOWN_V))
     if any(v.cells for v in call.args):
         return call.m.calls.opaque_call(path, call)
     made = numbers.elementwise_name(call, name)

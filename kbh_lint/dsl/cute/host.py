@@ -93,7 +93,7 @@ class Cute(Library):
         if not ops.is_instruction(path):
             return super().call(interp, path, args, kwargs, loc)
         first = args[0] if args else None
-        if isinstance(first, Made) and first.path == kinds.MMA:
+        if isinstance(first, kinds.Mma):
             return first
         types = [a.name for a in args if isinstance(a, DType)]
         return ops.instruction(path, types, ops.named_types(kwargs))
@@ -151,7 +151,7 @@ class Cute(Library):
     @models("make_identity_tensor")
     def identity_tensor(self, site: Site, shape: Value = None, *rest: Value, **options: Value) -> Value:
         """A tensor of its own coordinates."""
-        return Made(kinds.COORDINATES, (("shape", shapes.shape_of(shape)),))
+        return kinds.Coordinates(fields=(("shape", shapes.shape_of(shape)),))
 
     @models("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform")
     def same(self, site: Site, value: Value, *rest: Value, **options: Value) -> Value:
@@ -197,9 +197,9 @@ class Cute(Library):
         name = site.name
         if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
             tensors = tensor_arguments.tensors_in(site.args[1:]) + tensor_arguments.tensors_in(site.kwargs)
-            return (Made(kinds.COPY), tensors[0] if tensors else Unknown((), name))
+            return (kinds.Copy(), tensors[0] if tensors else Unknown((), name))
         if name.endswith(_COPIES):
-            return Made(kinds.COPY, (("reduce", "Reduce" in name),))
+            return kinds.Copy(fields=(("reduce", "Reduce" in name),))
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         if inputs and not name.startswith(("from_tensor", "is_", "get_", "print", "testing")):
             return foreign.unread_call(site.run, site.path, inputs, site.loc)
@@ -251,7 +251,7 @@ class Cute(Library):
         if any(key == name for key, _ in made.fields):
             found = made.get(name)
             return found if found is not None else Unknown((), name)
-        if made.path == kinds.MMA and name == "shape_mnk":
+        if isinstance(made, kinds.Mma) and name == "shape_mnk":
             depth = made.get("k")
             return (Unknown((), "M"), Unknown((), "N"), depth if depth is not None else Unknown((), "K"))
         return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
@@ -273,7 +273,7 @@ def _struct(interp: Run, cls: ClassV) -> Made:
     for stmt in cls.node.body if cls.node is not None else ():
         if isinstance(stmt, ir.Decl) and stmt.annotation is not None:
             fields.append((stmt.name, _field_type(interp, cls, stmt.annotation)))
-    return Made(kinds.STRUCT, tuple(fields))
+    return kinds.StructType(fields=tuple(fields))
 
 
 def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
@@ -308,10 +308,10 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any
             made.offset = None
         return made
     if name == "make_tensor":
-        return Made(kinds.COORDINATES, (("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
+        return kinds.Coordinates(fields=(("shape", shapes.shape_of(args[1] if len(args) > 1 else None)),))
     if isinstance(base, Made):
         known = shapes.viewed(name, base.get("shape"), args[1:], kwargs)
-        return Made(base.path, (("shape", known), *(f for f in base.fields if f[0] != "shape")))
+        return type(base)(base.path, (("shape", known), *(f for f in base.fields if f[0] != "shape")))
     picked = shapes.viewed(name, shapes.shape_of(base), args[1:], kwargs)
     return picked if picked is not None else Unknown(interp.contents_of(base), name)
 

@@ -57,9 +57,8 @@ def instruction(path: str, types: Sequence[str], named: Mapping[str, str]) -> Ma
         accumulator = "f32"
         b = b if name in _FIXED else a
     kind = "fma" if name == "MmaUniversalOp" else "mma"
-    return Made(
-        kinds.MMA,
-        (("kind", kind), ("a", a), ("b", b), ("accumulator", accumulator), ("opcode", opcode), ("k", depth(a))),
+    return kinds.Mma(
+        fields=(("kind", kind), ("a", a), ("b", b), ("accumulator", accumulator), ("opcode", opcode), ("k", depth(a))),
     )
 
 

@@ -24,7 +24,7 @@ def view(call: Call) -> V:
     if base is None:
         found = next((v for v in given if isinstance(v.const, values.Made)), first(call))
         known = found.x is HANDLE or isinstance(found.const, values.Made) or isinstance(found.x, tuple)
-        return found if known else constant(values.Made(kinds.LAYOUT))
+        return found if known else constant(kinds.Layout())
     made = base
     for index in given:
         for leaf in leaves(index):
@@ -90,7 +90,7 @@ def tensor_memory(position: int) -> Builtin:
 def allocate(base: V, call: Call) -> V:
     """SmemAllocator.allocate(struct or number of bytes)."""
     wanted = first(call).const
-    if isinstance(wanted, values.Made) and wanted.path == kinds.STRUCT:
+    if isinstance(wanted, kinds.StructType):
         return struct_fields(wanted, call)
     dtype = wanted.name if isinstance(wanted, values.DType) else "?"
     return call.m.memory.tensor("shared", dtype, call.loc)
@@ -117,7 +117,7 @@ def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
     if not target.cells:
         m.facts.unread("a copy to memory that is not known", call.loc)
         return
-    if isinstance(source.const, values.Made) and source.const.path == kinds.COORDINATES:
+    if isinstance(source.const, kinds.Coordinates):
         return
     value = held(call, source)
     for leaf in leaves(call.kwargs.get("pred", UNKNOWN_V)):
@@ -146,7 +146,7 @@ def operand(side: str) -> Method:
 def epilogue(call: Call) -> V:
     """Partitions of an epilogue: (copy, what is read, registers or shared memory that it goes to)."""
     tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
-    atom = constant(values.Made(kinds.COPY))
+    atom = constant(kinds.Copy())
     if not tensors:
         return V(x=(atom, V(x=HANDLE), V(x=HANDLE)))
     inner = tensors[-1] if "smem" in call.name else call.m.memory.tensor("local", tensors[0].dtype, call.loc)
@@ -168,22 +168,20 @@ def stored_epilogue(call: Call) -> V:
 
 
 def coordinates(call: Call) -> V:
-    return constant(values.Made(kinds.COORDINATES))
+    return constant(kinds.Coordinates())
 
 
 def layout(call: Call) -> V:
-    return constant(values.Made(kinds.LAYOUT))
+    return constant(kinds.Layout())
 
 
 def layout_of_threads(call: Call) -> V:
-    return V(x=(constant(values.Made(kinds.LAYOUT)), constant(values.Made(kinds.LAYOUT))))
+    return V(x=(constant(kinds.Layout()), constant(kinds.Layout())))
 
 
 def copy_atom(call: Call) -> V:
     made = first(call).const
-    return (
-        first(call) if isinstance(made, values.Made) and made.path == kinds.COPY else constant(values.Made(kinds.COPY))
-    )
+    return first(call) if isinstance(made, kinds.Copy) else constant(kinds.Copy())
 
 
 def nothing(call: Call) -> V:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import UNKNOWN, DType, Made, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.numeric import TensorDialect, fill, held
 from kbh_lint.kernels.numeric import math as mathematics
@@ -50,7 +50,7 @@ def _shared(m: Machine, c: Args) -> Any:
 
 def _allocate(m: Machine, c: Args) -> Any:
     wanted = c.get(1)
-    if isinstance(wanted, Made) and wanted.path == kinds.STRUCT:
+    if isinstance(wanted, kinds.StructType):
         return Obj({name: _memory("shared", dtype) for name, dtype in wanted.fields})
     return _memory("shared", wanted)
 

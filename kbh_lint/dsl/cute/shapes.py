@@ -81,7 +81,7 @@ def layout(name: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
     place = {"make_composed_layout": 2, "tile_to_shape": 1}.get(name, 0)
     given = kwargs.get("shape", args[place] if place < len(args) else None)
     helper = name.startswith(("make_smem", "make_swizzle", "recast", "right", "left", "complement"))
-    return Made(kinds.LAYOUT, (("shape", None if helper else shape_of(given)),))
+    return kinds.Layout(fields=(("shape", None if helper else shape_of(given)),))
 
 
 def thread_values(args: list[Any]) -> tuple[Any, Made]:
@@ -91,8 +91,8 @@ def thread_values(args: list[Any]) -> tuple[Any, Made]:
         counts = [(elements(a), elements(b)) for a, b in zip(threads, each, strict=True)]
         if all(a is not None and b is not None for a, b in counts):
             tile = tuple((a or 1) * (b or 1) for a, b in counts)
-            return tile, Made(kinds.LAYOUT, (("shape", (elements(threads), elements(each))),))
-    return Unknown((), "a tile"), Made(kinds.LAYOUT, (("shape", None),))
+            return tile, kinds.Layout(fields=(("shape", (elements(threads), elements(each))),))
+    return Unknown((), "a tile"), kinds.Layout(fields=(("shape", None),))
 
 
 def viewed(name: str, shape: object, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -45,14 +45,14 @@ class TensorCalls(PythonCalls):
 
     def call_value(self, callee: V, call: Call) -> V:
         const = callee.const
-        if isinstance(const, values.Made) and const.path == kinds.STATIC:
+        if isinstance(const, kinds.Static):
             func = const.get("func")
             return self.invoke(func, self.bind_call(func, call), call.loc)
-        if isinstance(const, values.Made) and const.path == kinds.LAYOUT:  # layout(coordinate)
+        if isinstance(const, kinds.Layout):  # layout(coordinate)
             return V("i32", "i32", shape=())
-        if isinstance(const, values.Made) and const.path == kinds.STRUCT:  # over memory that was allocated as bytes
+        if isinstance(const, kinds.StructType):  # over memory that was allocated as bytes
             return struct_fields(const, call)
-        if isinstance(const, values.Made) and const.path == kinds.CLASS:
+        if isinstance(const, kinds.Class):
             return self.run.objects.instantiate(const, call)
         if isinstance(const, values.Made) and const.methods is not None:
             return self.method(callee, "__call__", call)
@@ -64,14 +64,14 @@ class TensorCalls(PythonCalls):
         made = base.const
         if isinstance(made, values.Made) and made.methods is not None:
             found = made.methods.vars.get(name)
-            if isinstance(found, values.Made) and found.path == kinds.CLASSMETHOD:
+            if isinstance(found, kinds.ClassMethod):
                 call.args.insert(0, base)
                 return self.invoke(found.get("func"), self.bind_call(found.get("func"), call), call.loc)
             if isinstance(found, values.Func):
-                if made.path != kinds.CLASS:
+                if not isinstance(made, kinds.Class):
                     call.args.insert(0, base)
                 return self.invoke(found, self.bind_call(found, call), call.loc)
-            if isinstance(found, values.Made) and found.path == kinds.STATIC:
+            if isinstance(found, kinds.Static):
                 return self.invoke(found.get("func"), self.bind_call(found.get("func"), call), call.loc)
             if any(key == name for key, _ in made.fields):
                 return self.call_value(self.bind_argument(name, made.get(name)), call)

@@ -69,7 +69,7 @@ class TensorExpressions(PythonExpressions):
         if isinstance(base.x, tuple) or isinstance(base.const, (values.Sym, values.DType)):
             return base if base.known else super().e_index(node)
         index, is_view = self.coordinate(node.index)
-        if isinstance(base.const, values.Made) and base.const.path == kinds.TABLE:
+        if isinstance(base.const, kinds.Table):
             found = index.known and any(key == index.const for key, _ in base.const.fields)
             return self.run.calls.bind_argument(str(index.const), base.const.get(index.const)) if found else V(x=HANDLE)
         if base.cells:
@@ -78,7 +78,7 @@ class TensorExpressions(PythonExpressions):
         if isinstance(base.x, Unbound):
             self.run.facts.unread(f"what the argument {base.x.path} holds", node.loc)
         if isinstance(base.const, values.Made):
-            coordinates = base.const.path == kinds.COORDINATES and not is_view
+            coordinates = isinstance(base.const, kinds.Coordinates) and not is_view
             return V("i32", "i32", shape=()) if coordinates else base
         return base.with_(const=NOTHING, origins=union(base.origins, flagged(index.origins, "index")))
 

@@ -29,7 +29,7 @@ def argument(interp: Run, value: object, level: int = 0) -> Any:
         return tuple(argument(interp, v, level + 1) for v in list(value)[:_MAX_FIELDS])
     table = value if isinstance(value, dict) else _namespace(value)
     if table is not None and level < _DEPTH:
-        return _table(interp, kinds.TABLE if table is value else kinds.NAMESPACE, table, level)
+        return _table(interp, kinds.Table if table is value else kinds.Namespace, table, level)
     if level and isinstance(value, (bool, int, float, str)) and interp.tensor_at(value) is None:
         return value
     return launch_arguments.of(interp, value, isinstance(value, bool))
@@ -40,10 +40,10 @@ def _namespace(value: object) -> dict[str, Any] | None:
     return value.attrs if isinstance(value, Namespace) else None
 
 
-def _table(interp: Run, kind: str, table: dict[Any, Any], level: int) -> Made:
+def _table(interp: Run, kind: type[kinds.Table | kinds.Namespace], table: dict[Any, Any], level: int) -> Made:
     """A dict, or a namespace, by its keys."""
     items: list[tuple[Any, Any]] = [(k, v) for k, v in table.items() if isinstance(k, (str, int, DType))]
-    return Made(kind, tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
+    return kind(fields=tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
 
 
 def outer(interp: Run, known: dict[int, Any], value: object) -> Any:
@@ -58,7 +58,7 @@ def outer(interp: Run, known: dict[int, Any], value: object) -> Any:
             )
         return known[id(value)][1]
     if isinstance(value, OwnModule):  # a file beside the submission
-        return Made(kinds.CLASS, (), Env(value.attrs))
+        return kinds.Class(methods=Env(value.attrs))
     if isinstance(value, dict) or _namespace(value) is not None:
         return argument(interp, value)
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str, tuple)) else UNKNOWN
@@ -67,7 +67,7 @@ def outer(interp: Run, known: dict[int, Any], value: object) -> Any:
 def _class(interp: Run, cls: ClassV) -> Made:
     """A class of the submission, whose objects a kernel makes."""
     fields = (("name", cls.name), ("names", tuple(cls.fields)), ("dataclass", cls.dataclass))
-    return Made(kinds.CLASS, fields, _methods(interp, cls, 0))
+    return kinds.Class(fields=fields, methods=_methods(interp, cls, 0))
 
 
 def _methods(interp: Run, cls: ClassV, level: int) -> Env:
@@ -81,17 +81,17 @@ def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
     if level >= _DEPTH:
         return Scalar(UNKNOWN)
     items = list(owner.attrs.items())[:_MAX_FIELDS]
-    return Made(
-        kinds.OBJECT, tuple((k, argument(interp, v, level + 1)) for k, v in items), _methods(interp, owner.cls, level)
+    return kinds.Object(
+        fields=tuple((k, argument(interp, v, level + 1)) for k, v in items), methods=_methods(interp, owner.cls, level)
     )
 
 
 def _member(interp: Run, value: object, level: int) -> Any:
     """What a class holds under a name."""
     if isinstance(value, StaticMethod):
-        return Made(kinds.STATIC, (("func", value.func),))
+        return kinds.Static(fields=(("func", value.func),))
     if isinstance(value, ClassMethod):
-        return Made(kinds.CLASSMETHOD, (("func", value.func),))
+        return kinds.ClassMethod(fields=(("func", value.func),))
     if isinstance(value, Property):
-        return Made(kinds.PROPERTY, (("func", value.getter),))
+        return kinds.PropertyOf(fields=(("func", value.getter),))
     return value if isinstance(value, (Func, Made, DType, Sym, int, float, str)) else Scalar(UNKNOWN)

@@ -17,7 +17,7 @@ def held(call: Call, value: V) -> V:
     made = value.const
     if isinstance(value.x, Unbound):
         call.m.facts.unread(f"what the argument {value.x.path} holds", call.loc)
-    if value.x is HANDLE or isinstance(made, values.Made) and made.path != kinds.COORDINATES:
+    if value.x is HANDLE or isinstance(made, values.Made) and not isinstance(made, kinds.Coordinates):
         call.m.facts.unread("a read of memory that is not known", call.loc)
     return call.m.memory.load(value, "?", call.loc).with_(const=NOTHING, shape=None) if value.cells else value
 

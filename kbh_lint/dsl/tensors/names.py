@@ -30,7 +30,7 @@ class TensorNames(PythonNames):
     def assign_other(self, target: ir.Expr, value: V) -> None:
         if isinstance(target, ir.Attr):
             base = self.run.expressions.eval(target.value)
-            if isinstance(base.const, values.Made) and base.const.path == kinds.OBJECT:
+            if isinstance(base.const, kinds.Object):
                 self.run.objects.set_attribute(base.const, target.name, value)
             elif isinstance(base.x, Struct):
                 self.assign(target.value, base.with_(x=Struct({**base.x.fields, target.name: value}, base.x.type)))

@@ -37,7 +37,7 @@ def _flat(index: object) -> list[Any]:
 def _read(m: Machine, ptr: Ptr | Made, index: object, site: int) -> Any:
     """`tensor[index]`: an element, or a view; or what a dict of the host holds."""
     if isinstance(ptr, Made):
-        found = ptr.get(index, UNKNOWN) if ptr.path == kinds.TABLE and isinstance(index, str) else UNKNOWN
+        found = ptr.get(index, UNKNOWN) if isinstance(ptr, kinds.Table) and isinstance(index, str) else UNKNOWN
         return (
             UNKNOWN if found is UNKNOWN else parameter(m, str(index), None, found, Frame([{}], values.Env(), False, 0))
         )
@@ -89,7 +89,7 @@ class TensorDialect(Dialect):
         found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
         if isinstance(found, values.Func):
             return m.calls.invoke(found, [value, *packed.items], packed.keywords, packed.node, packed.frame)
-        if isinstance(found, Made) and found.path == kinds.STATIC:
+        if isinstance(found, kinds.Static):
             return m.calls.invoke(found.get("func"), packed.items, packed.keywords, packed.node, packed.frame)
         return super().method(m, callee, packed)
 

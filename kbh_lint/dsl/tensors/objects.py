@@ -25,26 +25,28 @@ class Objects:
     def made_attribute(self, base: V, made: values.Made, node: ir.Attr) -> V:
         """An attribute of something that the host, or a constructor, made."""
         name = node.name
-        assigned = self.attributes.get((id(made.methods), name)) if made.path == kinds.OBJECT else None
+        assigned = self.attributes.get((id(made.methods), name)) if isinstance(made, kinds.Object) else None
         if assigned is not None:
             return assigned
         if any(key == name for key, _ in made.fields):
-            return self.run.calls.bind_argument(f"self.{name}" if made.path == kinds.OBJECT else name, made.get(name))
-        if made.path == kinds.MMA and name == "shape_mnk":
+            return self.run.calls.bind_argument(
+                f"self.{name}" if isinstance(made, kinds.Object) else name, made.get(name)
+            )
+        if isinstance(made, kinds.Mma) and name == "shape_mnk":
             sizes = (NOTHING, NOTHING, made.get("k") or NOTHING)
             return V(x=tuple(V("i32", "i32", const=size, shape=()) for size in sizes))
-        if made.path == kinds.LAYOUT and name in ("outer", "inner"):
+        if isinstance(made, kinds.Layout) and name in ("outer", "inner"):
             return base
         found = made.methods.vars.get(name) if made.methods is not None else None
-        if isinstance(found, values.Made) and found.path == kinds.PROPERTY:
+        if isinstance(found, kinds.PropertyOf):
             return self.run.calls.invoke(
                 found.get("func"),
                 self.run.calls.bind_call(found.get("func"), Call(self.run, [base], {}, node)),
                 node.loc,
             )
-        if found is not None and (made.path == kinds.CLASS or not isinstance(found, (values.Func, values.Made))):
+        if found is not None and (isinstance(made, kinds.Class) or not isinstance(found, (values.Func, values.Made))):
             return self.run.names.outer_value(found)
-        if made.path == kinds.OBJECT and found is None:
+        if isinstance(made, kinds.Object) and found is None:
             self.run.facts.unread(f"an attribute {name} that nothing assigned on the host", node.loc)
         return V(x=HANDLE)
 
@@ -67,7 +69,7 @@ class Objects:
         made = self.made.get(call.loc)
         if made is None:
             members = dict(cls.methods.vars) if cls.methods is not None else {}
-            made = self.made[call.loc] = values.Made(kinds.OBJECT, (), values.Env(members))
+            made = self.made[call.loc] = kinds.Object(methods=values.Env(members))
         found = V(const=made)
         start = made.methods.vars.get("__init__") if made.methods is not None else None
         if isinstance(start, values.Func):

@@ -41,7 +41,7 @@ class TensorStatements(Statements):
     def s_class(self, node: ir.ClassDef) -> None:
         """`@cute.struct` inside a kernel: its fields are memory."""
         fields = tuple((s.name, self.element_type(s.annotation)) for s in node.body if isinstance(s, ir.Decl))
-        self.run.frame.env[node.name] = constant(values.Made(kinds.STRUCT, fields))
+        self.run.frame.env[node.name] = constant(kinds.StructType(fields=fields))
 
     def element_type(self, node: ir.Expr | None) -> Any:
         """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""

@@ -148,7 +148,7 @@ def normal(value: Value, numbers: dict[int, int]) -> Any:
     if isinstance(value, StructArg):
         return StructArg(tuple((name, normal(v, numbers)) for name, v in value.fields))
     if isinstance(value, Made):
-        return Made(value.path, tuple((name, normal(v, numbers)) for name, v in value.fields), value.methods)
+        return type(value)(value.path, tuple((name, normal(v, numbers)) for name, v in value.fields), value.methods)
     return value
 
 
