@@ -30,6 +30,38 @@ _PARTS_OF = {wide: part for part, wide in _COMPLEX_OF.items()}
 
 _SAME: Any = object()
 
+_PARAMETERS = {
+    "flatten": ("start_dim", "end_dim"), "chunk": ("chunks", "dim"), "split": ("split_size", "dim"),
+    "split_with_sizes": ("split_sizes", "dim"), "tensor_split": ("indices_or_sections", "dim"),
+    "narrow": ("dim", "start", "length"), "slice": ("dim", "start", "end", "step"), "select": ("dim", "index"),
+    "unflatten": ("dim", "sizes"),
+    "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "swapdims": ("dim0", "dim1"),
+    "movedim": ("source", "destination"),
+    "moveaxis": ("source", "destination"), "as_strided": ("size", "stride", "storage_offset"),
+    "diagonal": ("offset", "dim1", "dim2"),
+    "unfold": ("dimension", "size", "step"), "permute": ("dims",), "expand": ("size",), "broadcast_to": ("size",),
+    "reshape": ("shape",), "view": ("size",), "view_as": ("other",), "expand_as": ("other",), "reshape_as": ("other",),
+}  # fmt: skip
+_OTHER_NAMES = {
+    "split_size": ("split_size_or_sections",), "indices_or_sections": ("sections", "indices"),
+    "dim0": ("axis0",), "dim1": ("axis1",), "size": ("shape",), "dim": ("axis",),
+}  # fmt: skip
+
+
+def _in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+    """The arguments of a view after the tensor by their positions, where torch's own names give them."""
+    out = list(args)
+    names = _PARAMETERS.get(name, ("dim",))
+    for place, parameter in enumerate(names):
+        given = next((kwargs[k] for k in (parameter, *_OTHER_NAMES.get(parameter, ())) if k in kwargs), None)
+        if given is None:
+            continue
+        while len(out) < place:
+            out.append(0)  # only flatten's start_dim may be left out before another
+        if len(out) == place:
+            out.append(given)
+    return out + ([kwargs["dtype"]] if not out and "dtype" in kwargs else [])
+
 
 def alias(
     tensor: Tensor, shape: Shape | None, strides: Shape | None = None, dtype: str | None = None, is_slice: bool = False,
@@ -54,7 +86,7 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
-    rest = view_shapes.in_order(name, args[1:], kwargs)
+    rest = _in_order(name, args[1:], kwargs)
     if name == "slice":  # of ATen: t.slice(dim, start, end, step)
         axis, *bounds = (*rest, 0)[: len(rest) or 1]
         return index(interp, tensor, view_shapes.sliced(tensor.shape, axis, bounds), loc)

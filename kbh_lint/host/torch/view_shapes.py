@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from kbh_lint.base.dtypes import STORED
@@ -12,6 +12,7 @@ from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major
 
 MAX_PIECES = 4096
+View = Callable[[tuple[Any, ...], Strides, Sequence[Any]], tuple[Shape, Any]]  # of shape, strides and arguments
 
 
 def _dim(value: Value, rank: int) -> int | None:
@@ -25,39 +26,6 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
     a, b = STORED.get(old, 32), STORED.get(new, 32)
     last = shape[-1]
     return (*shape[:-1], last * a // b if isinstance(last, int) else None)
-
-
-_PARAMETERS = {
-    "flatten": ("start_dim", "end_dim"), "chunk": ("chunks", "dim"), "split": ("split_size", "dim"),
-    "split_with_sizes": ("split_sizes", "dim"), "tensor_split": ("indices_or_sections", "dim"),
-    "narrow": ("dim", "start", "length"), "slice": ("dim", "start", "end", "step"), "select": ("dim", "index"),
-    "unflatten": ("dim", "sizes"),
-    "transpose": ("dim0", "dim1"), "swapaxes": ("axis0", "axis1"), "swapdims": ("dim0", "dim1"),
-    "movedim": ("source", "destination"),
-    "moveaxis": ("source", "destination"), "as_strided": ("size", "stride", "storage_offset"),
-    "diagonal": ("offset", "dim1", "dim2"),
-    "unfold": ("dimension", "size", "step"), "permute": ("dims",), "expand": ("size",), "broadcast_to": ("size",),
-    "reshape": ("shape",), "view": ("size",), "view_as": ("other",), "expand_as": ("other",), "reshape_as": ("other",),
-}  # fmt: skip
-_OTHER_NAMES = {
-    "split_size": ("split_size_or_sections",), "indices_or_sections": ("sections", "indices"),
-    "dim0": ("axis0",), "dim1": ("axis1",), "size": ("shape",), "dim": ("axis",),
-}  # fmt: skip
-
-
-def in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments of a view after the tensor by their positions, where torch's own names give them."""
-    out = list(args)
-    names = _PARAMETERS.get(name, ("dim",))
-    for place, parameter in enumerate(names):
-        given = next((kwargs[k] for k in (parameter, *_OTHER_NAMES.get(parameter, ())) if k in kwargs), None)
-        if given is None:
-            continue
-        while len(out) < place:
-            out.append(0)  # only flatten's start_dim may be left out before another
-        if len(out) == place:
-            out.append(given)
-    return out + ([kwargs["dtype"]] if not out and "dtype" in kwargs else [])
 
 
 def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
@@ -100,52 +68,71 @@ def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
     """Shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
     shape, strides = tensor.shape, strides_of(tensor)
     if shape is None:
-        if name in ("view", "reshape", "expand") and rest:
-            return _sizes(rest, None), None
-        return None, None
-    rank = len(shape)
-    if name in ("detach", "detach_", "requires_grad_", "alias"):
-        return shape, strides
+        return (_sizes(rest, None) if name in ("view", "reshape", "expand") and rest else None), None
     if name in REGROUPING:
         wanted = _regrouping(name, shape, rest)
         if wanted is None or name == "ravel" and not tensor.is_contiguous():
             return wanted, None
         return wanted, regrouped(shape, strides, wanted)
-    if name in ("t", "t_"):
-        return tuple(reversed(shape)), tuple(reversed(strides)) if strides is not None else None
-    if name in ("transpose", "transpose_", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "adjoint"):
-        order = _order(name, rank, rest)
-        if order is None:
-            return (None,) * rank, None
-        return tuple(shape[i] for i in order), tuple(strides[i] for i in order) if strides is not None else None
-    if name in ("squeeze", "squeeze_"):
-        named = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest[:1]
-        axes = [_dim(value, rank) for value in named]
-        keep = [i for i, d in enumerate(shape) if not (d == 1 and (not rest or i in axes))]
-        return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
-    if name in ("unsqueeze", "unsqueeze_"):
-        axis = rest[0] % (rank + 1) if rest and isinstance(rest[0], int) else 0
-        grown = (*shape[:axis], 1, *shape[axis:])
-        return grown, (*strides[:axis], 1, *strides[axis:]) if strides is not None else None
-    if name in ("expand", "broadcast_to"):
-        return expanded(shape, strides, [-1 if w is None else w for w in _given(rest)])
-    if name == "expand_as" and rest and isinstance(rest[0], Tensor):
-        other = rest[0].shape
-        return (None, None) if other is None else expanded(shape, strides, other)
-    if name == "unfold" and len(rest) > 2:
-        return _windows(shape, strides, rest)
-    if name == "diagonal":
-        return _diagonal(shape, strides, rest)
-    if name == "narrow" and len(rest) > 2:
-        axis = _dim(rest[0], rank) or 0
-        return (*shape[:axis], rest[2] if isinstance(rest[2], int) else None, *shape[axis + 1 :]), strides
-    if name == "select" and rest:
-        axis = _dim(rest[0], rank) or 0
-        keep = [i for i in range(rank) if i != axis]
-        return tuple(shape[i] for i in keep), tuple(strides[i] for i in keep) if strides is not None else None
-    if name == "as_strided" and len(rest) > 1:
-        return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
-    return None, None
+    row = _VIEWS.get(name)
+    return row(shape, strides, rest) if row is not None else (None, None)
+
+
+def _kept(shape: tuple[Any, ...], strides: Strides, axes: Iterable[int]) -> tuple[Shape, Any]:
+    """Some of the dimensions, in another order."""
+    axes = list(axes)
+    return tuple(shape[i] for i in axes), tuple(strides[i] for i in axes) if strides is not None else None
+
+
+def _reordered(name: str) -> View:
+    """`transpose`, `permute` and the like, by what `_order` says of them."""
+
+    def row(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+        order = _order(name, len(shape), rest)
+        return ((None,) * len(shape), None) if order is None else _kept(shape, strides, order)
+
+    return row
+
+
+def _squeezed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    named = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest[:1]
+    axes = [_dim(value, len(shape)) for value in named]
+    return _kept(shape, strides, [i for i, d in enumerate(shape) if not (d == 1 and (not rest or i in axes))])
+
+
+def _unsqueezed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    axis = rest[0] % (len(shape) + 1) if rest and isinstance(rest[0], int) else 0
+    grown = (*shape[:axis], 1, *shape[axis:])
+    return grown, (*strides[:axis], 1, *strides[axis:]) if strides is not None else None
+
+
+def _expanded_to(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    return expanded(shape, strides, [-1 if w is None else w for w in _given(rest)])
+
+
+def _expanded_as(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    other = rest[0].shape if rest and isinstance(rest[0], Tensor) else None
+    return (None, None) if other is None else expanded(shape, strides, other)
+
+
+def _narrowed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    if len(rest) < 3:
+        return None, None
+    axis = _dim(rest[0], len(shape)) or 0
+    return (*shape[:axis], rest[2] if isinstance(rest[2], int) else None, *shape[axis + 1 :]), strides
+
+
+def _selected(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    if not rest:
+        return None, None
+    axis = _dim(rest[0], len(shape)) or 0
+    return _kept(shape, strides, [i for i in range(len(shape)) if i != axis])
+
+
+def _strided(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    if len(rest) < 2:
+        return None, None
+    return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
 
 
 def sliced(shape: Shape, axis: Value, bounds: Sequence[Any]) -> tuple[Any, ...]:
@@ -202,6 +189,8 @@ def expanded(shape: tuple[Any, ...], strides: Strides, wanted: Sequence[Any]) ->
 
 def _windows(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
     """unfold(dimension, size, step): windows along one dimension, as one more."""
+    if len(rest) < 3:
+        return None, None
     axis, size, step = _dim(rest[0], len(shape)), rest[1], rest[2]
     if axis is None or not isinstance(size, int) or not isinstance(step, int) or step < 1:
         return (*(None for _ in shape), None), None
@@ -251,6 +240,25 @@ def _order(name: str, rank: int, rest: Sequence[Any]) -> list[int] | None:
     if len(pair) == 2:
         order[pair[0]], order[pair[1]] = order[pair[1]], order[pair[0]]
     return order
+
+
+_VIEWS: dict[str, View] = {
+    **dict.fromkeys(("detach", "detach_", "requires_grad_", "alias"), lambda shape, strides, rest: (shape, strides)),
+    **dict.fromkeys(("t", "t_"), lambda shape, strides, rest: _kept(shape, strides, reversed(range(len(shape))))),
+    **{
+        name: _reordered(name)
+        for name in ("transpose", "transpose_", "swapaxes", "swapdims", "permute", "movedim", "moveaxis", "adjoint")
+    },
+    **dict.fromkeys(("squeeze", "squeeze_"), _squeezed),
+    **dict.fromkeys(("unsqueeze", "unsqueeze_"), _unsqueezed),
+    **dict.fromkeys(("expand", "broadcast_to"), _expanded_to),
+    "expand_as": _expanded_as,
+    "unfold": _windows,
+    "diagonal": _diagonal,
+    "narrow": _narrowed,
+    "select": _selected,
+    "as_strided": _strided,
+}
 
 
 def _sizes(rest: Sequence[Any], total: int | None) -> Shape:
