@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.base.values import DType
 from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies, whole_numbers
+from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
@@ -23,6 +25,11 @@ MAKERS = frozenset(
 RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like randint_like".split())
 
 
+_OF_VALUES = frozenset("tensor as_tensor from_numpy new_tensor scalar_tensor asarray".split())
+_BY_STRIDES = frozenset(("empty_strided", "empty_permuted", "new_empty_strided"))
+Sized = tuple[Shape, str]  # the shape and element type of what is made
+
+
 def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Operations that allocate."""
     args = list(args)
@@ -33,52 +40,74 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
         elif isinstance(kwargs.get("input"), Tensor):
             like = kwargs["input"]
     device = tensor_arguments.device_of(kwargs.get("device"), like.device if like is not None else "cuda")
-    dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), like.dtype if like is not None else "f32")
-    if name in ("tensor", "as_tensor", "from_numpy", "new_tensor", "scalar_tensor", "asarray"):
+    if name in _OF_VALUES:
         return from_values(interp, args, kwargs, device, loc)
+    dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), like.dtype if like is not None else "f32")
     if name.endswith("_like"):
         shape = like.shape if like is not None else None
-    elif name in ("full", "new_full"):
-        size = args[0] if args else kwargs.get("size", kwargs.get("fill_value"))
-        shape = tensor_arguments.size_args([size])
-    elif name in ("arange", "randperm", "linspace", "logspace"):
-        whole = all(isinstance(a, int) for a in [*args, *(kwargs.get(key, 0) for key in ("start", "end", "step"))])
-        default = "i64" if whole and name in ("arange", "randperm") else "f32"
-        dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), default)
-        shape = (shapes.arange_length(name, args, kwargs),)
-    elif name == "eye":
-        n = args[0] if args and isinstance(args[0], int) else None
-        shape = (n, args[1] if len(args) > 1 and isinstance(args[1], int) else n)
-    elif name == "normal":
-        shape = tensor_arguments.size_args([kwargs.get("size", args[-1] if args else ())])
-    elif name == "randint":
-        size = kwargs.get("size", args[-1] if args else ())
-        shape = tensor_arguments.size_args([size])
-        dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), "i64")
     else:
-        dtype = next((a.name for a in args if isinstance(a, DType)), dtype)
-        sizes = [a for a in args if not isinstance(a, DType)] or [kwargs.get("size", ())]
-        if name in ("empty_strided", "empty_permuted", "new_empty_strided"):
-            sizes = sizes[:1]
-        shape = tensor_arguments.size_args(sizes)
+        shape, dtype = _SIZES.get(name, _sized)(name, args, kwargs, dtype)
     if name in ("full", "new_full") and not isinstance(kwargs.get("dtype"), DType) and like is None:
-        value = kwargs.get("fill_value", args[1] if len(args) > 1 else None)
-        dtype = promotion.of_number(value) or UNKNOWN
-    strides = memory_order.following(shape, [like]) if name.endswith("_like") and like is not None else None
+        dtype = promotion.of_number(kwargs.get("fill_value", args[1] if len(args) > 1 else None)) or UNKNOWN
+    label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
+    strides = _strides(name, shape, like, args, kwargs)
+    tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
+    if name.startswith(("full", "new_full")):
+        value = kwargs.get("fill_value", args[-1] if args else None)
+        if type(value) is int:
+            tensor.storage.content.notes[whole_numbers.ENDS] = value, value
+            recording.addresses(interp, tensor, value)
+    out = kwargs.get("out")
+    return out if isinstance(out, Tensor) else tensor
+
+
+def _full(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+    size = args[0] if args else kwargs.get("size", kwargs.get("fill_value"))
+    return tensor_arguments.size_args([size]), dtype
+
+
+def _counted(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+    """arange and the like, whose length is worked out."""
+    whole = all(isinstance(a, int) for a in [*args, *(kwargs.get(key, 0) for key in ("start", "end", "step"))])
+    default = "i64" if whole and name in ("arange", "randperm") else "f32"
+    return (shapes.arange_length(name, args, kwargs),), tensor_arguments.dtype_of(kwargs.get("dtype"), default)
+
+
+def _eye(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+    n = args[0] if args and isinstance(args[0], int) else None
+    return (n, args[1] if len(args) > 1 and isinstance(args[1], int) else n), dtype
+
+
+def _drawn(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+    """normal and randint: the size comes last."""
+    shape = tensor_arguments.size_args([kwargs.get("size", args[-1] if args else ())])
+    return shape, tensor_arguments.dtype_of(kwargs.get("dtype"), "i64") if name == "randint" else dtype
+
+
+def _sized(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+    """All others: sizes one by one or in one sequence, and perhaps an element type among them."""
+    sizes = [a for a in args if not isinstance(a, DType)] or [kwargs.get("size", ())]
+    named = next((a.name for a in args if isinstance(a, DType)), dtype)
+    return tensor_arguments.size_args(sizes[:1] if name in _BY_STRIDES else sizes), named
+
+
+_SIZES: dict[str, Callable[[str, list[Any], dict[str, Any], str], Sized]] = {
+    **dict.fromkeys(("full", "new_full"), _full),
+    **dict.fromkeys(("arange", "randperm", "linspace", "logspace"), _counted),
+    **dict.fromkeys(("normal", "randint"), _drawn),
+    "eye": _eye,
+}
+
+
+def _strides(name: str, shape: Shape, like: Tensor | None, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """What is said of the strides; None: row-major."""
+    if name == "empty_permuted" and shape is not None:
+        return (None,) * len(shape)
     if "strided" in name and shape is not None:
         given = kwargs.get("stride", args[1] if len(args) > 1 else None)
         known = isinstance(given, (list, tuple)) and len(given) == len(shape)
-        strides = tuple(s if isinstance(s, int) else None for s in given or ()) if known else (None,) * len(shape)
-    if name == "empty_permuted" and shape is not None:
-        strides = (None,) * len(shape)
-    label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
-    tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
-    value = kwargs.get("fill_value", args[-1] if args and name.startswith(("full", "new_full")) else None)
-    if name.startswith(("full", "new_full")) and type(value) is int:
-        tensor.storage.content.notes[whole_numbers.ENDS] = value, value
-        recording.addresses(interp, tensor, value)
-    out = kwargs.get("out")
-    return out if isinstance(out, Tensor) else tensor
+        return tuple(s if isinstance(s, int) else None for s in given or ()) if known else (None,) * len(shape)
+    return memory_order.following(shape, [like]) if name.endswith("_like") and like is not None else None
 
 
 def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Any:
