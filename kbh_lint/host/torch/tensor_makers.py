@@ -27,10 +27,12 @@ RANDOM = frozenset("normal rand randn randint randperm rand_like randn_like rand
 
 _OF_VALUES = frozenset("tensor as_tensor from_numpy new_tensor scalar_tensor asarray".split())
 _BY_STRIDES = frozenset(("empty_strided", "empty_permuted", "new_empty_strided"))
+Args = list[Any]
+Named = dict[str, Any]
 Sized = tuple[Shape, str]  # the shape and element type of what is made
 
 
-def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def maker(interp: Run, name: str, args: Args, kwargs: Named, loc: ir.Loc | None) -> Any:
     """Operations that allocate."""
     args = list(args)
     like: Tensor | None = None
@@ -61,37 +63,37 @@ def maker(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return out if isinstance(out, Tensor) else tensor
 
 
-def _full(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+def _full(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     size = args[0] if args else kwargs.get("size", kwargs.get("fill_value"))
     return tensor_arguments.size_args([size]), dtype
 
 
-def _counted(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+def _counted(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     """arange and the like, whose length is worked out."""
     whole = all(isinstance(a, int) for a in [*args, *(kwargs.get(key, 0) for key in ("start", "end", "step"))])
     default = "i64" if whole and name in ("arange", "randperm") else "f32"
     return (shapes.arange_length(name, args, kwargs),), tensor_arguments.dtype_of(kwargs.get("dtype"), default)
 
 
-def _eye(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+def _eye(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     n = args[0] if args and isinstance(args[0], int) else None
     return (n, args[1] if len(args) > 1 and isinstance(args[1], int) else n), dtype
 
 
-def _drawn(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+def _drawn(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     """normal and randint: the size comes last."""
     shape = tensor_arguments.size_args([kwargs.get("size", args[-1] if args else ())])
     return shape, tensor_arguments.dtype_of(kwargs.get("dtype"), "i64") if name == "randint" else dtype
 
 
-def _sized(name: str, args: list[Any], kwargs: dict[str, Any], dtype: str) -> Sized:
+def _sized(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     """All others: sizes one by one or in one sequence, and perhaps an element type among them."""
     sizes = [a for a in args if not isinstance(a, DType)] or [kwargs.get("size", ())]
     named = next((a.name for a in args if isinstance(a, DType)), dtype)
     return tensor_arguments.size_args(sizes[:1] if name in _BY_STRIDES else sizes), named
 
 
-_SIZES: dict[str, Callable[[str, list[Any], dict[str, Any], str], Sized]] = {
+_SIZES: dict[str, Callable[[str, Args, Named, str], Sized]] = {
     **dict.fromkeys(("full", "new_full"), _full),
     **dict.fromkeys(("arange", "randperm", "linspace", "logspace"), _counted),
     **dict.fromkeys(("normal", "randint"), _drawn),
@@ -99,7 +101,7 @@ _SIZES: dict[str, Callable[[str, list[Any], dict[str, Any], str], Sized]] = {
 }
 
 
-def _strides(name: str, shape: Shape, like: Tensor | None, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _strides(name: str, shape: Shape, like: Tensor | None, args: Args, kwargs: Named) -> Shape:
     """What is said of the strides; None: row-major."""
     if name == "empty_permuted" and shape is not None:
         return (None,) * len(shape)

@@ -12,7 +12,10 @@ from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values.tensors import Tensor, broadcast, product, row_major
 
 MAX_PIECES = 4096
-View = Callable[[tuple[Any, ...], Strides, Sequence[Any]], tuple[Shape, Any]]  # of shape, strides and arguments
+Sizes = tuple[Any, ...]  # a shape whose rank is known
+Given = Sequence[Any]  # the arguments after the tensor
+Viewed = tuple[Shape, Any]  # shape and strides of a view
+View = Callable[[Sizes, Strides, Given], Viewed]
 
 
 def _dim(value: Value, rank: int) -> int | None:
@@ -28,7 +31,7 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
     return (*shape[:-1], last * a // b if isinstance(last, int) else None)
 
 
-def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
+def pieces(name: str, shape: Shape, rest: Given) -> list[Shape]:
     """Shapes of unbind, chunk and split."""
     if shape is None:
         return [None, None]
@@ -54,7 +57,7 @@ def pieces(name: str, shape: Shape, rest: Sequence[Any]) -> list[Shape]:
     return [(*shape[:axis], part, *shape[axis + 1 :]) for part in parts]
 
 
-def of_pieces(name: str, tensor: Tensor, rest: Sequence[Any]) -> Any:
+def of_pieces(name: str, tensor: Tensor, rest: Given) -> Any:
     """The strides of the views that unbind, chunk and split return: those of the tensor, without the axis that unbind
     removes. None where they are not known."""
     strides = strides_of(tensor)
@@ -64,7 +67,7 @@ def of_pieces(name: str, tensor: Tensor, rest: Sequence[Any]) -> Any:
     return (*strides[:axis], *strides[axis + 1 :])
 
 
-def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def viewed(name: str, tensor: Tensor, rest: Given) -> Viewed:
     """Shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
     shape, strides = tensor.shape, strides_of(tensor)
     if shape is None:
@@ -78,7 +81,7 @@ def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> tuple[Shape, Any]:
     return row(shape, strides, rest) if row is not None else (None, None)
 
 
-def _kept(shape: tuple[Any, ...], strides: Strides, axes: Iterable[int]) -> tuple[Shape, Any]:
+def _kept(shape: Sizes, strides: Strides, axes: Iterable[int]) -> Viewed:
     """Some of the dimensions, in another order."""
     axes = list(axes)
     return tuple(shape[i] for i in axes), tuple(strides[i] for i in axes) if strides is not None else None
@@ -87,49 +90,49 @@ def _kept(shape: tuple[Any, ...], strides: Strides, axes: Iterable[int]) -> tupl
 def _reordered(name: str) -> View:
     """`transpose`, `permute` and the like, by what `_order` says of them."""
 
-    def row(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+    def row(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
         order = _order(name, len(shape), rest)
         return ((None,) * len(shape), None) if order is None else _kept(shape, strides, order)
 
     return row
 
 
-def _squeezed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _squeezed(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     named = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest[:1]
     axes = [_dim(value, len(shape)) for value in named]
     return _kept(shape, strides, [i for i, d in enumerate(shape) if not (d == 1 and (not rest or i in axes))])
 
 
-def _unsqueezed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _unsqueezed(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     axis = rest[0] % (len(shape) + 1) if rest and isinstance(rest[0], int) else 0
     grown = (*shape[:axis], 1, *shape[axis:])
     return grown, (*strides[:axis], 1, *strides[axis:]) if strides is not None else None
 
 
-def _expanded_to(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _expanded_to(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     return expanded(shape, strides, [-1 if w is None else w for w in _given(rest)])
 
 
-def _expanded_as(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _expanded_as(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     other = rest[0].shape if rest and isinstance(rest[0], Tensor) else None
     return (None, None) if other is None else expanded(shape, strides, other)
 
 
-def _narrowed(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _narrowed(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     if len(rest) < 3:
         return None, None
     axis = _dim(rest[0], len(shape)) or 0
     return (*shape[:axis], rest[2] if isinstance(rest[2], int) else None, *shape[axis + 1 :]), strides
 
 
-def _selected(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _selected(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     if not rest:
         return None, None
     axis = _dim(rest[0], len(shape)) or 0
     return _kept(shape, strides, [i for i in range(len(shape)) if i != axis])
 
 
-def _strided(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _strided(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     if len(rest) < 2:
         return None, None
     return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
@@ -146,7 +149,7 @@ def sliced(shape: Shape, axis: Value, bounds: Sequence[Any]) -> tuple[Any, ...]:
 REGROUPING = frozenset(("view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten"))
 
 
-def _regrouping(name: str, shape: tuple[Any, ...], rest: Sequence[Any]) -> Shape:
+def _regrouping(name: str, shape: tuple[Any, ...], rest: Given) -> Shape:
     """The shape that the same elements get, in their order."""
     rank = len(shape)
     if name in ("view_as", "reshape_as"):
@@ -167,12 +170,12 @@ def _regrouping(name: str, shape: tuple[Any, ...], rest: Sequence[Any]) -> Shape
     return _sizes(rest, product(shape))
 
 
-def _given(rest: Sequence[Any]) -> Sequence[Any]:
+def _given(rest: Given) -> Sequence[Any]:
     """Sizes given one by one or in one sequence."""
     return rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
 
 
-def expanded(shape: tuple[Any, ...], strides: Strides, wanted: Sequence[Any]) -> tuple[Shape, Any]:
+def expanded(shape: Sizes, strides: Strides, wanted: Given) -> Viewed:
     """Shape and strides of an expansion: repeated elements lie at the same place. -1 keeps a size."""
     ahead = len(wanted) - len(shape)
     if ahead < 0:
@@ -187,7 +190,7 @@ def expanded(shape: tuple[Any, ...], strides: Strides, wanted: Sequence[Any]) ->
     return tuple(sizes), tuple(steps)
 
 
-def _windows(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _windows(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     """unfold(dimension, size, step): windows along one dimension, as one more."""
     if len(rest) < 3:
         return None, None
@@ -201,7 +204,7 @@ def _windows(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> t
     return (*shape[:axis], count, *shape[axis + 1 :], size), steps
 
 
-def _diagonal(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> tuple[Shape, Any]:
+def _diagonal(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     """diagonal(offset, dim1, dim2): what is left of the others, then the diagonal."""
     given = [*rest, *[0, 0, 1][len(rest) :]]
     off, one, other = given[:3]
@@ -217,7 +220,7 @@ def _diagonal(shape: tuple[Any, ...], strides: Strides, rest: Sequence[Any]) -> 
     return (*(shape[i] for i in keep), count), None if strides is None else (*(strides[i] for i in keep), step)
 
 
-def _order(name: str, rank: int, rest: Sequence[Any]) -> list[int] | None:
+def _order(name: str, rank: int, rest: Given) -> list[int] | None:
     if name == "permute":
         dims = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest
         return [d % rank for d in dims] if len(dims) == rank and all(isinstance(d, int) for d in dims) else None
@@ -261,7 +264,7 @@ _VIEWS: dict[str, View] = {
 }
 
 
-def _sizes(rest: Sequence[Any], total: int | None) -> Shape:
+def _sizes(rest: Given, total: int | None) -> Shape:
     """Sizes given as (2, 3) or ((2, 3),), with -1 worked out from the number of elements."""
     sizes = rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
     out = [s if isinstance(s, int) else None for s in sizes]
