@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from kbh_lint.host.torch.view_shapes import bitcast, in_order, pieces
+from kbh_lint.host.torch.tensor_views import in_order
+from kbh_lint.host.torch.view_shapes import bitcast, pieces
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
-def _in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
     """The arguments of a view after the tensor by their positions, where torch's own names give them."""
     out = list(args)
     names = _PARAMETERS.get(name, ("dim",))
@@ -86,7 +86,7 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     tensor = args[0] if args else None
     if not isinstance(tensor, Tensor):
         return tensor
-    rest = _in_order(name, args[1:], kwargs)
+    rest = in_order(name, args[1:], kwargs)
     if name == "slice":  # of ATen: t.slice(dim, start, end, step)
         axis, *bounds = (*rest, 0)[: len(rest) or 1]
         return index(interp, tensor, view_shapes.sliced(tensor.shape, axis, bounds), loc)
