@@ -19,6 +19,7 @@ from kbh_lint.analyses.promises.holes import not_followed
 from kbh_lint.analyses.promises.int4_packed import int4
 from kbh_lint.analyses.promises.narrow_products import narrow_products
 from kbh_lint.analyses.promises.ragged_offsets import reads
+from kbh_lint.analyses.reading.one_for_all import one_for_all
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work
 from kbh_lint.base import ir
@@ -78,6 +79,11 @@ def _whole(
             short |= {name: (event.loc, _where_loaded(name, event)) for name, event in left_out(promise, late).items()}
             more = coverage.stepped(promise, run, late).items()
             over |= {name: (at, launched_from(event)) for name, (event, at) in more}
+    once = one_for_all(found, promise.params.get("must_read", ()))
+    for name, event in once.items():
+        facts.seeds.append(_asked_of_one(name, event))
+    if once:
+        return "broken", [(e.loc, f"one element says whether others of {name} are read") for name, e in once.items()]
     missing = {**over, **short}
     known = {seed.fact.name for seed in facts.seeds if isinstance(seed.fact, UnreadInput)}
     for name, (loc, related) in missing.items():
@@ -92,6 +98,11 @@ def _whole(
     if not missing:
         return state, places
     return "broken", [(loc, f"a part of {name} is not read") for name, (loc, _) in missing.items()]
+
+
+def _asked_of_one(name: str, event: Event) -> ShapeFact:
+    fact = UnreadInput(name=name, of="inputs", how="depend on all of")
+    return ShapeFact(fact, event.loc, tuple(_where_loaded(name, event)))
 
 
 def _where_loaded(name: str, event: Event) -> list[tuple[ir.Loc | None, str]]:

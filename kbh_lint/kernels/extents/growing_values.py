@@ -183,8 +183,12 @@ class Values:
             raise Unsure
         if op in ("+", "-"):
             return together((a, turned(b) if op == "-" else b))
-        scaled = op in ("*", "/", "//", ">>", "<<") and b is How.NOT and (self.number(right) or 0) > 0
-        if scaled:
+        return self.scaled(op, (a, left), (b, right))
+
+    def scaled(self, op: str, one: tuple[How, object], other: tuple[How, object]) -> How:
+        """A product with a number above zero, or a quotient by one."""
+        (a, left), (b, right) = one, other
+        if op in ("*", "/", "//", ">>", "<<") and b is How.NOT and (self.number(right) or 0) > 0:
             return a
         if op == "*" and a is How.NOT and (self.number(left) or 0) > 0:
             return b

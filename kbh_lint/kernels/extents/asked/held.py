@@ -1,0 +1,82 @@
+"""What names hold where it is followed which inputs are read on the word of one element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.base import ir, values
+from kbh_lint.base.records import dataclass
+from kbh_lint.frontends.walk import walk
+
+Sides = frozenset[tuple[int, bool]]  # tests, each with how it comes out
+NONE: Sides = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a name holds: where it may point to, each storage on which tests; whether it varies inside of a block; the
+    inputs of whose one element it was made; and what is known where it holds, as a condition, and where it does not."""
+
+    at: tuple[tuple[int, Sides], ...] = ()
+    varies: bool = False
+    of: frozenset[int] = frozenset()
+    yes: Sides = NONE
+    no: Sides = NONE
+    fields: tuple[tuple[str, Any], ...] = ()
+
+
+PLAIN = Held()
+
+
+def met(one: Held | None, other: Held | None) -> Held:
+    """One thing or another."""
+    if one is None or other is None or one == other:
+        return one or other or PLAIN
+    sides = dict(one.at)
+    for at, chosen in other.at:
+        sides[at] = sides[at] & chosen if at in sides else chosen
+    fields = one.fields if one.fields == other.fields else ()
+    yes, no = one.yes & other.yes, one.no & other.no
+    return Held(tuple(sides.items()), one.varies or other.varies, one.of & other.of, yes, no, fields)
+
+
+def carried(loop: ir.For | ir.CFor | ir.While) -> frozenset[str]:
+    """The names that differ from one round of a loop to the next by what it adds to them, or counts."""
+    found: set[str] = set()
+    for node in walk((loop,)):
+        counts = isinstance(node, (ir.AugAssign, ir.For)) or isinstance(node, ir.AssignE) and bool(node.op)
+        if counts and isinstance(node, (ir.AugAssign, ir.For, ir.AssignE)):
+            found |= {part.id for part in walk((node.target,)) if isinstance(part, ir.Name)}
+        elif isinstance(node, (ir.Assign, ir.AssignE)):
+            targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
+            names = {part.id for part in walk(targets) if isinstance(part, ir.Name)}
+            found |= names & {part.id for part in walk((node.value,)) if isinstance(part, ir.Name)}
+    return frozenset(found)
+
+
+def refers(param: ir.Param) -> bool:
+    """Whether what a parameter is given may be assigned through it."""
+    return isinstance(param.type, ir.TypeRef) and param.type.reference and not param.type.const
+
+
+def compares(kernel: values.Func) -> bool:
+    """Whether a kernel, or a function that it calls, asks whether two things are equal, neither of which is a number
+    that is written there; not where something in the kernel is not followed."""
+    funcs, found = [kernel], False
+    for func in funcs:
+        nodes = walk(func.node.body or ())
+        if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.Opaque)) for node in nodes):
+            return False
+        found = found or any(map(_equality, nodes))
+        calls = [node.func for node in nodes if isinstance(node, ir.Call)]
+        for name in {getattr(part, "id", getattr(part, "name", "")) for part in calls}:
+            one = func.env.get(name)
+            several = one.funcs if isinstance(one, values.Overloads) else [getattr(one, "func", one)]
+            funcs += [more for more in several if isinstance(more, values.Func) and all(more is not f for f in funcs)]
+    return found
+
+
+def _equality(node: object) -> bool:
+    if not isinstance(node, ir.Compare) or node.ops[0] not in ("==", "!="):
+        return False
+    return not isinstance(node.left, ir.Const) and not isinstance(node.rights[0], ir.Const)
