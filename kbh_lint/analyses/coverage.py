@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 from kbh_lint.analyses.flow import Slice, facts_of, roots
-from kbh_lint.analyses.left_out import elements
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base.facts import ShortGrid
 from kbh_lint.base.formulas import evaluate_int
@@ -142,30 +141,24 @@ def stepped(promise: Promise, run: ShapeRun, found: Slice) -> dict[str, tuple[Ev
 
 def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
     """The loop of a launch that steps over a part of a content, in each of its configurations."""
-    attrs, ident = event.attrs, content.storage.ident
+    attrs = event.attrs
     if not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
         return None
     held: dict[int, Content] = attrs["contents"]
     known = {at: numbers[name] for at, one in held.items() if (name := one.label.partition(":")[2]) in numbers}
-    dims = _as_dims(attrs["grid"]), _as_dims(attrs["block"])
+    grid = attrs["grid"]
+    dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     answers, found = attrs["answered"].everywhere, None
     for binding in attrs["bindings"][:MAX_CONFIGS]:
-        launch, asked = normalised(attrs["answered"].here, binding), elements(event, binding)
+        launch = normalised(attrs["answered"].here, binding)
         told = {launch.storages[at]: number for at, number in known.items() if at in launch.storages}
-        key = ("holes", attrs["seen"], launch.key, str(dims), str(asked), *((str(told),) if told else ()))
+        key = ("holes", attrs["seen"], launch.key, str(dims), str(told))
         if key not in answers:
-            answers[key] = stepped_over(attrs["kernel"], launch.binding, dims, told, asked)
-        found = answers[key].get(launch.storages.get(ident, -1))
+            answers[key] = stepped_over(attrs["kernel"], launch.binding, dims, told)
+        found = answers[key].get(launch.storages.get(content.storage.ident, -1))
         if found is None:
             return None
     return found
-
-
-def _as_dims(given: object) -> tuple[object, ...]:
-    """The sizes of a grid or a block; those that are not known are None."""
-    if isinstance(given, (tuple, list)):
-        return tuple(given)
-    return (given,) if isinstance(given, int) else (None, None, None)
 
 
 def restarted(run: ShapeRun, found: Slice) -> tuple[Event, Any] | None:
@@ -189,7 +182,7 @@ def _restart(event: Event, storage: int, binding: dict[str, Any]) -> Restart | N
     attrs, grid = event.attrs, event.attrs["grid"]
     if any(facts.unread for facts in attrs["distinct"]):
         return None
-    dims = _as_dims(grid)
+    dims = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
     launch = normalised(attrs["answered"].here, binding)
     answers = attrs["answered"].everywhere
     key = ("restarts", attrs["seen"], launch.key, str(dims), launch.storages.get(storage))

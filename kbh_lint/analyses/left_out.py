@@ -175,10 +175,7 @@ def _at(
         if ranges:
             answers[what, *key] = _under(event, launch, dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
-            asked = elements(event, attrs["bindings"][0])
-            seen = all_parts(kernel, launch.binding, *dims, asked)
-            answers["reads", *key], answers["writes", *key] = seen.reads, seen.all
-            answers["holes", *key[:-1], str(asked)] = seen.gaps
+            answers["reads", *key], answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
     found: dict[int, list[Part]] = answers[what, *key]
     return found.get(launch.storages.get(ident, -1))
 
@@ -207,20 +204,3 @@ def _ends(content: Content, drawn: bool) -> tuple[int, int] | None:
 
 def _dims(given: object) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
-
-
-def elements(event: Event, binding: dict[str, Any]) -> dict[int, int]:
-    """How many elements there are in each storage that a launch reads and is given from its first one on, in one width;
-    the storages are those of the launch on its own."""
-    attrs = event.attrs
-    sizes = {read.storage.ident: read.storage.size for read, _ in event.reads}
-    starts, found = attrs.get("starts", {}), dict[int, set[int | None]]()
-    for name, value in binding.items():
-        at = getattr(value, "storage", None)
-        size = sizes.get(at) if isinstance(at, int) else None
-        if isinstance(at, int) and size is not None:
-            bits = STORED.get(value.dtype) if starts.get(name) == 0 else None
-            found.setdefault(at, set()).add(None if bits is None else size * 8 // bits)
-    storages = normalised(attrs["answered"].here, binding).storages
-    known = ((at, next(iter(counts))) for at, counts in found.items() if len(counts) == 1 and at in storages)
-    return {storages[at]: count for at, count in known if count is not None}

@@ -19,13 +19,6 @@ def beside(where, s):
 
 
 @triton.jit
-def all_of(where, pages, s):
-    for i in range(pages):
-        s += tl.load(where + i)
-    return s
-
-
-@triton.jit
 def attend(q, kv, table, lens, part, sums, tops, pages, HQ, HKV, scale,
            D: tl.constexpr, PAGE: tl.constexpr, SPLITS: tl.constexpr, BLOCK: tl.constexpr):
     b, h, s = tl.program_id(0), tl.program_id(1), tl.program_id(2)
@@ -105,13 +98,11 @@ JUMP = (
 ENDS = ROUND.replace("n < last", "n < length")
 LEFT_OUT |= {
     "what lies between the first block and the last few": JUMP.replace("FEW", "1024") + ENDS,
-    "the same, and a function beside": JUMP.replace("FEW", "1024") + ENDS + "    beside(table, s)\n",
+    "the same, and a function beside": JUMP.replace("FEW", "1024") + ENDS + "    beside(part, s)\n",
 }
 READ = {
     "the first block and the last few, which are all": JUMP.replace("FEW", "4096") + ENDS,
-    "what a function of its own reads too": (
-        JUMP.replace("FEW", "1024") + ENDS + "    norm += 0.0 * all_of(table + b * pages, pages, s)\n"
-    ),
+    "what a function of its own may read too": JUMP.replace("FEW", "1024") + ENDS + "    beside(table, s)\n",
     "every block": f"{SHARED}for i in range(first, last, BLOCK):\n        n = i + lane\n{ROUND}",
     "two blocks a round": (
         f"{SHARED}for i in range(first, last, 2 * BLOCK):\n"

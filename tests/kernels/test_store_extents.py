@@ -91,22 +91,18 @@ def test_offsets_count_only_in_the_unit_of_what_is_stored() -> None:
         ("rows = min(rows, 2); if (row >= rows) return;", "out[i] = 1.f;", 200),
         ("row = row % 2;", "out[i] = 1.f;", 200),
         ("row = row / 32;", "out[i] = 1.f;", 200),
-        ("row = rows > 8 ? 7 : row;", "out[i] = 1.f;", 800),
-        ("row = rows < 8 ? 900 : row % 2;", "out[i] = 1.f;", 200),
-        ("show(row); row = row % 2;", "out[i] = 1.f;", 200),
         ("row &= 1;", "out[i] = 1.f;", 200),
         ("for (; row < rows; row += gridDim.x) if (threadIdx.x == 0) y[row] = 0.f; row = 0;", "out[i] = 1.f;", 100),
     ],
 )
 def test_guards_and_loops_bound_the_stores_behind_them(guard: str, body: str, end: int) -> None:
-    text = "__device__ void show(int row) { row = 900; }\n" + ROW
-    assert cuda_ends(text.replace("GUARD", guard).replace("BODY", body))[-1] == end
+    assert cuda_ends(ROW.replace("GUARD", guard).replace("BODY", body))[-1] == end
 
 
 @pytest.mark.parametrize(
     "guard",
     [
-        "row = y[0] > 8 ? 7 : row;",
+        "row = rows > 8 ? 7 : row;",
         "int* where = &row; *where = 900;",
         "set(row);",
         "int& same = row; same = 900;",
@@ -144,7 +140,7 @@ def test_a_limit_on_a_part_of_a_sum_bounds_the_whole() -> None:
 
 def test_long_kernels_are_not_followed_for_long() -> None:
     guards = "".join(f"    if (row * {i} + n > {i + 900000}) return;\n" for i in range(1, 1500))
-    assert all(end >= 6400 for end in cuda_ends(ROW.replace("GUARD", guards).replace("BODY", "out[i] = 1.f;")))
+    assert cuda_ends(ROW.replace("GUARD", guards).replace("BODY", "out[i] = 1.f;")) in ([], [6400])
     sums = "    row = 0" + "".join(f" + (row + {i}) * (n - row)" for i in range(100)) + ";\n"
     assert cuda_ends(ROW.replace("GUARD", sums * 40).replace("BODY", "out[i] = 1.f;")) == []
 

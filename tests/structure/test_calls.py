@@ -24,7 +24,7 @@ MOST = {
     "host/torch": 122,
     "host/values": 219,
     "kernels/core": 484,
-    "kernels/extents": 994,
+    "kernels/extents": 956,
     "kernels/languages": 171,
     "kernels/numeric": 661,
     "modules": 23,

@@ -13,8 +13,7 @@ from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.kernels.extents.expressions import Expressions
-from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow
-from kbh_lint.kernels.extents.functions import can_be_followed
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Linear, highest, lowest
 from kbh_lint.kernels.extents.values import Dims, Pointer, Value
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.walk import by_node, children, walk
 
 AROUND = (ir.If, ir.While, ir.CFor, ir.Block)  # statements that assign only what those in them do
@@ -80,34 +80,6 @@ def _targets(target: object) -> Iterator[str]:
     parts = target.items if isinstance(target, ir.Seq) else (target,)
     yield from (part.id for part in parts if isinstance(part, ir.Name))
     yield from (part.name for part in parts if isinstance(part, ir.Decl))
-
-
-def given_by_value(nodes: object, env: values.Env) -> frozenset[str]:
-    """The names that are assigned to below nodes of C++ only as far as functions of the submission are given them, none
-    of which takes a reference."""
-    given: dict[str, int] = {}
-    for node in _calls(nodes):
-        func = node.func
-        name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
-        found = env.get(name)
-        funcs = found.funcs if isinstance(found, values.Overloads) else [found]
-        known = all(isinstance(one, values.Func) for one in funcs)
-        for at, arg in enumerate(node.args):
-            if isinstance(arg, ir.Name) and known and all(_by_value(one.node, at) for one in funcs):
-                given[arg.id] = given.get(arg.id, 0) + 1
-    changed = _each_in_cpp(nodes) if given else ()
-    return frozenset(name for name, times in given.items() if changed.count(name) == times)
-
-
-def _by_value(func: ir.FuncDef, at: int) -> bool:
-    kind = func.params[at].type if at < len(func.params) else None
-    return isinstance(kind, ir.TypeRef) and not kind.reference
-
-
-@by_node
-def _calls(nodes: object) -> tuple[ir.Call, ...]:
-    """The calls that count as assigning to names."""
-    return tuple(node for node in walk(nodes) if isinstance(node, ir.Call) and node.args and not _pure(node.func))
 
 
 def _pure(func: object) -> bool:

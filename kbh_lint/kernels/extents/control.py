@@ -7,11 +7,12 @@ iteration `n` it is where it began, and `n` times that.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core.walker import Control, Exit, together
+from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names
 from kbh_lint.kernels.extents.intervals import Limits, Linear, add, highest, scaled
 from kbh_lint.kernels.extents.values import Described, Env, Test, Value
 
@@ -19,20 +20,11 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.extents.follow import Follow
 
 
-class Turns(NamedTuple):
-    """A loop that counts: where its variable begins, and how far it steps in each iteration."""
-
-    first: Linear
-    step: Linear
-    loc: ir.Loc
-
-
 class OneRound(Control[Value]):
     """Takes each way under the limits that hold on it."""
 
     def __init__(self, run: Follow) -> None:
         self.run = run
-        self.turns: dict[int, Turns] = {}  # by the number of the iteration
 
     def unread(self, what: str, node: ir.Stmt) -> None:
         """A kernel with such a thing in it is not followed at all (`follow.can_be_followed`)."""
@@ -41,7 +33,7 @@ class OneRound(Control[Value]):
 
     def test(self, node: ir.If) -> tuple[Value, bool | None]:
         self.run.computed(node.test)
-        return Test(doubt=True) if self.run.changed(node.test) else self.run.value(node.test), None
+        return Test(doubt=True) if assigned_names(node.test, self.run.cpp) else self.run.value(node.test), None
 
     def either(self, node: ir.If, test: Value) -> Exit:
         """What follows a side that leaves is under what holds on the other, and doubtful where the condition is."""
@@ -113,40 +105,19 @@ class OneRound(Control[Value]):
         if isinstance(node, ir.CFor):
             start = {n.name: run.env[n.name] for n in node.init if isinstance(n, ir.Decl)}
         before, limits = self._enter(node)
-        turns = run.atoms.between(0, None)
-        self._carried(node, before, turns)
-        inside = limits
-        for name, first in start.items():
-            step = self._rises(node.step, name, node.body) if isinstance(node, ir.CFor) else None
-            if step is None or not isinstance(first, Linear):
-                continue
-            if not step.terms and step.const > 0:
-                run.env[name] = add(first, scaled(turns, step.const))
-                self.turns.setdefault(turns.terms[0][0], Turns(first, step, node.loc))
-                continue
-            now = run.env[name] = run.position() if run.placed(first) else run.env[name]
-            inside = run.under(Test(((first, now, 0),)), inside) if isinstance(now, Linear) else inside
-        if node.test is not None and not (isinstance(node, ir.While) and node.once):
-            if not run.changed(node.test):
-                test = run.value(node.test)
-                self._end(turns.terms[0][0], test, inside)
-                inside = run.under(test, inside)
-        run.limits = inside
+        self._carried(node, before, run.atoms.between(0, None))
+        if node.test is not None:
+            inside = limits
+            for name, first in start.items():
+                step = node.step if isinstance(node, ir.CFor) else None
+                if self._rises(step, name, node.body) and isinstance(first, Linear):
+                    now = run.env[name] = run.position() if run.placed(first) else run.env[name]
+                    inside = run.under(Test(((first, now, 0),)), inside) if isinstance(now, Linear) else inside
+            if not (isinstance(node, ir.While) and node.once or assigned_names(node.test, run.cpp)):
+                inside = run.under(run.value(node.test), inside)
+            run.limits = inside
         self._round(node, before, limits)
         return None
-
-    def _end(self, turns: int, test: Value, limits: Limits) -> None:
-        """The number of iterations is at most what the condition of a loop says."""
-        atoms = self.run.atoms
-        for a, b, room in test.yes if isinstance(test, Test) else ():
-            left = add(b, a, -1)
-            factor = dict(left.terms).get(turns, 0)
-            if factor >= 0:
-                continue
-            rest = Linear(left.const - room, tuple(term for term in left.terms if term[0] != turns))
-            most, known = highest(atoms, rest, limits), atoms.ranges[turns][1]
-            if most is not None and (known is None or max(most, 0) // -factor < known):
-                atoms.ranges[turns] = 0, max(most, 0) // -factor
 
     def _enter(self, node: ir.For | ir.While | ir.CFor) -> tuple[Env, Limits]:
         """Begins a loop: what names stood for before it, and the limits there."""
@@ -179,20 +150,20 @@ class OneRound(Control[Value]):
             assert isinstance(first, Linear) and isinstance(last, Linear)
             left = highest(run.atoms, add(add(last, first, -1), Linear(1), -1), limits)
             iterations = run.atoms.between(0, None if left is None else max(left, 0) // step.const)
-            self.turns[iterations.terms[0][0]] = Turns(first, step, node.loc)
-            now = run.env[node.target.id] = add(first, scaled(iterations, step.const))
+            if run.placed(first):
+                now = run.env[node.target.id] = add(first, scaled(iterations, step.const))
             limits = run.under(Test(((first, now, 0), (now, last, 1))), limits)
         return limits, iterations
 
-    def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> Linear | None:
-        """By what a loop variable grows: `i += n` of something that is not negative, and nowhere else."""
+    def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> bool:
+        """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
         if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
-            return None
+            return False
         by = self.run.value(step.value)
-        if step.op != "+" or not isinstance(by, Linear) or name in self.run.changed(body):
-            return None
+        if step.op != "+" or not isinstance(by, Linear) or name in assigned_names(body, True):
+            return False
         most = highest(self.run.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
-        return by if most is not None and most <= 0 else None
+        return most is not None and most <= 0
 
     def _carried(self, node: ir.For | ir.CFor | ir.While, before: Mapping[str, Value], iterations: Linear) -> None:
         """What a name that each iteration adds the same to is after so many: where it began, and so many times that."""
@@ -204,7 +175,7 @@ class OneRound(Control[Value]):
                 added.setdefault(name, []).append(by)
         if not added or _continues(node.body):
             return
-        changed = run.changed_each_time(node)
+        changed = assigned_each_time(node, run.cpp)
         for name, (step, *more) in added.items():
             first, parts = before.get(name), list(walk(step))
             if more or changed.count(name) > 1 or any(isinstance(part, (ir.Call, ir.Index)) for part in parts):

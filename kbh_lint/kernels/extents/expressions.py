@@ -8,14 +8,13 @@ node types and nothing else, so each domain evaluates its own; the walk around e
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers
 from kbh_lint.kernels.core.walker import OutOfFuel
-from kbh_lint.kernels.extents.intervals import Linear, add, highest, lowest, scaled
-from kbh_lint.kernels.extents.values import AtMost, Described, Pointer, Test, Value
+from kbh_lint.kernels.extents.intervals import Linear, add, highest, lowest
+from kbh_lint.kernels.extents.values import Described, Pointer, Test, Value
 from kbh_lint.ops.catalogue import spellings
 
 if TYPE_CHECKING:
@@ -75,24 +74,13 @@ class Expressions:
         inner = self.value(node.value)
         if node.op == "not" and isinstance(inner, Test):
             return Test(inner.no, inner.yes, inner.doubt)
-        if node.op == "not" and isinstance(inner, Linear):
-            return self.compare("==", inner, Linear(0))
         return self.binary("-", Linear(0), inner) if node.op == "-" else self.run.unknown()
 
     def _cast(self, node: ir.Cast) -> Value:
         inner = self.value(node.value)
         if isinstance(inner, Linear) and not node.type.pointers:
             return self.held(inner, self.run.element(node.type))
-        return self._other(inner, node.type) if node.type.pointers and isinstance(inner, Pointer) else inner
-
-    def _other(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
-        """A pointer that is cast to one to as much as some elements are."""
-        bits, one = self.run.widths.get(pointer.storage), replace(kind, pointers=0)
-        if bits is None or kind.pointers != 1 or kind.reference:
-            return self.run.unknown()
-        element, lanes = dtypes.vector_from_cpp(kind.name) or (self.run.element(one), 1)
-        width = dtypes.BITS.get(element or "", 0) * lanes
-        return pointer._replace(per=width // bits) if width and width % bits == 0 else self.run.unknown()
+        return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
 
     def held(self, number: Linear, dtype: str | None) -> Value:
         """What an integer type holds of a number: a known one modulo two to its width; of others a narrow one does not
@@ -120,21 +108,6 @@ class Expressions:
             return self.run.unknown()
         return axes["xyz".index(node.name)]
 
-    def _cond(self, node: ir.Cond) -> Value:
-        return self.chosen(self.value(node.test), self.value(node.yes), self.value(node.no))
-
-    def chosen(self, test: Value, yes: Value, no: Value) -> Value:
-        """One of two numbers by a comparison of two: the other one, and so much more where it holds."""
-        if not (isinstance(test, Test) and isinstance(yes, Linear) and isinstance(no, Linear)):
-            return self.run.unknown()
-        if len(test.yes) != 1 or len(test.no) != 1:
-            return self.run.unknown()
-        atoms, (a, b, room) = self.run.atoms, test.yes[0]
-        b = add(b, Linear(room), -1)
-        if not a.terms and not b.terms:
-            return yes if a.const <= b.const else no
-        return add(no, atoms.apply("*", atoms.apply("<=", a, b), add(yes, no, -1)))
-
     # --- operators ---
 
     def both(self, conjoined: bool, parts: list[Value]) -> Value:
@@ -151,7 +124,7 @@ class Expressions:
         if op == "+" and isinstance(b, Pointer):
             a, b = b, a
         if isinstance(a, Pointer) and isinstance(b, Linear) and op in ("+", "-"):
-            return a._replace(offset=self.run.atoms.apply(op, a.offset, b if a.per == 1 else scaled(b, a.per)))
+            return Pointer(a.storage, self.run.atoms.apply(op, a.offset, b))
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return self.run.unknown()
         whole = "//" if op == "/" and self.run.cpp else op
@@ -169,19 +142,8 @@ class Expressions:
             return Test(less, more, doubt)
         if op in (">=", "<="):
             return Test(more, less, doubt)
-        if op not in ("==", "!="):
-            return Test(doubt=doubt)
-        same, other = ((a, b, 0), (b, a, 0)), self._beside(a, b)
-        return Test(same, other, doubt) if op == "==" else Test(other, same, doubt)
-
-    def _beside(self, a: Linear, b: Linear) -> tuple[AtMost, ...]:
-        """Where two numbers differ of which one is never more than the other, it is less."""
-        atoms, limits, apart = self.run.atoms, self.run.limits, add(a, b, -1)
-        if not apart.terms:
-            return ()
-        if lowest(atoms, apart, limits) == 0:
-            return ((b, a, 1),)
-        return ((a, b, 1),) if highest(atoms, apart, limits) == 0 else ()
+        same = ((a, b, 0), (b, a, 0))
+        return Test(same, (), doubt) if op == "==" else Test((), same if op == "!=" else (), doubt)
 
     # --- calls ---
 
@@ -209,8 +171,6 @@ class Expressions:
             axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
             at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
             return run.axes[name][at] if 0 <= at < 3 else run.unknown()
-        if name == "where" and len(numbers) == 3 and not node.keywords and not run.cpp:
-            return self.chosen(*numbers)
         pair = [n for n in numbers if isinstance(n, Linear)]
         return self._of_two(name, *pair) if len(pair) == len(numbers) == 2 else run.unknown()
 
@@ -268,7 +228,7 @@ _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
     ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
     ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
     ir.Unary: Expressions._unary, ir.Cast: Expressions._cast, ir.Index: Expressions._index, ir.Attr: Expressions._attr,
-    ir.TypeRef: Expressions._type, ir.Cond: Expressions._cond,
+    ir.TypeRef: Expressions._type,
 }  # fmt: skip
 
 

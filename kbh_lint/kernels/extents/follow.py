@@ -11,11 +11,11 @@ from dataclasses import replace
 from typing import Any, Self
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core.walker import OutOfFuel
-from kbh_lint.kernels.extents.assigned import assigned_each_time, assigned_names, binds, given_by_value
-from kbh_lint.kernels.extents.control import OneRound, Turns
+from kbh_lint.kernels.extents.assigned import assigned_names, binds
+from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
-from kbh_lint.kernels.extents.functions import called, computes, entered, within
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
 from kbh_lint.kernels.extents.statements import Statements
 from kbh_lint.kernels.extents.types import Types
@@ -44,7 +44,6 @@ class Follow:
         self.steps, self.most = 0, MAX_STEPS
         self.calls = 0
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
-        self.widths: dict[int, int] = {}  # by storage, the bits of an element, where casts of pointers are followed
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
         self.axes["threadIdx"] = self._positions(block)
         sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
@@ -82,11 +81,6 @@ class Follow:
         """Follows the kernel from its start; raises one of `NOT_FOLLOWED`."""
         self.statements.activate(self.frame, self.frame.kernel.node.body)
 
-    @property
-    def turns(self) -> dict[int, Turns]:
-        """The loops that count, by the number of the iteration."""
-        return self.statements.control.turns
-
     def step(self, amount: int = 1) -> None:
         """Spends steps; raises OutOfFuel."""
         self.steps += amount
@@ -116,29 +110,38 @@ class Follow:
 
     def inlined(self, node: ir.Call) -> list[Value] | None:
         """What a function of the submission that only computes numbers gives for numbers; None for any other call."""
-        known = called(self, node) if self.calls < MAX_CALLS else None
-        found = entered(self, node, known) if known is not None and computes(known.node.body or ()) else None
-        if found is None or not all(isinstance(value, Linear) for value in found.frame.env.values()):
+        func = None if self.cpp else self._own(node.func)
+        if func is None or self.calls >= MAX_CALLS or not _computes(func.node.body or ()):
             return None
-        frame, self.frame = self.frame, found.frame
+        names = [param.name for param in func.node.params]
+        told = dict(zip(names, node.args, strict=False)) | {name: value for name, value in node.keywords if name}
+        given = {name: self.value(part) for name, part in told.items()}
+        given |= {name: self.argument(func.defaults[name]) for name in names if name in func.defaults.keys() - told}
+        if given.keys() != set(names) or len(node.args) > len(names):
+            return None
+        if not all(isinstance(value, Linear) for value in given.values()):
+            return None
+        frame, self.frame = self.frame, Frame(func, given)
         self.calls += 1
         self.entered()
         try:
-            *steps, last = found.frame.kernel.node.body or ()
-            with within(self.types, found):
-                for step in steps:
-                    if isinstance(step, ir.Assign):
-                        self.statements.s_assign(step)
-                    elif isinstance(step, ir.Decl):
-                        self.statements.s_decl(step)
-                value = last.value if isinstance(last, ir.Return) else None
-                made = [self.value(item) for item in (value.items if isinstance(value, ir.Seq) else (value,))]
-                kind = self.frame.kernel.node.returns if self.cpp else None
-                return [self.statements.held(one, kind) for one in made]
+            *steps, last = func.node.body or ()
+            for step in steps:
+                if isinstance(step, ir.Assign):
+                    self.statements.s_assign(step)
+            value = last.value if isinstance(last, ir.Return) else None
+            return [self.value(item) for item in (value.items if isinstance(value, ir.Seq) else (value,))]
         finally:
             self.frame = frame
             self.calls -= 1
             self.entered()
+
+    def _own(self, func: object) -> values.Func | None:
+        if not isinstance(func, ir.Name):
+            return None
+        found = self.frame.kernel.env.get(func.id)
+        found = found.func if isinstance(found, values.JitFunction) else found
+        return found if isinstance(found, values.Func) and found.node.kind == "python" else None
 
     def entered(self) -> None:
         """Another function begins to run, or goes on."""
@@ -171,9 +174,7 @@ class Follow:
         return test.doubt if isinstance(test, Test) else not self.placed(test)
 
     def under(self, test: Value, limits: Limits, holds: bool = True) -> Limits:
-        """The limits where a condition holds, or where it does not. A number holds where it is not zero."""
-        if isinstance(test, Linear):
-            test = self.expressions.compare("!=", test, Linear(0))
+        """The limits where a condition holds, or where it does not."""
         for a, b, room in () if not isinstance(test, Test) else test.yes if holds else test.no:
             most, least = highest(self.atoms, b, limits), lowest(self.atoms, a, limits)
             limits = limited(limits, a, b, room)
@@ -201,7 +202,7 @@ class Follow:
 
     def assigned(self, node: object) -> None:
         """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
-        names = frozenset() if node is None else self.changed(node)
+        names = None if node is None else assigned_names(node, self.cpp)
         if names:
             self.forget(names)
 
@@ -209,16 +210,6 @@ class Follow:
         """The same of an expression, which in Python assigns nothing unless something in the kernel is a `:=`."""
         if self.cpp or binds(self.frame.kernel.node.body):
             self.assigned(node)
-
-    def changed(self, node: object) -> frozenset[str]:
-        """The names that are assigned below a node, or given to a function that may change them."""
-        names = assigned_names(node, self.cpp)
-        return names - given_by_value(node, self.frame.kernel.env) if self.cpp and names else names
-
-    def changed_each_time(self, node: object) -> list[str]:
-        """The same names, each as often as it is assigned."""
-        kept = given_by_value(node, self.frame.kernel.env) if self.cpp else ()
-        return [name for name in assigned_each_time(node, self.cpp) if name not in kept]
 
     def forget(self, names: Collection[str]) -> None:
         """Forgets what some names stand for."""
@@ -242,3 +233,29 @@ class Follow:
 
     def passed(self, before: Mapping[str, Value]) -> None:
         """Called after a branch or a loop, before which names stood for `before`."""
+
+
+@by_node
+def can_be_followed(body: tuple[Any, ...]) -> bool:
+    """Whether a kernel has nothing in it that addresses are not followed through."""
+    return not any(_unfollowed(node) for node in walk(body))
+
+
+@by_node
+def _computes(body: tuple[Any, ...]) -> bool:
+    """Whether a function is a few assignments and what it returns."""
+    *steps, last = body or (None,)
+    plain = all(
+        isinstance(step, ir.Assign) or isinstance(step, ir.ExprS) and isinstance(step.value, ir.Const) for step in steps
+    )
+    return plain and isinstance(last, ir.Return) and last.value is not None
+
+
+def _unfollowed(node: object) -> bool:
+    """Whether a kernel with such a node in it is left alone."""
+    jumps = isinstance(node, ir.Jump) and node.kind == "goto"
+    return jumps or isinstance(node, (ir.Lambda, ir.FuncDef)) or isinstance(node, ir.Decl) and _is_reference(node)
+
+
+def _is_reference(node: ir.Decl) -> bool:
+    return node.type is not None and node.type.reference

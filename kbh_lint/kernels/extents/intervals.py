@@ -67,7 +67,7 @@ class Atoms:
         return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
 
     def apply(self, op: str, a: Linear, b: Linear) -> Linear:
-        """`a op b`; op in + - * // % min max << >> &, and <= (1 where it holds, else 0)."""
+        """`a op b`; op in + - * // % min max << >> &."""
         if op in ("+", "-"):
             return add(a, b, 1 if op == "+" else -1)
         if op == "<<" and not b.terms and 0 <= b.const < 64:
@@ -78,8 +78,6 @@ class Atoms:
             return scaled(a, b.const) if a.terms else scaled(b, a.const)
         if op == "//" and b == _ONE:
             return a
-        if not a.terms and not b.terms and (number := folded(op, a.const, b.const)) is not None:
-            return _new(Linear, (number, ()))
         key = (op, a, b)
         found = self.known.get(key)
         if found is None:
@@ -92,24 +90,6 @@ class Atoms:
 _NO_BOUNDS = (None, None)
 _ONE = Linear(1)
 _new = tuple.__new__  # what `Linear(...)` calls, after a function of its own
-
-
-def folded(op: str, a: int, b: int) -> int | None:
-    """`a op b` of two numbers; None where languages do not agree on it."""
-    match op:
-        case "*":
-            return a * b
-        case "//" | "%" if b > 0 and a >= 0:
-            return a // b if op == "//" else a % b
-        case "min":
-            return min(a, b)
-        case "max":
-            return max(a, b)
-        case "<=":
-            return int(a <= b)
-        case "&" if a >= 0 and b >= 0:
-            return a & b
-    return None
 
 
 def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
@@ -232,8 +212,6 @@ def _atom(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, B
 
 def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bound, Bound]:
     op, left, right = atoms.made[atom]
-    if op == "<=":
-        return 0, 1
     a = lowest(atoms, left, limits, depth + 1), highest(atoms, left, limits, depth + 1)
     b = lowest(atoms, right, limits, depth + 1), highest(atoms, right, limits, depth + 1)
     if op in ("min", "max"):

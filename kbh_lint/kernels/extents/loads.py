@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import ir
+from kbh_lint.base import ir, values
+from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.extents.expressions import SAME
-from kbh_lint.kernels.extents.functions import called, entered, within
+from kbh_lint.kernels.extents.follow import can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
-from kbh_lint.kernels.extents.values import Described, Pointer
+from kbh_lint.kernels.extents.parts import Part, boxed
+from kbh_lint.kernels.extents.values import Described, Frame, Pointer
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.reads import Reads
@@ -72,19 +74,13 @@ class Loads:
                 for part in parts:
                     self.visit(part, limits)
                 self.pointers_in(*parts)
-            case ir.Cast(value=value):
-                self.visit(value, limits)
-                self.cast(node)
-            case ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value):
+            case (
+                ir.Cast(value=value) | ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value)
+            ):
                 self.visit(value, limits)
                 self.pointers_in(value)
             case _:
                 run.lose(node)
-
-    def cast(self, node: ir.Cast) -> None:
-        """A pointer that is cast to one that is followed is not lost."""
-        if not isinstance(self.run.value(node), Pointer):
-            self.pointers_in(node.value)
 
     def pointers_in(self, *nodes: object) -> None:
         """Values that are pointers are used in a way that is not followed."""
@@ -108,7 +104,7 @@ class Loads:
         box = self.box(node, limits) if name in ("load", "store") else None
         if box is not None:
             if name == "load":
-                run.note_box(*box, limits)
+                run.put(*box)
             return
         parts = [*node.args, *(value for _, value in node.keywords)]
         if not run.cpp and name in ("load", "store") and node.args and not isinstance(node.args[0], ir.Star):
@@ -130,7 +126,7 @@ class Loads:
             self.visit(part, limits)
         if isinstance(node.func, ir.Attr) and not run.cpp:
             self.visit(node.func, limits)
-        inside = self._inside(node, limits)
+        inside = not run.cpp and self._inside(node, limits)
         if not inside and not (name in _ALIASES and isinstance(run.value(node), (Pointer, Described))):
             self.pointers_in(*parts)
 
@@ -139,9 +135,9 @@ class Loads:
         mask = dict(node.keywords).get("mask", node.args[position] if len(node.args) > position else None)
         return limits if mask is None else self.run.under(self.run.value(mask), limits)
 
-    def box(self, node: ir.Call, limits: Limits) -> tuple[Described, list[Linear], list[int]] | None:
-        """`d.load([i, j])`, `d.store([i, j], value)`, and loads and stores of block pointers: the tensor, where the box
-        begins, and on which axes nothing outside is touched; None for other calls. Looks for loads in the arguments."""
+    def box(self, node: ir.Call, limits: Limits) -> tuple[int, Part | None] | None:
+        """`d.load([i, j])`, `d.store([i, j], value)`, and loads and stores of block pointers: the storage, and the
+        part of it that is in the box; None for other calls. Looks for loads in the arguments."""
         run = self.run
         if run.cpp or not node.args or isinstance(node.args[0], ir.Star):
             return None
@@ -151,28 +147,41 @@ class Loads:
             checked = named.get("boundary_check")
             axes = [run.value(axis) for axis in checked.items] if isinstance(checked, ir.Seq) else []
             clipped = [axis.const for axis in axes if isinstance(axis, Linear)]
-            offsets = list(there.at)
+            part = boxed(run.atoms, there, there.at, clipped, limits)
         else:
             box = run.value(node.func.value) if isinstance(node.func, ir.Attr) else None
             if not isinstance(box, Described) or box.at is not None or not isinstance(at, ir.Seq):
                 return None
             offsets = [offset for item in at.items if isinstance(offset := run.value(item), Linear)]
-            there, clipped = box, list(range(len(box.block)))
+            there, part = box, boxed(run.atoms, box, offsets, range(len(box.block)), limits)
         for given in (*node.args, *named.values()):
             self.visit(given, limits)
         self.pointers_in(*node.args[1:], *named.values())
-        return there, offsets, clipped
+        return there.storage, part
 
     def _inside(self, node: ir.Call, limits: Limits) -> bool:
-        """Follows a function of the submission that the kernel calls, for the loads in it."""
+        """Follows a Triton function of the submission that the kernel calls, for the loads in it."""
         run = self.run
-        func = None if run.statements.depth > MAX_DEPTH else called(run, node)
-        found = None if func is None else entered(run, node, func)
-        if found is None:
+        try:
+            found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
+        except KeyError:
             return False
+        func = found.func if isinstance(found, values.JitFunction) else None
+        if func is None or func.node.body is None or run.statements.depth > MAX_DEPTH:
+            return False
+        keywords = {name: value for name, value in node.keywords if name is not None}
+        if any(isinstance(arg, ir.Star) for arg in node.args) or len(keywords) < len(node.keywords):
+            return False
+        if not can_be_followed(func.node.body):
+            return False
+        given, collected, missing = matched(func.node.params, node.args, keywords)
+        if collected:
+            return False
+        inner = {name: run.value(value) for name, value in given.items()}
+        for param in missing:
+            inner[param.name] = run.argument(func.defaults.get(param.name, values.UNKNOWN))
         around, doubt, known = run.limits, run.doubt, run.expressions.known
         run.limits, run.expressions.known = limits, {}
-        with within(run.types, found):
-            run.statements.activate(found.frame, found.frame.kernel.node.body)
+        run.statements.activate(Frame(func, inner), func.node.body)
         run.limits, run.doubt, run.expressions.known = around, doubt, known
         return True

@@ -6,21 +6,19 @@ followed, kept in a struct or chosen between may be read anywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.kernels.extents.assigned import AROUND
 from kbh_lint.kernels.extents.expressions import Expressions
-from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow
-from kbh_lint.kernels.extents.functions import can_be_followed
-from kbh_lint.kernels.extents.intervals import Limits, Linear, add
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
+from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
-from kbh_lint.kernels.extents.parts import Part, addressed, boxed
+from kbh_lint.kernels.extents.parts import Part, addressed
 from kbh_lint.kernels.extents.statements import unpacked
-from kbh_lint.kernels.extents.values import Described, Dims, Place, Pointer, Value
+from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Value
 
 _PLAIN = (ir.Const, ir.Name)
 _AROUND = (*AROUND, ir.For, ir.With)
@@ -49,8 +47,7 @@ def parts_under(
             follow.run()
         except NOT_FOLLOWED:
             return {}, frozenset(known.met)
-        lost = follow.lost | follow.unbounded
-        return {at: parts for at, parts in follow.parts.items() if at not in lost}, frozenset(known.met)
+        return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}, frozenset(known.met)
 
 
 class Reads(Follow):
@@ -70,12 +67,9 @@ class Reads(Follow):
         whole = {b.storage for b in args.values() if isinstance(b, values.Buffer) and b.dtype == b.content}
         ends = {at: between for at, between in (ranges or {}).items() if at in whole}
         self.expressions = Remembered(self, ends)
-        self.widths = _widths(self, args)
         self.loads = Loads(self)
         self.parts: Parts = {}
-        self.places: dict[int, list[Place]] = {}  # of the same loads
-        self.lost: set[int] = set()  # storages of which not every use is understood
-        self.unbounded: set[int] = set()  # those with a load that has no bound
+        self.lost: set[int] = set()
         for name, given in args.items():
             if not isinstance(self.frame.env.get(name), (Pointer, Described)):
                 self.lost |= set(_storages(given))
@@ -91,11 +85,9 @@ class Reads(Follow):
         if isinstance(stmt, ir.Switch):
             self.loads.visit(stmt.value, self.limits)
             self.loads.pointers_in(stmt.value)
-        elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For, ir.Return)):
+        elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
             for node in _expressions(stmt):
                 self.loads.visit(node, self.limits)
-            if isinstance(stmt, ir.Return):
-                self.loads.pointers_in(stmt.value)
             if isinstance(stmt, ir.Assign) and unpacked(stmt):
                 pass  # each value is visited, and a name that stands for a pointer is one
             elif isinstance(stmt, ir.Assign) and any(isinstance(target, ir.Seq) for target in stmt.targets):
@@ -143,7 +135,7 @@ class Reads(Follow):
         for name in names:
             old = env.get(name)
             if isinstance(old, Pointer):
-                env[name] = old._replace(offset=self.unknown())
+                env[name] = Pointer(old.storage, self.unknown())
             elif isinstance(old, Described):
                 env[name] = old._replace(at=None if old.at is None else tuple(self.unknown() for _ in old.at))
             else:
@@ -165,29 +157,12 @@ class Reads(Follow):
     def note(self, where: object, limits: Limits) -> None:
         """A load from an address."""
         if isinstance(where, Pointer):
-            offset = self.all_behind(where)
-            self.places.setdefault(where.storage, []).append(Place(offset, limits))
-            self.put(where.storage, addressed(self.atoms, offset, limits))
-
-    def all_behind(self, where: Pointer) -> Linear:
-        """The elements that lie behind an address."""
-        return where.offset if where.per == 1 else add(where.offset, self.atoms.between(0, where.per - 1))
-
-    def note_box(self, box: Described, at: Sequence[Linear], clipped: Sequence[int], limits: Limits) -> None:
-        """A load of a box of a tensor that begins there, of which nothing outside is touched on some axes."""
-        self.put(box.storage, boxed(self.atoms, box, at, clipped, limits))
-        if not len(at) == len(box.strides) == len(box.block):
-            self.lost.add(box.storage)
-            return
-        offset = box.start
-        for start, stride, size in zip(at, box.strides, box.block, strict=True):
-            offset = add(offset, self.atoms.apply("*", add(start, self.atoms.between(0, size - 1)), stride))
-        self.places.setdefault(box.storage, []).append(Place(offset, limits))
+            self.put(where.storage, addressed(self.atoms, where.offset, limits))
 
     def put(self, storage: int, part: Part | None) -> None:
         """A load of a part of a storage; None of one that is not bounded."""
         if part is None:
-            self.unbounded.add(storage)
+            self.lost.add(storage)
         else:
             self.parts.setdefault(storage, []).append(part)
 
@@ -218,7 +193,7 @@ class Remembered(Expressions):
     def _worked_out(self, node: object) -> Value:
         if isinstance(node, (ir.Index, ir.Unary, ir.Call)):
             there = self._loaded(node)
-            if isinstance(there, Pointer) and there.per == 1 and there.storage in self.ranges:
+            if isinstance(there, Pointer) and there.storage in self.ranges:
                 low, high = self.ranges[there.storage]
                 self.met.add(there.storage)
                 if isinstance(node, ir.Call) and not self.run.cpp and (len(node.args) > 1 or node.keywords):
@@ -243,18 +218,6 @@ class Remembered(Expressions):
             address = taken.value if isinstance(taken, ir.Unary) and taken.op == "&" else None
             return self._loaded(address) if isinstance(address, ir.Index) else self.value(taken)
         return self.value(node.value) if isinstance(node, ir.Unary) and node.op == "*" else None
-
-
-def _widths(follow: Follow, args: Mapping[str, object]) -> dict[int, int]:
-    """The bits of an element behind each pointer that a kernel in C++ is given, where it is known."""
-    found: dict[int, set[int | None]] = {}
-    for param in follow.frame.kernel.node.params if follow.cpp else ():
-        given, kind = args.get(param.name), param.type
-        if isinstance(given, values.Buffer):
-            named = follow.element(replace(kind, pointers=0)) if isinstance(kind, ir.TypeRef) else None
-            same = dtypes.BITS.get(named or "") == dtypes.BITS.get(given.dtype)
-            found.setdefault(given.storage, set()).add(dtypes.BITS.get(given.dtype) if same else None)
-    return {at: bits for at, widths in found.items() if len(widths) == 1 and (bits := next(iter(widths))) is not None}
 
 
 @by_node
@@ -284,7 +247,7 @@ def _expressions(stmt: object) -> Iterator[Any]:
         yield stmt.test
     elif isinstance(stmt, ir.For):
         yield stmt.iterable
-    elif isinstance(stmt, (ir.ExprS, ir.Return)):
+    elif isinstance(stmt, ir.ExprS):
         yield stmt.value
 
 

@@ -13,12 +13,9 @@ from typing import Any, NamedTuple
 
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import by_node, walk
-from kbh_lint.kernels.extents.follow import NOT_FOLLOWED
-from kbh_lint.kernels.extents.functions import can_be_followed
-from kbh_lint.kernels.extents.intervals import Linear, add, scaled
-from kbh_lint.kernels.extents.reads import Reads
-from kbh_lint.kernels.extents.residues import Residues, TooMany
-from kbh_lint.kernels.extents.values import Dims, Place, Pointer, Value
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
+from kbh_lint.kernels.extents.gaps import Rounds
+from kbh_lint.kernels.extents.values import Dims
 
 
 class Restart(NamedTuple):
@@ -38,7 +35,7 @@ def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: 
     loops = _beginning_anew(body)
     if not loops:
         return None
-    with _Rounds(kernel, args, grid, ()) as follow:
+    with Rounds(kernel, args, grid, {}) as follow:
         try:
             follow.run()
             return next(_in_pieces(follow, loops, storage), None)
@@ -46,48 +43,19 @@ def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: 
             return None
 
 
-class _Rounds(Reads):
-    """Notes every store."""
-
-    def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:
-        super().__init__(kernel, args, grid, block)
-        self.stores: dict[ir.Loc, tuple[int, Place] | None] = {}  # storage and place by loc; None where it is not one
-
-    def stored(self, where: Value, *places: ir.Loc) -> None:
-        at = (where.storage, Place(where.offset, self.limits)) if isinstance(where, Pointer) else None
-        for loc in places:
-            self.stores[loc] = at if self.stores.get(loc, at) == at else None
-
-
-def _in_pieces(follow: _Rounds, loops: Collection[ir.Loc], storage: int) -> Iterator[Restart]:
-    for stored in follow.stores.values():
-        if stored is None or stored[0] != storage:
+def _in_pieces(follow: Rounds, loops: Collection[ir.Loc], storage: int) -> Iterator[Restart]:
+    for where in follow.stores.values():
+        if where is None or where.storage != storage:
             continue
-        place = stored[1]
-        over = [(atom, factor) for atom, factor in place.offset.terms if atom in follow.turns]
+        over = [(atom, factor) for atom, factor in where.offset.terms if atom in follow.iterations]
         if len(over) != 1:
             continue
         atom, factor = over[0]
-        turns = follow.turns[atom]
-        pieces = _pieces(follow, place, atom) if turns.loc in loops and not turns.step.terms else {}
-        if len(pieces) > 1 and factor > 0 and factor % turns.step.const == 0:
-            longest = max(last - first for first, last in pieces.items()) + turns.step.const
-            yield Restart(turns.loc, factor // turns.step.const, longest)
-
-
-def _pieces(follow: _Rounds, place: Place, atom: int) -> dict[int, int]:
-    """Where a loop begins in each program that comes to a place, with the last that it counts to there."""
-    asked, (first, step, _) = Residues(follow.atoms), follow.turns[atom]
-    now = add(first, scaled(Linear(0, ((atom, 1),)), step.const))
-    try:
-        size, held = asked.lines([now], asked.linked(now, place.limits), place.limits)
-        pairs = zip(asked.numbers(first, held, size), asked.numbers(now, held, size), strict=True)
-    except TooMany:
-        return {}
-    found: dict[int, int] = {}
-    for start, at in pairs:
-        found[start] = max(at, found.get(start, at))
-    return found
+        turn = follow.iterations[atom]
+        counted = follow.turns(turn) if turn.loc in loops else None
+        pieces = [one for one in counted or () if one]
+        if len({one.start for one in pieces}) > 1 and factor > 0:
+            yield Restart(turn.loc, factor, max(one[-1] - one[0] + one.step for one in pieces))
 
 
 @by_node

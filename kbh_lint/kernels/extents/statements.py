@@ -21,8 +21,6 @@ class Statements(Walker[Value, Frame]):
     Where a statement is none that it follows, the names that it assigns are unknown after it.
     """
 
-    control: OneRound
-
     def __init__(self, run: Follow, control: OneRound) -> None:
         super().__init__(run)
         self.run = run
@@ -82,12 +80,6 @@ class Statements(Walker[Value, Frame]):
             self.run.frame.declared[node.name] = dtype
         else:
             self.run.frame.declared.pop(node.name, None)
-
-    def held(self, value: Value, kind: object) -> Value:
-        """What a parameter, or what a function gives back, holds of a value."""
-        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.dims:
-            return value
-        return self._held(value, self.run.element(kind))
 
     def _held(self, value: Value, dtype: str | None) -> Value:
         """What a variable that was declared of an element type holds of a value: a narrow type does not hold all."""

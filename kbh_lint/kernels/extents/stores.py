@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint.base import ir, values
-from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow
-from kbh_lint.kernels.extents.functions import can_be_followed
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import highest, lowest
 from kbh_lint.kernels.extents.values import Dims, Pointer, Value
 

@@ -6,25 +6,16 @@ from typing import Any, NamedTuple
 
 from kbh_lint.base import values
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.extents.intervals import Limits, Linear
+from kbh_lint.kernels.extents.intervals import Linear
 
 Dims = tuple[Any, ...]
 
 
 class Pointer(NamedTuple):
-    """An address: so many elements behind the start of a storage. `per` of them lie behind it together, where it was
-    cast to a pointer to vectors, or to wider numbers."""
+    """An address: so many elements behind the start of a storage."""
 
     storage: int
     offset: Linear
-    per: int = 1
-
-
-class Place(NamedTuple):
-    """Where a load or a store is made: elements behind the start of a storage, under limits."""
-
-    offset: Linear
-    limits: Limits
 
 
 class Described(NamedTuple):

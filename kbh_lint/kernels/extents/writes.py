@@ -3,46 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.extents import intervals
-from kbh_lint.kernels.extents.follow import NOT_FOLLOWED
-from kbh_lint.kernels.extents.functions import can_be_followed
-from kbh_lint.kernels.extents.gaps import gaps
+from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits
 from kbh_lint.kernels.extents.loads import Loads
 from kbh_lint.kernels.extents.reads import Parts, Reads, read_parts
 from kbh_lint.kernels.extents.values import Dims
 
 
-class Seen(NamedTuple):
-    """The parts of each storage that a kernel loads, as `read_parts` has them where no ranges are known, those that it
-    loads or stores, and loops that step over a part of what is loaded, as `stepped_over` has them."""
-
-    reads: Parts
-    all: Parts
-    gaps: dict[int, ir.Loc]
-
-
-def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, sizes: Mapping[int, int]) -> Seen:
-    """What a kernel loads and stores. Left out of the second are storages with a store that has no bound, that hold
-    vectors, or numbers of another width than the kernel names. `sizes` says how many elements there are in storages
-    that are asked about."""
+def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> tuple[Parts, Parts]:
+    """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
+    that it stores. Left out are storages with a store that has no bound, that hold vectors, or numbers of another width
+    than the kernel names."""
     if not can_be_followed(kernel.node.body or ()):
-        return Seen({}, {}, {})
+        return {}, {}
     with _Writes(kernel, args, grid, block) as follow:
         try:
             follow.run()
         except NOT_FOLLOWED:  # which the loads alone may not come to
-            return Seen(read_parts(kernel, args, grid, block), {}, {})
-        reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost | follow.unbounded}
+            return read_parts(kernel, args, grid, block), {}
+        reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
             reads = read_parts(kernel, args, grid, block)
-        known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded - follow.beyond
-        both = {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
-        follow.atoms.steps = 0
-        return Seen(reads, both, gaps(follow, sizes))
+        known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
+        return reads, {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
 
 
 class _Writes(Reads):
@@ -52,11 +39,11 @@ class _Writes(Reads):
         super().__init__(kernel, args, grid, block)
         self.loads = _Accesses(self)
         self.written: Parts = {}
-        self.beyond: set[int] = set()  # storages of which a store may write anything
+        self.unbounded: set[int] = set()  # storages of which a store may write anything
         for param in kernel.node.params if self.cpp else ():
             given = args.get(param.name)
             if isinstance(given, values.Buffer) and _width(param.type, args) != dtypes.BITS.get(given.dtype):
-                self.beyond.add(given.storage)
+                self.unbounded.add(given.storage)
         for given in args.values():
             if isinstance(given, values.Buffer):
                 self.written.setdefault(given.storage, [])
@@ -70,12 +57,12 @@ class _Writes(Reads):
 
     def apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
         """Looks at what is stored to; what is noted meanwhile is none of the loads."""
-        loads = self.parts, self.lost, self.unbounded, self.places
-        self.parts, self.lost, self.unbounded, self.places = self.written, self.beyond, self.beyond, {}
+        loads = self.parts, self.lost
+        self.parts, self.lost = self.written, self.unbounded
         try:
             look(node, limits)
         finally:
-            self.parts, self.lost, self.unbounded, self.places = loads
+            self.parts, self.lost = loads
 
     def place(self, target: object, limits: Limits) -> None:
         """An element that is assigned to."""
@@ -92,7 +79,7 @@ class _Writes(Reads):
         """`tl.store(...)`, `d.store(...)`."""
         box = self.loads.box(node, limits)
         if box is not None:
-            self.note_box(*box, limits)
+            self.put(*box)
         else:
             self.note(self.value(node.args[0]), self.loads.masked(node, 2, limits))
 
