@@ -14,7 +14,7 @@ import pytest
 from ground import EXACT, MASTER, OPTIONS, RIGHT, Ground, forward
 from toy import HONEST
 
-from grader.judge import batches
+from grader.judge import batches, cores
 from grader.judge import judging as judge
 from grader.judge.judging import replay, run_trial
 from grader.judge.session import Session
@@ -90,7 +90,7 @@ def apart(ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch) -> C
         bubblewrap = choose(device="cpu", wanted="bubblewrap")
     except SandboxError as error:
         pytest.skip(str(error))
-    monkeypatch.setattr(judge, "LEAST_CPUS", 1)
+    monkeypatch.setattr(cores, "LEAST_CPUS", 1)
     return made
 
 
