@@ -373,6 +373,32 @@ def test_structs_methods_and_references_are_followed() -> None:
     assert len(facts.sums) == 1 and facts.unread == []
 
 
+@pytest.mark.parametrize(
+    ("struct", "read"),
+    [
+        ("template <int N> struct alignas(2 * N) Frag { __nv_bfloat162 v[N / 2]; }; using Part = Frag<4>;", "f.v[1]"),
+        ("struct Part { __nv_bfloat162 first, second; };", "f.second"),
+        ("struct Pair { __nv_bfloat162 v; }; struct Part { Pair low, high; };", "f.high.v"),
+    ],
+    ids=["an array", "fields", "a struct in it"],
+)
+def test_a_vector_that_is_written_over_a_struct_lies_in_all_of_its_fields(struct: str, read: str) -> None:
+    facts = run(
+        f"""
+        {struct}
+        __global__ void kernel(const uint2* x, const float* y, __nv_bfloat162* out) {{
+          Part f, g;
+          *reinterpret_cast<uint2*>(&f) = __ldg(x + threadIdx.x);
+          *reinterpret_cast<float*>(&g) = y[threadIdx.x];
+          out[threadIdx.x] = {read};
+        }}
+        """,
+        x=Buffer("u32", 1, "bf16"), y=Buffer("f32", 2, "f32"), out=OUT,
+    )  # fmt: skip
+    (store,) = facts.stores
+    assert {(o.param, o.dtype) for o in store.origins} == {("x", "bf16")} and facts.casts == []
+
+
 def test_unions_and_memcpy_move_bits_without_casts() -> None:
     facts = run(
         """

@@ -117,7 +117,27 @@ class CudaMemory(Memory):
             base = old if old is not None else UNKNOWN_V
             cell.frame.env[cell.variable] = self.run.fields.with_field(base, cell.path, value, loc)
             return
+        if old is not None and isinstance(old.x, Struct) and value.x is None and value.dtype in dtypes.BITS:
+            cell.frame.env[cell.variable] = self.bytes_into(old, value, loc)
+            return
         cell.frame.env[cell.variable] = self.updated(old, value, loc)
+
+    def bytes_into(self, old: V, value: V, loc: ir.Loc, depth: int = 0) -> V:
+        """A number written over a struct: a part of it may lie in any of the fields."""
+        declared = self.run.types.cpp.classes.fields(V(const=old.ct)) if old.ct is not None else ()
+        if not declared or depth > MAX_NESTED:
+            return self.updated(old, value, loc)
+        for member in declared:
+            part = member.node
+            item = self.run.fields.field_of(old, part.name, loc) if isinstance(part, ir.Decl) else UNKNOWN_V
+            if item.cells and item.ct is not None and item.ct.dims:
+                inner = pointer_to(value.ct or CType(value.dtype))
+                self.store(item.with_(ct=inner, dtype=value.dtype), value, loc, raw=True)
+            elif isinstance(item.x, Struct):
+                old = self.run.fields.with_field(old, (part.name,), self.bytes_into(item, value, loc, depth + 1), loc)
+            elif isinstance(part, ir.Decl) and not is_pointer(item.ct):
+                old = self.run.fields.with_field(old, (part.name,), self.updated(item, value, loc), loc)
+        return old
 
     def stride(self, pointer: V) -> int:
         ct = pointer.ct
