@@ -179,6 +179,7 @@ def test_an_end_of_the_command_is_the_end_of_all_and_the_same_command_goes_on(
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # who runs tests by `nohup ... &` ignores it
     )  # fmt: skip
     until = time.monotonic() + 120
     while not list(mark.iterdir()):
