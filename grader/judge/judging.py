@@ -23,7 +23,7 @@ from grader.deck.keys import derive, new_master
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect
 from grader.judge.compiling import Compiled, Yielding, collected, compiled
-from grader.judge.cores import enough, timed
+from grader.judge.cores import building, enough, timed
 from grader.judge.empty_calls import BEFORE, empty_calls
 from grader.judge.native import cannot_run
 from grader.judge.opening import Meanwhile
@@ -333,7 +333,8 @@ class _Ahead:
             if sandbox is not None:
                 for name in FOLDERS:
                     (self._scratch / name).rename(self._scratch / f"{FIRST}{name}")
-                self._waiting = self._made(sandbox, ahead=True)
+                with building(timed=False):  # beside others it starts apart from what is timed, as all else does
+                    self._waiting = self._made(sandbox, ahead=True)
 
     def quiet(self) -> None:
         """Returns when nobody else of this grading uses the device any longer."""
