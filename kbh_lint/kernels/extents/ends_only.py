@@ -14,6 +14,7 @@ from typing import Any
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.branches import last
+from kbh_lint.kernels.extents.assigned import assigned_names
 from kbh_lint.kernels.extents.growing import CONDITIONS, POINTERS, How, Unsure, met, under
 from kbh_lint.kernels.extents.growing_values import Values
 
@@ -113,7 +114,7 @@ class _Walk(Values):
 
     def vague(self, body: object, but: frozenset[str] = frozenset()) -> None:
         """What is assigned in a body, which runs or not as offsets are, is not known behind it."""
-        for name in assigned(body) - but:
+        for name in assigned_names(body, False) - but:
             if self.names.get(name, How.NOT) in POINTERS:
                 raise Unsure
             self.names[name] = How.DATA
@@ -137,7 +138,7 @@ class _Walk(Values):
             self.block(node.init)
         step = node.step if isinstance(node, ir.CFor) else None
         test = self.of(node.test) if node.test is not None else How.NOT
-        self.loop(test, node.body, node, assigned(step), step, node.test)
+        self.loop(test, node.body, node, assigned_names(step, False), step, node.test)
 
     def loop(
         self, test: How, body: Sequence[ir.Stmt], node: object, counters: frozenset[str], step: object = None,
@@ -147,7 +148,7 @@ class _Walk(Values):
         around, outer, before = self.control, self.jumped, dict(self.names)
         counting = self.counting
         if self._by_one(node):
-            self.counting = counting | assigned(node)
+            self.counting = counting | assigned_names(node, False)
         self.jumped, reached = False, around
         for _ in range(MAX_ROUNDS):
             start = dict(self.names)
@@ -261,20 +262,3 @@ def _unit(node: object) -> bool:
     """Whether a step is one, or one back."""
     node = node.value if isinstance(node, ir.Unary) and node.op == "-" else node
     return isinstance(node, ir.Const) and node.value == 1
-
-
-def assigned(nodes: object) -> frozenset[str]:
-    """The names that are assigned in or below nodes."""
-    found: set[str] = set()
-    for node in walk(nodes if isinstance(nodes, tuple) else (nodes,)) if nodes is not None else ():
-        targets: tuple[object, ...] = ()
-        if isinstance(node, ir.Assign):
-            targets = node.targets
-        elif isinstance(node, (ir.AugAssign, ir.AssignE, ir.For)):
-            targets = (node.target,)
-        elif isinstance(node, ir.Decl):
-            found.add(node.name)
-        for target in targets:
-            places = walk((target,)) if isinstance(target, ir.Seq) else (target,)
-            found |= {place.id for place in places if isinstance(place, ir.Name)}
-    return frozenset(found)

@@ -15,7 +15,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.core.branches import last
 from kbh_lint.kernels.extents.asked.held import NONE, PLAIN, Held, Sides, carried, compares, met, refers
-from kbh_lint.kernels.extents.ends_only import assigned
+from kbh_lint.kernels.extents.assigned import assigned_names
 from kbh_lint.kernels.extents.loads import READS
 
 MAX_DEPTH = 6
@@ -153,7 +153,8 @@ class _Walk:
             return
         self.under = around
         self.names = {name: met(ends[0][1].get(name), ends[1][1].get(name)) for name in ends[0][1] | ends[1][1]}
-        for name in assigned((*node.body, *node.orelse)) & self.names.keys() if test.varies else ():
+        changed = assigned_names(node.body, False) | assigned_names(node.orelse, False)
+        for name in changed & self.names.keys() if test.varies else ():
             held = self.names[name]
             if name not in self.shared:  # else threads have one in common
                 self.names[name] = Held(held.at, True, fields=held.fields)
