@@ -2,7 +2,7 @@
 
 They are those of the build, of a second build beside it, and of the tracer, which takes seconds to begin: they import
 torch, wait, and leave the device alone; no code of the submission runs in them before the linter has read that. The
-linter is loaded meanwhile too. Whether
+linter is loaded meanwhile too, and the sandbox is probed: where it does not hold, they are ended. Whether
 there will be a build is not known yet, so whatever keeps a process from being started is told later, where it counts,
 and one that nobody wants is ended.
 """
@@ -17,7 +17,7 @@ from grader.grading.linting import begin_linter, end_linter
 from grader.grading.request import GradeError, Request, copied, problem_of
 from grader.judge.cores import building, enough, kept_away, shared
 from grader.judge.native import cannot_run
-from grader.sandbox import Sandbox, SandboxError, choose, harden_judge, second
+from grader.sandbox import Sandbox, SandboxError, choose, harden_judge, hoped, second
 from grader.sandbox.base import CheckError
 from grader.sandbox.candidate import candidate
 from grader.sandbox.places import gpu_nodes
@@ -63,6 +63,7 @@ class First:
         self._again: Child | None = None
         self._tracer: Child | None = None
         self._linter: subprocess.Popen[bytes] | None = None
+        self._hoped: Sandbox | None = None  # while its probe goes on
 
     def __enter__(self) -> First:
         if self._request.target != "cpu" and gpu_nodes(False) and enough():
@@ -82,20 +83,24 @@ class First:
         """The copy that the processes were started for; None where there is none, and the submission is still to be
         copied.
         """
+        self._settle()
         return self._snapshot if self._child is not None else None
 
     def child(self) -> Child | None:
         """The process of the build."""
+        self._settle()
         found, self._child = self._child, None
         return found
 
     def again(self) -> Child | None:
         """The process of the second build."""
+        self._settle()
         found, self._again = self._again, None
         return found
 
     def tracer(self) -> Child | None:
         """The process beside a tracer."""
+        self._settle()
         found, self._tracer = self._tracer, None
         return found
 
@@ -114,7 +119,7 @@ class First:
                 return
             self._linter = begin_linter(self._snapshot)
             harden_judge()  # before, because a probe looks whether it can read the judge
-            sandbox = choose(device=DEVICE, wanted=request.sandbox)
+            self._hoped = sandbox = hoped(device=DEVICE, wanted=request.sandbox)
             with building(self._snapshot.calls_nvcc):
                 self._child = self._started(self._snapshot, sandbox, FOLDER)
             if not request.evidence:
@@ -129,6 +134,20 @@ class First:
                 other = second(sandbox, PLACES[AGAIN]) if at_once(self._snapshot) else None
                 if other is not None:
                     self._again = self._started(self._snapshot, other, AGAIN)
+
+    def _settle(self) -> None:
+        """Waits for the probe; ends all processes where that says that the sandbox does not hold."""
+        sandbox, self._hoped = self._hoped, None
+        if sandbox is None:
+            return
+        with contextlib.suppress(SandboxError):
+            if choose(device=DEVICE, wanted=self._request.sandbox) is sandbox:
+                return
+        for child in (self._child, self._again, self._tracer):
+            if child is not None:
+                with contextlib.suppress(OSError, SandboxError):
+                    child.close()
+        self._child = self._again = self._tracer = None
 
     def _started(self, taken: Snapshot, sandbox: Sandbox, folder: str) -> Child:
         return candidate(

@@ -11,18 +11,18 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from functools import cache
+from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from grader.record.sandboxes import TRAITS, SandboxName
+from grader.record.sandboxes import TRAITS, SandboxKind, SandboxName
 from grader.sandbox.base import SEEN, Jail, Paired, Sandbox, SandboxError
 from grader.sandbox.control import groups_work
 from grader.sandbox.kinds import MAKERS
 from grader.sandbox.places import searched
 from grader.sandbox.reap import harden_judge
 
-__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "second", "seen_at"]
+__all__ = ["Jail", "Sandbox", "SandboxError", "Wanted", "choose", "harden_judge", "hoped", "second", "seen_at"]
 
 Wanted = SandboxName
 PROBE_SECONDS = 60.0
@@ -54,6 +54,8 @@ if gpu == "gpu":
     assert code == 0, f"CUDA does not start in it, cuInit gives {code}"
 print("held")
 """
+_CHOSEN: dict[tuple[bool, Wanted], Sandbox] = {}  # by what was asked for
+_BEGUN: dict[tuple[bool, Wanted], tuple[SandboxKind, _Probe]] = {}  # probes that go on
 
 
 def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
@@ -61,23 +63,59 @@ def choose(*, device: str, wanted: Wanted = "auto") -> Sandbox:
 
     Raises SandboxError when there is none: a GPU gets one that is not closed only where it is asked for.
     """
-    return _choose(device.startswith("cuda"), wanted)
+    asked = device.startswith("cuda"), wanted
+    if asked not in _CHOSEN:
+        _CHOSEN[asked] = _chosen(*asked)
+    return _CHOSEN[asked]
 
 
-@cache
-def _choose(gpu: bool, wanted: Wanted) -> Sandbox:
-    kinds = [kind for kind in TRAITS if kind == wanted or wanted == "auto" and (TRAITS[kind].closed or not gpu)]
+def hoped(*, device: str, wanted: Wanted = "auto") -> Sandbox:
+    """The kind that `choose` tries first, whose probe goes on meanwhile; `choose` waits for that and gives the same
+    object where it holds. Until then only processes may be started in it that run nothing of a submission's.
+
+    Raises SandboxError where no kind can be made.
+    """
+    gpu = device.startswith("cuda")
+    if (gpu, wanted) in _CHOSEN:
+        return _CHOSEN[gpu, wanted]
+    if (gpu, wanted) in _BEGUN:
+        return _BEGUN[gpu, wanted][1].sandbox
     reasons: list[str] = []
-    bound = "memory is limited for each process alone" if not groups_work() else "a control group limits memory in sum"
-    for name in kinds:
+    for name in _kinds(gpu, wanted):
         try:
-            sandbox = MAKERS[name]((*reasons, bound))
-            _probe(sandbox, gpu)
+            sandbox = _made(name, reasons)
+            _BEGUN[gpu, wanted] = name, _Probe(sandbox, gpu)
             return sandbox
         except SandboxError as error:
             reasons.append(f"no {name}: {error}")
+    raise SandboxError(_none(reasons, wanted))
+
+
+def _chosen(gpu: bool, wanted: Wanted) -> Sandbox:
+    reasons: list[str] = []
+    first, begun = _BEGUN.pop((gpu, wanted), (None, None))
+    for name in _kinds(gpu, wanted):
+        try:
+            probe = begun if begun is not None and name == first else _Probe(_made(name, reasons), gpu)
+            probe.wait()
+            return probe.sandbox
+        except SandboxError as error:
+            reasons.append(f"no {name}: {error}")
+    raise SandboxError(_none(reasons, wanted))
+
+
+def _kinds(gpu: bool, wanted: Wanted) -> list[SandboxKind]:
+    return [kind for kind in TRAITS if kind == wanted or wanted == "auto" and (TRAITS[kind].closed or not gpu)]
+
+
+def _made(name: SandboxKind, reasons: Sequence[str]) -> Sandbox:
+    bound = "memory is limited for each process alone" if not groups_work() else "a control group limits memory in sum"
+    return MAKERS[name]((*reasons, bound))
+
+
+def _none(reasons: Sequence[str], wanted: Wanted) -> str:
     hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
-    raise SandboxError(f"no sandbox works on this machine ({'; '.join(reasons)}){hint}")
+    return f"no sandbox works on this machine ({'; '.join(reasons)}){hint}"
 
 
 def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
@@ -97,40 +135,52 @@ def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:
     return sandbox.second(place) if isinstance(sandbox, Paired) else None
 
 
-def _probe(sandbox: Sandbox, gpu: bool) -> None:
-    """Runs a process in the sandbox that looks at what it can reach. Raises SandboxError."""
-    closed = "closed" if sandbox.record.traits.closed else "open"
-    with tempfile.TemporaryDirectory(prefix="kbh-probe-") as folder, tempfile.TemporaryFile() as output:
-        scratch = Path(folder) / "scratch"
-        scratch.mkdir()
-        (Path(folder) / "outside").touch()
+class _Probe:
+    """A process in a sandbox that looks at what it can reach; it is started at once. Raises SandboxError."""
+
+    def __init__(self, sandbox: Sandbox, gpu: bool) -> None:
+        self.sandbox = sandbox
+        closed = "closed" if sandbox.record.traits.closed else "open"
         used = "gpu" if gpu and sandbox.record.traits.closed else "cpu"
-        arguments = [os.getpid(), sandbox.record.uid, closed, used, scratch, PROGRAM, *searched()]
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="kbh-probe-")))
+            self._output: BinaryIO = stack.enter_context(tempfile.TemporaryFile())
+            scratch = folder / "scratch"
+            scratch.mkdir()
+            (folder / "outside").touch()
+            arguments = [os.getpid(), sandbox.record.uid, closed, used, scratch, PROGRAM, *searched()]
+            try:
+                self._process = sandbox.spawn(
+                    [sys.executable, "-I", "-c", PROBE, *map(str, arguments)],
+                    env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
+                    cwd=scratch,
+                    fds=[],
+                    jail=Jail((), (scratch,), gpu=gpu),
+                    output=self._output,
+                )
+            except SandboxError as error:
+                raise SandboxError(f"{error} ({_last_line(self._output)})") from None
+            self._files = stack.pop_all()
+
+    def wait(self) -> None:
+        """Returns when it has seen that the sandbox holds. Raises SandboxError."""
+        with self._files:
+            try:
+                status = self._status()
+            except SandboxError as error:
+                raise SandboxError(f"{error} ({_last_line(self._output)})") from None
+            said = _last_line(self._output)
+        if status != 0 or said != "held":
+            raise SandboxError(f"its probe failed ({said or f'exit status {status}'})")
+
+    def _status(self) -> int:
+        """The exit status of the probe; -1 when it hangs. Raises SandboxError."""
         try:
-            status = _status(sandbox, [str(argument) for argument in arguments], scratch, gpu, output)
-        except SandboxError as error:
-            raise SandboxError(f"{error} ({_last_line(output)})") from None
-        said = _last_line(output)
-    if status != 0 or said != "held":
-        raise SandboxError(f"its probe failed ({said or f'exit status {status}'})")
-
-
-def _status(sandbox: Sandbox, arguments: Sequence[str], scratch: Path, gpu: bool, output: BinaryIO) -> int:
-    """The exit status of the probe; -1 when it hangs. Raises SandboxError."""
-    process = sandbox.spawn(
-        [sys.executable, "-I", "-c", PROBE, *arguments],
-        env={name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ},
-        cwd=scratch,
-        fds=[],
-        jail=Jail((), (scratch,), gpu=gpu),
-        output=output,
-    )
-    try:
-        return process.wait(PROBE_SECONDS)
-    except subprocess.TimeoutExpired:
-        return -1
-    finally:
-        sandbox.end(process)
+            return self._process.wait(PROBE_SECONDS)
+        except subprocess.TimeoutExpired:
+            return -1
+        finally:
+            self.sandbox.end(self._process)
 
 
 def _last_line(output: BinaryIO) -> str:

@@ -13,6 +13,7 @@ import pytest
 from grading import few_calls, measured_before, toy_request
 from toy import HONEST
 
+from grader import sandbox
 from grader.grading import ahead, beside, course, first, stages
 from grader.grading.first import First
 from grader.grading.grade import grade
@@ -72,6 +73,26 @@ def test_a_process_that_nobody_takes_is_ended(here: Path) -> None:
         assert begun.linter(None) is None, "it waits in the folder of its own snapshot"
     assert all(child is not None and child._closed for child in left)
     assert linter is not None and linter.returncode == -9
+
+
+def test_the_probe_goes_on_while_processes_start_and_ends_them_where_the_sandbox_does_not_hold(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox, "_CHOSEN", {})
+    with First(request(here), here / "scratch") as begun:
+        assert begun._child is not None and not sandbox._CHOSEN, "its probe is not waited for"
+        assert begun.snapshot() is not None
+        assert choose(device="cpu", wanted="bubblewrap") is begun._child._sandbox
+    monkeypatch.setattr(sandbox, "_CHOSEN", {})
+    monkeypatch.setattr(sandbox, "PROBE", "print('open to the world')")
+    with First(request(here), here / "scratch") as begun:
+        left = begun._child, begun._again, begun._tracer
+        assert begun.snapshot() is None and begun.child() is None and begun.again() is None
+        assert begun.tracer() is None
+        assert all(child is not None and child._closed for child in left)
+    with pytest.raises(SandboxError, match="open to the world"):
+        choose(device="cpu", wanted="bubblewrap")
+    assert sandbox._BEGUN == {}
 
 
 def test_there_is_no_second_process_where_it_would_wait_for_the_first_or_nobody_wants_evidence(here: Path) -> None:

@@ -84,9 +84,9 @@ def test_a_sandbox_in_which_cuda_does_not_start_is_none_for_a_gpu_and_the_reason
     except SandboxError as error:
         pytest.skip(str(error))
     monkeypatch.setattr(sandbox, "PROBE", sandbox.PROBE.replace('ctypes.CDLL("libcuda.so.1").cuInit(0)', "304"))
-    sandbox._choose.cache_clear()
+    sandbox._CHOSEN.clear()
     try:
         with pytest.raises(SandboxError, match=rf"no {kind}: .*CUDA does not start in it, cuInit gives 304"):
             choose(device="cuda", wanted=kind)
     finally:
-        sandbox._choose.cache_clear()
+        sandbox._CHOSEN.clear()

@@ -411,7 +411,7 @@ def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.
 
     for kind in CLOSED:
         monkeypatch.setitem(MAKERS, kind, missing)
-    package._choose.cache_clear()
+    package._CHOSEN.clear()
     try:
         with pytest.raises(SandboxError, match="install bubblewrap"):
             choose(device="cuda:0")
@@ -420,7 +420,7 @@ def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.
         assert any("bubblewrap" in note and "not installed" in note for note in fallen.record.notes)
         assert choose(device="cuda", wanted="plain").record.kind == "plain"
     finally:
-        package._choose.cache_clear()
+        package._CHOSEN.clear()
 
 
 def test_a_folder_that_is_a_link_is_not_given_to_the_submission(tmp_path: Path) -> None:
