@@ -2,8 +2,8 @@
 
 That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
 evidence pass while the trial runs. Each waits. Two things that take seconds come earlier, and no submission sees them:
-while one is built, the tracer starts in its process, and where compilers leave the device alone meanwhile, empty calls
-are timed in the trial's. All but that of the build have a user, a sandbox and a folder of their own.
+while one is built, instruments start in their processes, and where compilers leave the device alone meanwhile, empty
+calls are timed in the trial's. All but that of the build have a user, a sandbox and a folder of their own.
 
 Where no other grading of the command is timed, those that have a turn after the first calls of the trial import the
 submission and try it beside those, while nothing is timed (`grader.judge.opening`). Else no code of it runs in a
@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,7 @@ from grader.wire.marks import UNSEEN_CALLS, Instrument
 __all__ = ["Ahead"]
 
 INSTRUMENTS: tuple[Instrument, ...] = ("counters", "trace")
-THREADS = 6  # plans, empty calls, later samples, the replay, and a process beside each instrument
+THREADS = 8  # plans, empty calls, later samples, the replay, and two for each instrument: it begins, it is opened
 FAULTS = (CheckError, OSError, ProfilerError, SandboxError)  # what cannot be started ahead is started in its turn
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ class Ahead:
         self._later: Waiting | None = None
         self._meanwhile, self._lets = Meanwhile(), False
         self._profiled: dict[Instrument, Begun] = {}
-        self._tracer: tuple[Sandbox, Future[None]] | None = None  # of a tracer that was started beside the build
+        self._beside_build: dict[Instrument, tuple[Sandbox, Future[None]]] = {}  # those that started beside it
         self._threads = ThreadPoolExecutor(THREADS)
 
     def __enter__(self) -> Ahead:
@@ -109,24 +109,51 @@ class Ahead:
                 plans = self._threads.submit(judge.planned, job.problem, shapes, master, job.options)
                 calibrated = None
                 if job.snapshot.apart and not shared() and job.options.timing:
-                    turn = held(job, "build")
-                    calibrated = self._threads.submit(judge.calibrate, session, job.problem, shapes, turn)
+                    calibrated = self._threads.submit(judge.calibrate, session, job.problem, shapes, self._quiet)
                 return Early(session, own, scratch, plans, calibrated)
 
             self._trial = self._started("trial", sandbox, trial)
 
+    def _quiet(self) -> AbstractContextManager[None]:
+        """The device for empty calls, when the instruments that start beside the build have begun to use it."""
+        for _, begun in list(self._beside_build.values()):
+            begun.result()
+        return held(self._job, "build")()
+
     def building(self, sandbox: Sandbox, traced: bool) -> Session | None:
-        """As `build`, for a build that is made now. If the submission is to be `traced`, the tracer starts meanwhile,
-        which takes 5 to 7 s on an H100; not where others are timed meanwhile.
+        """As `build`, for a build that is made now. If the submission is to be `traced`, the instruments start
+        meanwhile: the tracer takes 5 to 7 s on an H100. They do not where others are timed meanwhile, and the one that
+        counts does not beside nvcc either, which works for long: nobody else could count then.
         """
-        if traced and self._tracer is None and enough() and not shared():
-            with kept_away(), contextlib.suppress(*FAULTS):
-                own = second(sandbox, PLACES["trace"])
-                if own is not None:
-                    begun = self._beside("trace", own, self._place / "trace", None, (), self._early())
-                    self._profiled["trace"] = begun
-                    self._tracer = own, self._threads.submit(self._begin, begun.session)
+        if traced and self._job.device != "cpu" and enough() and not shared():
+            self._start_instrument(sandbox, "trace", None, self._early)
+            turn = None if self._job.snapshot.calls_nvcc else counters_at_once(self._job.device)
+            if turn is not None:
+                self._start_instrument(sandbox, "counters", turn)
         return self.build()
+
+    def _start_instrument(
+        self, sandbox: Sandbox, instrument: Instrument, turn: ExitStack | None,
+        child: Callable[[], Child | None] = lambda: None,
+    ) -> None:  # fmt: skip
+        """Starts an instrument's process once, and has it begin to use the device, which counters need a `turn` for."""
+        with ExitStack() as unused:
+            if turn is not None:
+                unused.enter_context(turn)
+            if instrument in self._beside_build:
+                return
+            with kept_away(), contextlib.suppress(*FAULTS):
+                own = second(sandbox, PLACES[instrument])
+                if own is None:
+                    return
+                begun = self._beside(instrument, own, self._place / instrument, None, self._metrics(), child())
+                unused.pop_all()
+                self._profiled[instrument] = replace(begun, turn=turn)
+                self._beside_build[instrument] = own, self._threads.submit(self._begin, begun.session)
+
+    def _metrics(self) -> tuple[str, ...]:
+        job = self._job
+        return metrics_of(".".join(map(str, torch.cuda.get_device_capability(job.device))), job.problem)
 
     def _begin(self, session: Session) -> None:
         """Has a process begin to use the device; what goes wrong is told when it is used."""
@@ -154,13 +181,12 @@ class Ahead:
             return
         job = self._job
         self._lets = self._trial is not None and not (shared() or job.snapshot.tunes)
-        metrics = metrics_of(".".join(map(str, torch.cuda.get_device_capability(job.device))), job.problem)
 
         def waiting(sandbox: Sandbox, scratch: Path) -> Waiting:
             return Waiting(judge.begin(job.snapshot, job.device, job.options, sandbox, scratch, caches))
 
         def profiled(instrument: Instrument, sandbox: Sandbox, scratch: Path) -> Begun:
-            return self._beside(instrument, sandbox, scratch, caches, metrics)
+            return self._beside(instrument, sandbox, scratch, caches, self._metrics())
 
         with kept_away():
             self._replay = self._started("replay", sandbox, waiting)
@@ -176,16 +202,18 @@ class Ahead:
             self._open_beside()
 
     def _hand_in(self, caches: Path | None) -> None:
-        """Gives what was built to a tracer that started beside the build; where that fails another one starts."""
-        begun = self._profiled.get("trace")
-        if begun is None or self._tracer is None or caches is None:
-            return
-        try:
-            hand_in(caches, begun.scratch / "caches", getattr(self._tracer[0], "uid", None))
-        except FAULTS:
-            del self._profiled["trace"]
-            _end(begun.session)
-            remove(begun.scratch)
+        """Gives what was built to instruments that started beside the build; where that fails others start."""
+        for instrument, (own, _) in self._beside_build.items():
+            begun = self._profiled.get(instrument)
+            if begun is None or caches is None:
+                continue
+            try:
+                hand_in(caches, begun.scratch / "caches", getattr(own, "uid", None))
+            except FAULTS:
+                del self._profiled[instrument]
+                with contextlib.suppress(OSError, SandboxError):
+                    begun.end()
+                remove(begun.scratch)
 
     @property
     def meanwhile(self) -> Meanwhile | None:
@@ -229,14 +257,20 @@ class Ahead:
             rehearsal, job.problem, job.chosen.record.scale, job.device, UNSEEN_CALLS + 1
         )  # fmt: skip
         for instrument, begun in self._profiled.items():
-            turn = counters_at_once(job.device) if instrument == "counters" and begun.opened is None else None
-            if begun.opened is None and (instrument != "counters" or turn is not None):
-                waited = self._threads.submit(self._opened, begun.session, self._meanwhile.visitor().step, rehearse)
-                self._profiled[instrument] = replace(begun, opened=waited, turn=turn)
+            if begun.opened is not None:
+                continue
+            turn = begun.turn
+            if instrument == "counters" and turn is None:
+                turn = counters_at_once(job.device)
+                if turn is None:
+                    continue
+            step = self._meanwhile.visitor().step
+            waited = self._threads.submit(self._opened, instrument, begun.session, step, rehearse)
+            self._profiled[instrument] = replace(begun, opened=waited, turn=turn)
 
-    def _opened(self, session: Session, step: Step, rehearse: Rehearse | None) -> bool:
-        if self._tracer is not None:
-            self._tracer[1].result()  # two threads must not ask one process
+    def _opened(self, instrument: Instrument, session: Session, step: Step, rehearse: Rehearse | None) -> bool:
+        if instrument in self._beside_build:
+            self._beside_build[instrument][1].result()  # two threads must not ask one process
         return opened(session, step, rehearse)
 
     def build(self) -> Session | None:

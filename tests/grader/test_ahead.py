@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -207,7 +208,7 @@ def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_
         held.close()
 
 
-def test_the_tracer_starts_beside_a_build_that_is_made_and_gets_what_was_built(
+def test_instruments_start_beside_a_build_that_is_made_and_get_what_was_built(
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
@@ -220,14 +221,26 @@ def test_the_tracer_starts_beside_a_build_that_is_made_and_gets_what_was_built(
     with Ahead(job(tmp_path / "one")) as ahead:
         ahead.building(sandbox, True)
         ahead.building(sandbox, True)
-        assert list(started) == ["trace"], "one, also where the build is made again"
-        (started["trace"][1] / "caches").mkdir()
+        assert list(started) == ["trace", "counters"], "one each, also where the build is made again"
+        assert turns.counters_at_once("cuda") is None, "nobody else counts from when it uses the device"
+        for name in ("trace", "counters"):
+            (started[name][1] / "caches").mkdir()
         ahead.start(sandbox, built)
         assert set(started) == {"trace", "replay", "counters"}
-        assert (started["trace"][1] / "caches" / "kernel.cubin").read_text() == "code"
+        for name in ("trace", "counters"):
+            assert (started[name][1] / "caches" / "kernel.cubin").read_text() == "code"
         ahead.open(contextlib.nullcontext)
-        assert started["trace"][2].begun
-    assert started["trace"][2].closed
+        assert started["trace"][2].begun and started["counters"][2].begun
+    assert started["trace"][2].closed and started["counters"][2].closed
+    free = turns.counters_at_once("cuda")
+    assert free is not None
+    free.close()
+    started.clear()
+    there = job(tmp_path / "nvcc")
+    there.snapshot.calls_nvcc = True
+    with Ahead(there) as ahead:
+        ahead.building(sandbox, True)
+        assert list(started) == ["trace"], "nvcc works for long, and nobody else could count meanwhile"
     started.clear()
     with Ahead(job(tmp_path / "two")) as ahead:
         ahead.building(sandbox, False)
@@ -237,7 +250,26 @@ def test_the_tracer_starts_beside_a_build_that_is_made_and_gets_what_was_built(
         assert not started, "others are timed meanwhile"
 
 
-def test_a_tracer_that_cannot_be_given_what_was_built_ends_and_another_starts(
+def test_empty_calls_are_timed_when_the_instruments_have_begun(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    order: list[str] = []
+
+    def begins(self: _Session) -> None:
+        time.sleep(0.2)
+        order.append("begun")
+
+    monkeypatch.setattr(_Session, "start", begins)
+    with Ahead(job(tmp_path / "one")) as ahead:
+        ahead.building(cast(Any, object()), True)
+        with ahead._quiet():
+            order.append("timed")
+    assert order == ["begun", "begun", "timed"]
+
+
+def test_an_instrument_that_cannot_be_given_what_was_built_ends_and_another_starts(
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
@@ -245,11 +277,15 @@ def test_a_tracer_that_cannot_be_given_what_was_built_ends_and_another_starts(
     sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as ahead:
         ahead.building(sandbox, True)
-        first = started.pop("trace")
-        monkeypatch.setattr(module, "PLACES", {**PLACES, "trace": 9})
+        first, second = started.pop("trace"), started.pop("counters")
+        monkeypatch.setattr(module, "PLACES", {**PLACES, "trace": 9, "counters": 10})
         monkeypatch.setattr(module, "hand_in", Failing(OSError(28, "full")))
         ahead.start(sandbox, tmp_path)
         assert first[2].closed and started["trace"][0] == (sandbox, 9)
+        assert second[2].closed and started["counters"][0] == (sandbox, 10)
+        held = turns.counters_at_once("cuda")
+        assert held is not None, "the new one takes its turn when it is opened"
+        held.close()
 
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
