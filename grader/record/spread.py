@@ -11,6 +11,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 __all__ = ["MEDIAN", "REPEATS", "Wanted", "middle", "of_batches", "of_samples", "of_trials"]
 
@@ -109,11 +110,13 @@ def _shrink(count: int) -> float:
     return min(1.0, math.sqrt(math.pi / (2 * count)))
 
 
+@cache
 def _rank(count: int) -> int | None:
     """The largest r for which the r-th and the r-th last of `count` hold the median between them often enough."""
-    rank = 0
-    while rank < count // 2 and 2 * _at_most(rank, count) <= OUTSIDE:
+    rank, ways = 0, 1
+    while rank < count // 2 and 2 * ways / (1 << count) <= OUTSIDE:
         rank += 1
+        ways += math.comb(count, rank)
     return rank or None
 
 
