@@ -6,6 +6,7 @@ what is compared is the judge's own.
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 from collections.abc import Mapping, Sequence
@@ -21,7 +22,7 @@ from kbh_lint.problems import Problem, Shape
 
 __all__ = [
     "Group", "ShapePlan", "TrialOptions", "batch_specs", "bears_out", "default_options", "denied", "graded_shapes",
-    "later_calls", "more_calls", "null_rounds", "plan_shape", "round_count", "settled", "slot_count",
+    "later_calls", "more_calls", "null_rounds", "plan_shape", "reachable", "round_count", "settled", "slot_count",
 ]  # fmt: skip
 
 BUILD_SECONDS = 300.0
@@ -33,6 +34,7 @@ MORE_BATCHES = 8  # that a GPU's shape may take until these agree
 SLACK_SECONDS = 3e-4  # by which a call of a short batch may be slower for reasons of ours
 PLACES, PLACES_BYTES = 32, 4 << 30  # slots of timed calls on a GPU, and what they may take
 MORE_SAMPLES, MOST_MORE = 100, 400  # timed calls that a shape gets at a time, and in all, where they vary much
+HOPE = 1.25  # by which an error may be estimated too large
 GPU_TRIM = 0.1  # of the claimed times at each end
 LOT = 8  # outputs of a batch that are copied within its time
 NULL_ROUNDS = {"cpu": 48, "cuda": 512}  # the longer batch by which the cost of an empty call is learned
@@ -167,6 +169,14 @@ def more_calls(plan: ShapePlan, master: bytes, number: int, options: TrialOption
     """A plan of MORE_SAMPLES calls that are timed after all others and `number` such ones."""
     first = _extra(options) + (options.later and options.warmups + options.later) + number
     return _timed_calls(plan, master, options, first, 0, MORE_SAMPLES)
+
+
+def reachable(error: float, wanted: float, samples: int, more: int) -> bool:
+    """Whether so many more samples may bring a standard error of `samples` down to what is wanted: it falls with the
+    square root of their number, if with anything. Where a time moves for longer than they take, or differs between
+    processes, they change nothing.
+    """
+    return error <= HOPE * wanted * math.sqrt(1 + more / max(samples, 1))
 
 
 def _timed_calls(

@@ -213,6 +213,8 @@ def _more(trial: Trial, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePla
         error = of_samples(state.claimed, trial.options.trim)
         if state.status != "right" or wanted is None or error is None or error <= wanted.error:
             return
+        if not planning.reachable(error, wanted.error, len(state.claimed), planning.MOST_MORE - number):
+            return
         more = planning.more_calls(plan, trial.master, number, trial.options)
         yield more, more.groups[0]
 

@@ -67,12 +67,15 @@ def test_the_first_call_for_an_address_is_not_a_sample_where_there_are_others(
     assert once.claimed == [4.0] and once.walls == [5.0]
 
 
-@pytest.mark.parametrize(("wanted", "calls"), [(0.0, 16), (9.0, 8)], ids=["never known well", "known at once"])
+@pytest.mark.parametrize(
+    ("wanted", "hope", "calls"), [(1e-9, 1e12, 16), (1e-9, 1.0, 8), (9.0, 1.0, 8)],
+    ids=["never known well", "out of reach", "known at once"],
+)  # fmt: skip
 def test_times_that_vary_much_get_more_samples_some_of_them_compared(
-    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch, wanted: float, calls: int
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch, wanted: float, hope: float, calls: int
 ) -> None:
     here = ground(HONEST)
-    for name, value in (("MORE_SAMPLES", 4), ("MOST_MORE", 8)):
+    for name, value in (("MORE_SAMPLES", 4), ("MOST_MORE", 8), ("HOPE", hope)):
         monkeypatch.setattr(planning, name, value)
     options = replace(OPTIONS, samples=8, compare_least=4, wanted={here.label: Wanted(wanted)})
     (shape,) = here.trial(options).shapes
@@ -80,6 +83,13 @@ def test_times_that_vary_much_get_more_samples_some_of_them_compared(
     more = {f"timed/{i}" for i in range(11, 19)}
     compared = {case.case for case in shape.cases}
     assert len(compared & more) == (calls - 8) // 2, "as large a share as of the others"
+
+
+def test_more_samples_are_taken_where_they_may_do() -> None:
+    assert planning.reachable(0.003, 0.002, 200, 400), "three times as many: 0.17 %"
+    assert planning.reachable(0.004, 0.002, 200, 400), "errors are estimates"
+    assert not planning.reachable(0.010, 0.002, 200, 400), "25 times as many would have to be taken"
+    assert not planning.reachable(0.010, 0.002, 0, 0)
 
 
 def test_a_batch_is_timed_by_the_judge_whatever_is_claimed(ground: Callable[[str], Ground]) -> None:
