@@ -296,12 +296,6 @@ class Run(Recorder):
         """`with manager`: what `as` binds; `exits` collects what to undo."""
         return contexts.enter(self, manager, exits, loc)
 
-    def stack_method(
-        self, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-    ) -> Any:
-        """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
-        return contexts.stack_method(self, owner, name, args, kwargs, loc)
-
     def import_(self, node: ir.Import, frame: Frame) -> None:
         """Binds what one name of an import statement gives."""
         importing.import_(self, node, frame)

@@ -43,6 +43,7 @@ from kbh_lint.host.values.cpp_objects import (
     Template,
     TensorOptions,
 )
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.objects import Blob, Graph, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -302,7 +303,7 @@ def bound(
         if isinstance(owner, Future) and name in ("get", "wait"):
             return owner.attrs["result"]
         if isinstance(owner, Thread):
-            done = lanes.method(interp, owner, name, args, {}, node.loc)
+            done = lanes.THREADS.call(Site(interp, f"{owner.path}.{name}", node.loc, args), owner)
             return None if done is NotImplemented else done
         ordered = cpp_streams.method(run, owner, name)
         if ordered is not NotImplemented:

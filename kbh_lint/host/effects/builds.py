@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.library_objects import FilePath, OpenFile
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -91,33 +93,58 @@ def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], l
     return OpenFile(args[0] if args and isinstance(args[0], str) else name, mode)
 
 
-def file_method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    path = owner.attrs["name"]
-    if name == "write" and args and not isinstance(args[0], str):
-        write_file(interp, path, args[0])
-    if name == "write" and args and isinstance(args[0], str):
-        before = find_file(interp, path) if owner.attrs.get("written") else ""
+class _Files(Methods):
+    """Files that are open."""
+
+    @models("write")
+    def write(self, site: Site, owner: LibObject, data: Value) -> Value:
+        """Adds to what it holds; what is no known text is all that it holds."""
+        path = owner.attrs["name"]
+        if not isinstance(data, str):
+            write_file(site.run, path, data)
+            return None
+        before = find_file(site.run, path) if owner.attrs.get("written") else ""
         owner.attrs["written"] = True
-        write_file(interp, path, concat((before or "", args[0])))
-        return len(args[0])
-    if name == "fileno":
+        write_file(site.run, path, concat((before or "", data)))
+        return len(data)
+
+    @models("fileno")
+    def fileno(self, site: Site, owner: LibObject) -> Value:
+        """A descriptor of its own."""
         return outside.own_descriptor()
-    if name in ("read", "readlines", "readline") and taint.about_process(path):
-        return taint.of_symbol(path[:40])
-    if name in ("read", "readlines"):
-        found = _read(interp, path)
-        if found is None:
-            interp.miss(f"file {path.rpartition('/')[2]} is not part of the submission", loc)
-            return Unknown((), "a file outside the submission")
+
+    @models("read", "readlines", "readline")
+    def read(self, site: Site, owner: LibObject, *size: Value) -> Value:
+        """What is in it; of a line nothing is known but whose it is."""
+        path = owner.attrs["name"]
+        if taint.about_process(path):
+            return taint.of_symbol(path[:40])
+        return None if site.name == "readline" else _held(site.run, path, site.loc)
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """What is not followed gives nothing."""
+        return None
+
+
+def _held(run: Run, path: str, loc: ir.Loc | None) -> Value:
+    """What a file holds, as it is read: of one from elsewhere that is not known."""
+    found = _read(run, path)
+    if found is not None:
         return found
-    return None
+    run.miss(f"file {str(path).rpartition('/')[2]} is not part of the submission", loc)
+    return Unknown((), "a file outside the submission")
 
 
 def path_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if taint.source(*args) is not None:  # a path of which nobody knows more than who asked for it
-        return unknowns.merged(interp, *args, why=path)
+    return path_of(interp, path, args)
+
+
+def path_of(run: Run, made: str, parts: Sequence[Value]) -> Value:
+    """`pathlib.Path(*parts)`, or another of its classes."""
+    if taint.source(*parts) is not None:  # a path of which nobody knows more than who asked for it
+        return unknowns.merged(run, *parts, why=made)
     out = ""
-    for part in map(shown.show, args):
+    for part in map(shown.show, parts):
         out = part if part.startswith("/") or not out else f"{out}/{part}"
     return FilePath(out or ".")
 
@@ -163,51 +190,102 @@ def folder_of(path: str) -> str:
     return posixpath.dirname(path) or (path if path.startswith("<") else "")
 
 
-def path_method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    text = str(owner.attrs["path"])
-    if name in ("read_text", "read_bytes", "iterdir", "glob", "rglob") and taint.about_process(text):
-        outside.process_file(interp, text, loc)
-        return taint.asked(interp, text[:40], taint.PROCESS, loc)
-    if name in ("glob", "rglob") and args and (places := _found(interp, text, shown.show(args[0]))):
-        return [FilePath(place) for place in places]
-    if name in ("glob", "rglob") and args and isinstance(args[0], str):
-        pattern = shown.show(args[0])
-        if own := _own(interp, text, pattern if name == "glob" else f"**/{pattern}"):
-            return [FilePath(place) for place in own]
-    if name in ("read_text", "read_bytes"):
-        found = _read(interp, owner.attrs["path"])
-        if found is None:
-            saved.absent(interp, owner.attrs["path"], loc)
-            interp.miss(f"file {text.rpartition('/')[2]} is not part of the submission", loc)
-            return Unknown((), "a file outside the submission")
-        return found
-    if name in ("write_text", "write_bytes") and args:
-        write_file(interp, owner.attrs["path"], args[0])
-        return len(args[0]) if isinstance(args[0], str) else 0
-    if name in ("resolve", "absolute", "expanduser"):
+class _Paths(Methods):
+    """`pathlib.Path`."""
+
+    @models("read_text", "read_bytes")
+    def read(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> Value:
+        """What the file holds."""
+        if taint.about_process(str(owner.text)):
+            return _of_process(site, owner)
+        if _read(site.run, owner.text) is None:
+            saved.absent(site.run, owner.text, site.loc)
+        return _held(site.run, owner.text, site.loc)
+
+    @models("iterdir")
+    def iterdir(self, site: Site, owner: FilePath) -> Value:
+        """What is in a folder is not known."""
+        return _of_process(site, owner) if taint.about_process(str(owner.text)) else self.other(site, owner)
+
+    @models("glob", "rglob")
+    def glob(self, site: Site, owner: FilePath, pattern: Value, **options: Value) -> Value:
+        """The binaries and the files of its own that a pattern names."""
+        text = str(owner.text)
+        if taint.about_process(text):
+            return _of_process(site, owner)
+        wanted = shown.show(pattern)
+        places = _found(site.run, text, wanted)
+        if not places and isinstance(pattern, str):
+            places = _own(site.run, text, wanted if site.name == "glob" else f"**/{wanted}")
+        return [FilePath(place) for place in places] if places else self.other(site, owner)
+
+    @models("write_text", "write_bytes")
+    def write(self, site: Site, owner: FilePath, data: Value, *options: Value, **named: Value) -> int:
+        """Writes the file anew."""
+        write_file(site.run, owner.text, data)
+        return len(data) if isinstance(data, str) else 0
+
+    @models("resolve", "absolute", "expanduser")
+    def resolve(self, site: Site, owner: FilePath, *strict: Value, **named: Value) -> Value:
+        """The same place."""
         return owner
-    if name in ("joinpath", "with_name", "with_suffix"):
-        base = text if name == "joinpath" else text.rpartition("/")[0]
-        if name == "with_suffix":
-            return FilePath(text.rpartition(".")[0] + shown.show(args[0]))
-        return FilePath("/".join([base, *map(shown.show, args)]))
-    if name in ("exists", "is_file", "is_dir"):
-        return exists(interp, owner.attrs["path"])
-    if name == "as_posix":
-        return text
-    if name in ("rename", "replace", "symlink_to", "hardlink_to", "copy", "move") and args:
-        target = shown.show(args[0])
-        to, of = (text, target) if name in ("symlink_to", "hardlink_to") else (target, text)
-        artifacts.copied(interp, of, to)
-        saved.copied(interp, of, to)
-        return path_call(interp, path="pathlib.Path", args=[to], kwargs={}, loc=loc)
-    if name in ("mkdir", "unlink", "touch", "chmod"):
-        return None
-    if name == "open":
-        return open_file(interp, "", [text, *args], kwargs, loc)
-    return Unknown((), f"Path.{name}")
+
+    @models("joinpath")
+    def joinpath(self, site: Site, owner: FilePath, *parts: Value) -> Value:
+        """A path below it."""
+        return FilePath("/".join([str(owner.text), *map(shown.show, parts)]))
+
+    @models("with_name")
+    def with_name(self, site: Site, owner: FilePath, name: Value) -> Value:
+        """A path beside it."""
+        return FilePath("/".join([str(owner.text).rpartition("/")[0], shown.show(name)]))
+
+    @models("with_suffix")
+    def with_suffix(self, site: Site, owner: FilePath, suffix: Value) -> Value:
+        """The same path with another end."""
+        return FilePath(str(owner.text).rpartition(".")[0] + shown.show(suffix))
+
+    @models("exists", "is_file", "is_dir")
+    def exists(self, site: Site, owner: FilePath, **options: Value) -> Value:
+        """Whether something is there."""
+        return exists(site.run, owner.text)
+
+    @models("as_posix")
+    def as_posix(self, site: Site, owner: FilePath) -> str:
+        """The path as a text."""
+        return str(owner.text)
+
+    @models("rename", "replace", "symlink_to", "hardlink_to", "copy", "move")
+    def copied(self, site: Site, owner: FilePath, target: Value, *options: Value, **named: Value) -> Value:
+        """What the file holds can be found at another path, or what another holds at this one."""
+        run, text, other = site.run, str(owner.text), shown.show(target)
+        to, of = (text, other) if site.name in ("symlink_to", "hardlink_to") else (other, text)
+        artifacts.copied(run, of, to)
+        saved.copied(run, of, to)
+        return path_of(run, "pathlib.Path", [to])
+
+    @models("mkdir", "unlink", "touch", "chmod")
+    def changed(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> None:
+        """What is there is of no matter to the program."""
+
+    @models("open")
+    def open(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> Value:
+        """The file, open."""
+        return open_file(site.run, "", [str(owner.text), *options], named, site.loc)
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """What is not known of a path."""
+        return Unknown((), f"Path.{site.name}")
+
+
+def _of_process(site: Site, owner: FilePath) -> Value:
+    """What files below /proc tell, which is who runs the submission."""
+    text = str(owner.text)
+    outside.process_file(site.run, text, site.loc)
+    return taint.asked(site.run, text[:40], taint.PROCESS, site.loc)
+
+
+METHODS: Rows = {FilePath: _Paths(), OpenFile: _Files()}
 
 
 def temporary(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

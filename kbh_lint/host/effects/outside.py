@@ -14,6 +14,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.library_objects import FilePath
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import ChildProcess, Socket
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
@@ -370,20 +371,22 @@ _ROOTS: dict[str, Callable[..., None]] = {
 }  # fmt: skip
 
 
-def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+def method(site: Site, owner: LibObject) -> None:
     """Note the effect of a method of a library object: a socket that connects, a path that is removed."""
+    run, name, first = site.run, site.name, site.args[0] if site.args else None
     if isinstance(owner, Socket) and name in _SOCKET:
-        note(interp, "network", f"socket.{name}", "the network", loc)
+        note(run, "network", f"socket.{name}", "the network", site.loc)
     elif isinstance(owner, FilePath):
-        text = owner.text
-        if name in ("write_text", "write_bytes", "unlink", "rename", "chmod", "touch", "rmdir", "replace", "symlink_to",
-                    "hardlink_to", "mkdir"):  # fmt: skip
-            file_written(interp, f"Path.{name}", text, loc)
-            if name in ("rename", "replace") and args:
-                file_written(interp, f"Path.{name}", args[0], loc)
-    elif name == "from_address" and owner.path.startswith("ctypes.") and args and not _own_memory(interp, args[0]):
-        note(interp, "memory", f"{owner.path}.from_address", "memory that is not its own", loc)
+        if name in _PATH_CHANGERS:
+            file_written(run, f"Path.{name}", owner.text, site.loc)
+            if name in ("rename", "replace") and site.args:
+                file_written(run, f"Path.{name}", first, site.loc)
+    elif name == "from_address" and owner.path.startswith("ctypes.") and site.args and not _own_memory(run, first):
+        note(run, "memory", site.path, "memory that is not its own", site.loc)
     elif isinstance(owner, ChildProcess) and name in ("wait", "communicate", "terminate", "kill", "__exit__"):
-        interp.process.children[:] = [
-            child for child in interp.process.children if child[2] is not owner.attrs.get("loc")
-        ]
+        run.process.children[:] = [child for child in run.process.children if child[2] is not owner.attrs.get("loc")]
+
+
+_PATH_CHANGERS = frozenset(
+    "write_text write_bytes unlink rename chmod touch rmdir replace symlink_to hardlink_to mkdir".split()
+)

@@ -9,15 +9,14 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import elapsed
 from kbh_lint.host.effects import decoding
-from kbh_lint.host.values.named_objects import GpuEvent
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.named_objects import BenchmarkTimer, GpuEvent, TimeitTimer
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-_RUNS = frozenset("timeit blocked_autorange adaptive_autorange repeat autorange".split())
-_TIMERS = {"torch.utils.benchmark.Timer": True, "timeit.Timer": False}  # whether they give a measurement of their own
 
 
 def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -34,20 +33,39 @@ def timed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return _of(interp, given.get(names[0]), given.get("globals"), loc)
 
 
-def method(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """The times that events and timers tell; NotImplemented for all else."""
-    if isinstance(owner, GpuEvent) and name == "record":
-        owner.attrs["at"] = len(interp.trace.events)
-    elif isinstance(owner, GpuEvent) and name == "elapsed_time" and args and isinstance(args[0], LibObject):
-        start, end = owner.attrs.get("at"), args[0].attrs.get("at")
-        return elapsed.took(interp, interp.trace.events[start:end] if start is not None and end is not None else ())
-    elif owner.path in _TIMERS and name in _RUNS:
+class _TimedEvents(lanes.GpuEvents):
+    """Events of streams, which tell times."""
+
+    @models("record")
+    def record(self, site: Site, owner: LibObject, stream: Value = None) -> None:
+        """It stands for this moment, too."""
+        owner.attrs["at"] = len(site.run.trace.events)
+        super().record(site, owner, stream)
+
+    @models("elapsed_time")
+    def elapsed_time(self, site: Site, owner: LibObject, end_event: Value) -> Value:
+        """The time of what happened between two events."""
+        if not isinstance(end_event, LibObject):
+            return NotImplemented
+        events, start, end = site.run.trace.events, owner.attrs.get("at"), end_event.attrs.get("at")
+        return elapsed.took(site.run, events[start:end] if start is not None and end is not None else ())
+
+
+class _Timers(Methods):
+    """`timeit.Timer` and torch's, which gives measurements of its own."""
+
+    @models("timeit", "blocked_autorange", "adaptive_autorange", "repeat", "autorange")
+    def measure(self, site: Site, owner: LibObject, *times: Value, **options: Value) -> Value:
+        """The time of what the timer was made for."""
         given = {**dict(zip(("stmt", "setup", "timer", "globals"), owner.args, strict=False)), **owner.kwargs}
-        time = _of(interp, given.get("stmt"), given.get("globals"), loc)
+        time = _of(site.run, given.get("stmt"), given.get("globals"), site.loc)
+        if not isinstance(owner, BenchmarkTimer):
+            return time
         told = dict.fromkeys(("median", "mean", "iqr"), time)
-        measured = LibObject("torch.utils.benchmark.Measurement", {**told, "times": [time]})
-        return measured if _TIMERS[owner.path] else time
-    return NotImplemented
+        return LibObject("torch.utils.benchmark.Measurement", {**told, "times": [time]})
+
+
+METHODS: Rows = {GpuEvent: _TimedEvents(), TimeitTimer: _Timers()}
 
 
 def statistic(path: str, args: list[Any]) -> Any:

@@ -9,6 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import CustomOperator, OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
 WAY = "torch.library.decorator"
 _WRAPS = ("wrap_triton", "capture_triton")  # a kernel that is traced with what launches it
-_REGISTERS = frozenset("register_fake register_autograd register_vmap register_torch_dispatch".split())
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
 _KEYS = ("composite", "cuda", "autograd")
 
@@ -80,24 +80,32 @@ def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -
     return CustomOperator("torch.library.CustomOp", {"name": way.attrs["name"], "func": function})
 
 
-def method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of an operator that `custom_op` made, or of a Library; NotImplemented for those of neither."""
-    if isinstance(owner, OperatorLibrary) and name == "impl" and len(args) > 1:
-        short = shown.show(args[0]).rpartition("::")[2]
-        register(interp, f"{owner.attrs['namespace']}.{short}", args[2] if len(args) > 2 else None, args[1], loc)
-        return None
-    if not isinstance(owner, CustomOperator):
-        return NotImplemented
-    if name == "register_kernel":
-        key = kwargs.get("device_types", args[0] if args else None)
-        way = LibObject.by_path(WAY, {"name": owner.attrs["name"], "key": key, "op": False})
-        given = kwargs.get("func", args[1] if len(args) > 1 else None)
-        return way if given is None else decorate(interp, way, given, loc)
-    if name in _REGISTERS:
-        return args[0] if args else LibObject("torch.library.registered")
-    return NotImplemented
+class _Libraries(Methods):
+    """`torch.library.Library(namespace, kind)`."""
+
+    @models("impl")
+    def impl(self, site: Site, owner: LibObject, op_name: Value, fn: Value, dispatch_key: Value = None) -> None:
+        """What an operator runs for a dispatch key."""
+        label = f"{owner.attrs['namespace']}.{shown.show(op_name).rpartition('::')[2]}"
+        register(site.run, label, dispatch_key, fn, site.loc)
+
+
+class _Operators(Methods):
+    """What `custom_op` made of a function."""
+
+    @models("register_kernel")
+    def register_kernel(self, site: Site, owner: LibObject, device_types: Value = None, func: Value = None) -> Value:
+        """What it runs on some devices."""
+        way = LibObject.by_path(WAY, {"name": owner.attrs["name"], "key": device_types, "op": False})
+        return way if func is None else decorate(site.run, way, func, site.loc)
+
+    @models("register_fake", "register_autograd", "register_vmap", "register_torch_dispatch")
+    def register(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
+        """Functions that are not run on a GPU's tensors."""
+        return given[0] if given else LibObject("torch.library.registered")
+
+
+METHODS: Rows = {OperatorLibrary: _Libraries(), CustomOperator: _Operators()}
 
 
 def call(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

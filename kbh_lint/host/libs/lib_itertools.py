@@ -9,7 +9,8 @@ from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.named_objects import Cycle
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.named_objects import Counting, Cycle
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -111,15 +112,22 @@ def _calling(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], lo
     return list(items[:end] if name == "takewhile" else items[end:])
 
 
-def next_count(interp: Run, owner: LibObject, loc: ir.Loc | None) -> Any:
-    """next() of an itertools.count or an itertools.cycle."""
-    if isinstance(owner, Cycle):
-        items, at = owner.attrs["items"], owner.attrs["at"]
-        owner.attrs["at"] = at + 1
-        return items[at % len(items)] if items else Unknown()
-    value = owner.attrs["value"]
-    owner.attrs["value"] = operators.binary(interp, "+", value, owner.attrs["step"], loc)
-    return value
+class _Counts(Methods):
+    """`itertools.count` and `itertools.cycle`."""
+
+    @models("__next__")
+    def following(self, site: Site, owner: LibObject) -> Value:
+        """`next()` of one."""
+        if isinstance(owner, Cycle):
+            items, at = owner.attrs["items"], owner.attrs["at"]
+            owner.attrs["at"] = at + 1
+            return items[at % len(items)] if items else Unknown()
+        value = owner.attrs["value"]
+        owner.attrs["value"] = operators.binary(site.run, "+", value, owner.attrs["step"], site.loc)
+        return value
+
+
+METHODS: Rows = {Counting: _Counts(), Cycle: _Counts()}
 
 
 def count_range(owner: LibObject) -> range | None:

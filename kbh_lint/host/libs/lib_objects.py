@@ -8,30 +8,24 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, DType, Func, JitFunction, Sym, Value
-from kbh_lint.host.datamodel import enums, exceptions, modules, operators, shown, subscripts
-from kbh_lint.host.effects import builds, decoding, foreign, outside, tampering
+from kbh_lint.host.datamodel import enums, exceptions, modules, operators, subscripts
+from kbh_lint.host.effects import builds, environ, foreign, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
 from kbh_lint.host.libs import (
-    autotuning,
     custom_ops,
     decorators,
     driver,
     extensions,
     lib_itertools,
-    lib_python,
     nn_layers,
+    object_methods,
     trace_nn,
-    wrappers,
 )
 from kbh_lint.host.python import (
     attributes,
-    contextmanagers,
-    coroutines,
-    lanes,
     lifetimes,
     module_calls,
     plain_methods,
-    pools,
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
 from kbh_lint.host.values import tensor_arguments, unknowns
@@ -40,38 +34,27 @@ from kbh_lint.host.values.library_objects import (
     Cell,
     Environment,
     FilePath,
-    OpenFile,
     OwnModule,
     Property,
-    Storage,
     Super,
     UnreadKernel,
 )
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.named_objects import (
-    AsyncioObject,
     BuiltinObject,
     CacheDecorator,
     CArray,
     Code,
-    Coroutine,
     Counting,
     CustomOperator,
-    Cycle,
     Device,
-    ExitStack,
     Finalizer,
-    FunctionContext,
-    HookHandle,
     Importer,
     ImportSpec,
     NamedTupleClass,
     Namespace,
-    Pool,
     RawKernel,
-    RawModule,
     StopIterationError,
-    SystemLibrary,
     TorchLayer,
     UnionType,
 )
@@ -219,7 +202,7 @@ def call_method(
     if isinstance(owner, Instance):
         return trace_nn.instance_method(interp, owner, name, args, kwargs, loc)
     if isinstance(owner, LibObject):
-        return object_method(interp, owner, name, args, kwargs, loc)
+        return object_methods.call(Site(interp, f"{owner.path}.{name}", loc, args, kwargs), owner)
     if isinstance(owner, DType) and name == "to":
         return owner
     if isinstance(owner, HostDescriptor):
@@ -249,84 +232,6 @@ def _tensor_method(
     return subclasses.viewed(name, owner, made, loc)
 
 
-def _of_storages(args: list[Any]) -> list[Any]:
-    """Arguments with the tensors of their storages in the place of these."""
-    return [a.attrs["tensor"] if isinstance(a, Storage) else a for a in args]
-
-
-def object_method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    if isinstance(owner, Modelled):
-        return owner.method(Site(interp, f"{owner.path}.{name}", loc, args, kwargs))
-    if contextmanagers.is_manager(owner) and name in ("__enter__", "__exit__"):
-        exits = owner.attrs.setdefault("exits", [])
-        return contextmanagers.enter(interp, owner, exits, loc) if name == "__enter__" else exits and exits.pop()(None)
-    outside.method(interp, owner, name, args, loc)
-    time = autotuning.method(interp, owner, name, args, loc)
-    if time is not NotImplemented:
-        return time
-    works = pools.method if isinstance(owner, Pool) else lanes.method
-    beside = works(interp, owner, name, args, kwargs, loc)
-    if beside is not NotImplemented:
-        return beside
-    if owner.path.startswith("queue.") and name in ("get", "get_nowait") and not owner.path.endswith("Full"):
-        interp.may_fail("Empty", loc)
-    if isinstance(owner, Finalizer):
-        done = lifetimes.method(interp, owner, name)
-        if done is not NotImplemented:
-            return done
-    if isinstance(owner, (Coroutine, AsyncioObject)):
-        done = coroutines.method(interp, owner, name, args, kwargs, loc)
-        if done is not NotImplemented:
-            return done
-    if isinstance(owner, ExitStack):
-        return interp.stack_method(owner, name, args, kwargs, loc)
-    if isinstance(owner, NamedTuple) and name in ("_replace", "_asdict"):
-        fields = {**owner.fields, **kwargs}
-        return fields if name == "_asdict" else NamedTuple(fields)
-    if isinstance(owner, FilePath):
-        return builds.path_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, (Counting, Cycle)) and name == "__next__":
-        return lib_itertools.next_count(interp, owner, loc)
-    if isinstance(owner, OpenFile):
-        return builds.file_method(interp, owner, name, args, loc)
-    if isinstance(owner, Environment):
-        return lib_python.environment(interp, name, args, kwargs, loc)
-    if isinstance(owner, SystemLibrary):
-        return driver.call(interp, name, args, loc)
-    if isinstance(owner, Storage) and name in ("copy_", "fill_"):
-        call_method(interp, owner.attrs["tensor"], name, _of_storages(args), kwargs, loc)
-        return owner
-    if isinstance(owner, Storage):
-        return owner.attrs["tensor"].storage.address if name == "data_ptr" else Unknown((), name)
-    registered = custom_ops.method(interp, owner, name, args, kwargs, loc)
-    if registered is not NotImplemented:
-        return registered
-    if isinstance(owner, FunctionContext):  # it keeps tensors and marks them
-        return None
-    if owner.path.startswith("contextvars.") and name == "run":
-        return wrappers.context_run(interp, args, kwargs, loc)
-    if isinstance(owner, HookHandle) and name == "remove":
-        return module_calls.remove(owner)
-    if isinstance(owner, Property) and name == "setter":
-        return Method(owner, "setter")
-    if isinstance(owner, Importer) and name == "load_module":
-        return decoding.load_module(interp, shown.show(owner.args[1]) if len(owner.args) > 1 else "", loc)
-    if isinstance(owner, Importer):
-        return None
-    if isinstance(owner, TorchLayer):
-        return trace_nn.object_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, Super):
-        return trace_nn.instance_method(interp, owner.attrs["self"], name, args, kwargs, loc)
-    if isinstance(owner, RawModule) and name in ("get_function", "get_kernel"):
-        return RawKernel("raw.kernel", {"extension": owner.attrs["extension"], "name": str(args[0])})
-    inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-    if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
-        return foreign.foreign(interp, f"{owner.path}.{name}", args, kwargs, loc)
-    return LibObject.by_path(f"{owner.path}.{name}", {}, tuple(args), kwargs)
-
-
 def items_of(value: LibObject) -> Sequence[Any] | None:
     """The items of a container object."""
     if isinstance(value, Counting):
@@ -339,7 +244,7 @@ def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
         if isinstance(owner, Environment):
-            return lib_python.environment(interp, "__getitem__", [key], {}, loc)
+            return environ.item(interp, key, loc)
         items = owner.attrs.get("items")
         if isinstance(items, (list, dict)):
             return subscripts.get_item(interp, items, key, loc)
@@ -371,7 +276,7 @@ def _subscripted(owner: Value) -> Bound | None:
 def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
     """owner[key] = value for library containers."""
     if isinstance(owner, Environment):
-        lib_python.environment(interp, "__setitem__", [key, value], {}, loc)
+        environ.put(interp, key, value)
     if isinstance(owner, (Unknown, Sym)):
         tampering.item_set(interp, owner, key, value, loc)
     if isinstance(owner, LibObject) and isinstance(owner.attrs.get("items"), (list, dict)):

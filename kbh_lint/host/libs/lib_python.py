@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import exceptions, iteration, modules, names, operators, ordering, shown, subscripts
-from kbh_lint.host.effects import builds, decoding, outside
+from kbh_lint.host.effects import builds, decoding, environ, outside
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.containers import Defaults, Ring, Tally
@@ -185,10 +185,12 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         return text[0]
     if name in ("exists", "isfile", "isdir", "islink", "access") and text:
         return builds.exists(interp, text[0])
+    if name == "putenv" and len(args) > 1:
+        return environ.put(interp, args[0], args[1])
     if name in ("putenv", "unsetenv"):
-        return environment(interp, "__setitem__" if name == "putenv" else "pop", args, kwargs, loc)
-    if name in ("getenv",):
-        return environment(interp, "get", args, kwargs, loc)
+        return environ.pop(interp, args[0], None) if name == "unsetenv" and args else None
+    if name == "getenv" and args:
+        return environ.get(interp, args[0], args[1] if len(args) > 1 else kwargs.get("default"), loc)
     if name in ("getpid", "getcwd"):
         return outside.HOME if name == "getcwd" else ProcessNumber(interp.process.id)
     if name in ("fork", "forkpty"):
@@ -203,42 +205,6 @@ def os_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         builds.process(interp, path, args, kwargs, loc)
         return 0 if name == "system" else Unknown((), path)
     return Unknown((), path)
-
-
-def environment(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """os.environ: a clean environment, so what is asked for is not set, but for what the submission set itself."""
-    own = interp.process.environ
-    if name == "update":
-        own.update(
-            {str(k): v for k, v in {**(args[0] if args and isinstance(args[0], dict) else {}), **kwargs}.items()}
-        )
-        return None
-    variable = shown.show(args[0])[:60] if args else ""
-    if name == "__setitem__" and len(args) > 1:
-        own[variable] = args[1]
-        return None
-    if variable in own and name in ("get", "getenv", "__contains__", "__getitem__", "setdefault", "pop", "__delitem__"):
-        found = own.pop(variable) if name in ("pop", "__delitem__") else own[variable]
-        return True if name == "__contains__" else found
-    if name in ("get", "getenv", "__contains__", "__getitem__") and taint.asked_variable(variable):
-        return taint.asked(interp, f"os.environ {variable}", taint.ENVIRONMENT, loc)
-    if variable in _ALWAYS_SET and variable not in outside.FOLDERS and name in ("get", "getenv", "__getitem__"):
-        return Unknown((), f"os.environ {variable}")
-    if name == "__contains__":
-        return variable in outside.FOLDERS or variable in _ALWAYS_SET
-    if name == "__getitem__" and variable in outside.FOLDERS:
-        return outside.FOLDERS[variable]
-    if name == "__getitem__":
-        exceptions.raise_("KeyError", args, loc)
-    if name in ("get", "pop", "getenv"):
-        return args[1] if len(args) > 1 else kwargs.get("default")
-    if name == "setdefault" and len(args) > 1:
-        own[variable] = args[1]
-        return args[1]
-    return None
-
-
-_ALWAYS_SET = frozenset(("PATH", "HOME", "PWD"))
 
 
 def sys_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

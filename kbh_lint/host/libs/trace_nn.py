@@ -12,6 +12,9 @@ from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.library_objects import Super
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -24,45 +27,93 @@ _OF_CONTAINERS = frozenset("append extend insert keys values items get pop updat
 _STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
 
 
-def object_method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of a layer or container."""
-    if name in _CONVERSIONS:
+class _Layers(Methods):
+    """Layers and containers of torch.nn."""
+
+    @models("cuda", "cpu", "to", "half", "bfloat16", "float", "double", "type")
+    def convert(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """Weights of another type or elsewhere."""
         for key, value in nn_layers.children(owner):
             items: Any = owner.attrs if key in owner.attrs else owner.attrs.get("items", {})
             if isinstance(value, Tensor):
-                items[int(key) if isinstance(items, list) else key] = _converted(interp, name, value, args, kwargs, loc)
+                at = int(key) if isinstance(items, list) else key
+                items[at] = _converted(site.run, site.name, value, list(args), kwargs, site.loc)
             elif isinstance(value, LibObject):
-                object_method(interp, value, name, args, kwargs, loc)
+                LAYERS.call(site, value)
         return owner
-    if name in ("eval", "train"):
-        nn_layers.set_mode(interp, owner, name == "train" and (args[0] if args else kwargs.get("mode", True)))
+
+    @models("eval")
+    def eval(self, site: Site, owner: LibObject) -> Value:
+        """It is used from now on."""
+        nn_layers.set_mode(site.run, owner, False)
         return owner
-    if name in ("requires_grad_", "apply"):
+
+    @models("train")
+    def train(self, site: Site, owner: LibObject, mode: Value = True) -> Value:
+        """It is trained from now on."""
+        nn_layers.set_mode(site.run, owner, mode)
         return owner
-    if name == "forward":
-        return nn_layers.apply(interp, owner, args, kwargs, loc)
-    if name in ("_call_impl", "_wrapped_call_impl"):
-        return module_calls.call_whole(interp, owner, args, kwargs, loc)
-    if name in module_calls.REGISTERS:
-        return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
-    if name == "compile":
-        return module_calls.compile_in_place(interp, owner, kwargs, loc)
-    if name in ("append", "extend", "insert") and isinstance(owner.attrs.get("items"), list):
-        interp.call(Method(owner.attrs["items"], name), args, kwargs, loc)
+
+    @models("requires_grad_", "apply")
+    def same(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
+        """What changes nothing that is computed here."""
         return owner
-    if name in ("add_module", "register_module", "register_parameter", "register_buffer") and len(args) > 1:
-        _put(owner, str(args[0]), args[1])
-        return None
-    if name in ("keys", "values", "items", "get", "pop", "update", "clear") and isinstance(
-        owner.attrs.get("items"), dict
-    ):
-        return interp.call(Method(owner.attrs["items"], name), args, kwargs, loc)
-    return listed(owner, name)
+
+    @models("forward")
+    def forward(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """What the layer computes."""
+        return nn_layers.apply(site.run, owner, list(args), kwargs, site.loc)
+
+    @models("_call_impl", "_wrapped_call_impl")
+    def whole(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """The same, with its hooks."""
+        return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
+
+    @models(*module_calls.REGISTERS)
+    def hook(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """A hook that runs with it."""
+        return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
+
+    @models("compile")
+    def compile(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> None:
+        """Calls go through torch.compile."""
+        module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
+
+    @models("append", "extend", "insert")
+    def add(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """A container of modules with more in it."""
+        if not isinstance(owner.attrs.get("items"), list):
+            return NotImplemented
+        site.run.call(Method(owner.attrs["items"], site.name), list(args), kwargs, site.loc)
+        return owner
+
+    @models("add_module", "register_module", "register_parameter", "register_buffer")
+    def put(self, site: Site, owner: LibObject, name: Value, value: Value, *more: Value, **options: Value) -> None:
+        """A module or a weight under a name."""
+        _put(owner, str(name), value)
+
+    @models("keys", "values", "items", "get", "pop", "update", "clear")
+    def of_dict(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
+        """Methods of a dictionary of modules."""
+        items = owner.attrs.get("items")
+        called = isinstance(items, dict)
+        return site.run.call(Method(items, site.name), list(args), kwargs, site.loc) if called else NotImplemented
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """The modules and weights in it."""
+        return listed(owner, site.name)
 
 
-_CONVERSIONS = frozenset("cuda cpu to half bfloat16 float double type".split())
+class _Supers(Methods):
+    """`super()`, whose methods are those of a class that torch has."""
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """All of them."""
+        return instance_method(site.run, owner.attrs["self"], site.name, site.args, site.kwargs, site.loc)
+
+
+LAYERS = _Layers()
+METHODS: Rows = {TorchLayer: LAYERS, Super: _Supers()}
 
 
 def _converted(
@@ -272,5 +323,5 @@ def instance_method(
         owner.attrs[_STATE_HOOKS] = [*state_hooks(owner), (name, args[0] if args else None)]
         return None
     if base and name in _OF_CONTAINERS:
-        return object_method(interp, LibObject.by_path(base, owner.attrs), name, args, kwargs, loc)
+        return LAYERS.call(Site(interp, f"{base}.{name}", loc, args, kwargs), LibObject.by_path(base, owner.attrs))
     return listed(owner, name)

@@ -104,8 +104,3 @@ CALLS: dict[str, Handler] = {
     **dict.fromkeys(("torch.jit.wait", "torch.jit._wait", "torch.utils.dlpack.to_dlpack",
                     "torch.utils.dlpack.from_dlpack", "torch.from_dlpack"), identity),
 }  # fmt: skip
-
-
-def context_run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """contextvars: `context.run(f, *args)`."""
-    return interp.call(args[0], args[1:], kwargs, loc) if args else None

@@ -9,10 +9,12 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.python import contextmanagers, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import (
     ChildProcess,
     Closing,
     ExitStack,
+    GeneratorManager,
     GraphCapture,
     NullContext,
     Patcher,
@@ -77,30 +79,57 @@ def _called(interp: Run, method: Value, args: list[Any], loc: ir.Loc | None) -> 
     return coroutines.awaited(interp, interp.call(method, args, {}, loc), loc)
 
 
-def stack_method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of an ExitStack, which leaves what was entered and calls what was given, the last first."""
-    exits: list[Leave] = owner.attrs.setdefault(EXITS, [])
-    given = args[0] if args else None
-    if isinstance(given, LibObject) and contextmanagers.is_manager(given) and name == "enter_context":
-        return contextmanagers.enter(interp, given, exits, loc)
-    if name == "enter_context":
-        return enter(interp, given, exits, loc)
-    if name == "callback":
-        exits.append(lambda raised: interp.call(given, args[1:], kwargs, loc) and None)
-    elif name == "push":
-        leave = find_method(given, "__exit__") if isinstance(given, Instance) else given
-        exits.append(lambda raised: interp.call(leave, exceptions.exception_parts(raised), {}, loc))
-    elif name == "pop_all":
-        owner.attrs[EXITS] = []
+class _Stacks(Methods):
+    """An ExitStack, which leaves what was entered and calls what was given, the last first."""
+
+    @models("enter_context")
+    def enter_context(self, site: Site, owner: LibObject, cm: Value) -> Value:
+        """A manager is entered, and left with the stack."""
+        if isinstance(cm, GeneratorManager):
+            return contextmanagers.enter(site.run, cm, _exits(owner), site.loc)
+        return enter(site.run, cm, _exits(owner), site.loc)
+
+    @models("callback")
+    def callback(self, site: Site, owner: LibObject, callback: Value, /, *args: Value, **kwds: Value) -> Value:
+        """A call at the end of the stack."""
+        _exits(owner).append(lambda raised: site.run.call(callback, list(args), kwds, site.loc) and None)
+        return callback
+
+    @models("push")
+    def push(self, site: Site, owner: LibObject, exit: Value) -> Value:
+        """What leaves a manager, or the manager whose `__exit__` does."""
+        leave = find_method(exit, "__exit__") if isinstance(exit, Instance) else exit
+        _exits(owner).append(lambda raised: site.run.call(leave, exceptions.exception_parts(raised), {}, site.loc))
+        return exit
+
+    @models("pop_all")
+    def pop_all(self, site: Site, owner: LibObject) -> Value:
+        """Another stack with all that was in this one."""
+        exits, owner.attrs[EXITS] = _exits(owner), []
         return ExitStack(STACK, {EXITS: exits})
-    elif name in ("close", "__exit__"):
+
+    @models("close", "__exit__")
+    def close(self, site: Site, owner: LibObject, *raised: Value) -> None:
+        """The end of the stack."""
         unwind(owner, None)
-        return None
-    elif name == "__enter__":
+
+    @models("__enter__")
+    def entered(self, site: Site, owner: LibObject) -> Value:
+        """The stack itself."""
         return owner
-    return given
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """What is not followed gives back what it is given."""
+        return site.args[0] if site.args else None
+
+
+METHODS: Rows = {ExitStack: _Stacks()}
+
+
+def _exits(stack: LibObject) -> list[Leave]:
+    """What ends what a stack holds, in the order in which it came."""
+    exits: list[Leave] = stack.attrs.setdefault(EXITS, [])
+    return exits
 
 
 def unwind(stack: LibObject, raised: Raised | None) -> bool:

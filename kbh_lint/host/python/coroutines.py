@@ -14,6 +14,7 @@ from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import Coroutine, EventLoop, Task, Thread, Waiting
 from kbh_lint.host.values.objects import Instance, LibObject, find_method
 from kbh_lint.host.values.tensors import Unknown
@@ -124,9 +125,9 @@ def _all(interp: Run, values: list[Any], caught: bool, loc: ir.Loc | None) -> Li
     return _later(steps)
 
 
-def _beside(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
+def _beside(interp: Run, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
     """A function that runs in a thread, by `asyncio.to_thread` or `run_in_executor`: in a lane of its own."""
-    return pools.start(interp, loc, lambda lane: lanes.run(interp, lane, args[0], args[1:], kwargs, loc))
+    return pools.start(interp, loc, lambda lane: lanes.run(interp, lane, func, args, kwargs, loc))
 
 
 def end_group(interp: Run, group: LibObject) -> None:
@@ -159,7 +160,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if name == "as_completed":
         return [_task(interp, value, loc) for value in iteration.iterate(interp, given, loc)]
     if name == "to_thread" and args:
-        return _later(lambda: lanes.result(interp, _beside(interp, args, kwargs, loc)))
+        return _later(lambda: lanes.result(interp, _beside(interp, args[0], args[1:], kwargs, loc)))
     if name == "wrap_future":
         return given
     if name in ("iscoroutine", "isfuture"):
@@ -167,46 +168,90 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return LibObject.by_path(path, {}, tuple(args), kwargs)
 
 
-def method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of a coroutine, a task or a loop; NotImplemented for all else."""
-    given = args[0] if args else next(iter(kwargs.values()), None)
-    if isinstance(owner, EventLoop):
-        if name == "run":
-            return _run(interp, given, loc)
-        if name == "run_until_complete":
-            if isinstance(given, Coroutine):
-                given = _task(interp, given, loc)
-            _turn(interp)
-            return awaited(interp, given, loc)
-        if name == "create_task":
-            task = _task(interp, given, loc)
-            owner.attrs.setdefault("tasks", []).append(task)
-            return task
-        if name == "run_in_executor" and len(args) > 1:
-            return _beside(interp, args[1:], {}, loc)
-        if name in ("call_soon", "call_soon_threadsafe") and args:
-            task = Task("asyncio.Task", {_STEPS: lambda: interp.call(args[0], args[1:], {}, loc)})
-            interp.tasks.append(task)
-            return task
-        if name in ("close", "stop", "shutdown_default_executor", "shutdown_asyncgens"):
-            return None
-        return NotImplemented
-    if isinstance(owner, Coroutine):
-        if name == "__await__":
-            return owner
-        if name == "send":
-            exceptions.raise_("StopIteration", [awaited(interp, owner, loc)], loc)
-        return owner.attrs.pop(_STEPS, None) and None if name == "close" else NotImplemented
-    if isinstance(owner, Task) and name in ("result", "done", "cancel", "exception"):
-        if name == "result":
-            return _result(owner)
-        if name == "cancel":
-            interp.tasks[:] = [task for task in interp.tasks if task is not owner]
-            return True
-        return _STEPS not in owner.attrs if name == "done" else getattr(owner.attrs.get(_ERROR), "value", None)
-    return NotImplemented
+class _Loops(Methods):
+    """Loops, runners and groups of tasks."""
+
+    @models("run")
+    def run(self, site: Site, owner: LibObject, coro: Value, **options: Value) -> Value:
+        """`runner.run(coroutine)`."""
+        return _run(site.run, coro, site.loc)
+
+    @models("run_until_complete")
+    def run_until_complete(self, site: Site, owner: LibObject, future: Value) -> Value:
+        """The loop runs until something is done."""
+        waited = _task(site.run, future, site.loc) if isinstance(future, Coroutine) else future
+        _turn(site.run)
+        return awaited(site.run, waited, site.loc)
+
+    @models("create_task")
+    def create_task(self, site: Site, owner: LibObject, coro: Value, **options: Value) -> Value:
+        """A task, which the end of a group waits for."""
+        task = _task(site.run, coro, site.loc)
+        owner.attrs.setdefault("tasks", []).append(task)
+        return task
+
+    @models("run_in_executor")
+    def run_in_executor(self, site: Site, owner: LibObject, executor: Value, func: Value, *args: Value) -> Value:
+        """A function that runs beside the loop."""
+        return _beside(site.run, func, list(args), {}, site.loc)
+
+    @models("call_soon", "call_soon_threadsafe")
+    def call_soon(self, site: Site, owner: LibObject, callback: Value, *args: Value, **options: Value) -> Value:
+        """A call at the loop's next turn."""
+        task = Task("asyncio.Task", {_STEPS: lambda: site.run.call(callback, list(args), {}, site.loc)})
+        site.run.tasks.append(task)
+        return task
+
+    @models("close", "stop", "shutdown_default_executor", "shutdown_asyncgens")
+    def close(self, site: Site, owner: LibObject, *timeout: Value) -> None:
+        """The end of a loop does nothing more."""
+
+
+class _Coroutines(Methods):
+    """What a call of an `async def` made."""
+
+    @models("__await__")
+    def wait(self, site: Site, owner: LibObject) -> Value:
+        """It is what is waited for."""
+        return owner
+
+    @models("send")
+    def send(self, site: Site, owner: LibObject, value: Value) -> Value:
+        """It runs to its end."""
+        return exceptions.raise_("StopIteration", [awaited(site.run, owner, site.loc)], site.loc)
+
+    @models("close")
+    def close(self, site: Site, owner: LibObject) -> None:
+        """Nothing of it runs any more."""
+        owner.attrs.pop(_STEPS, None)
+
+
+class _Tasks(Methods):
+    """Tasks of a loop."""
+
+    @models("result")
+    def result(self, site: Site, owner: LibObject) -> Value:
+        """What it gave."""
+        return _result(owner)
+
+    @models("cancel")
+    def cancel(self, site: Site, owner: LibObject, *message: Value, **named: Value) -> bool:
+        """It does not run."""
+        site.run.tasks[:] = [task for task in site.run.tasks if task is not owner]
+        return True
+
+    @models("done")
+    def done(self, site: Site, owner: LibObject) -> bool:
+        """Whether it has run."""
+        return _STEPS not in owner.attrs
+
+    @models("exception")
+    def exception(self, site: Site, owner: LibObject) -> Value:
+        """What ended it."""
+        return getattr(owner.attrs.get(_ERROR), "value", None)
+
+
+METHODS: Rows = {EventLoop: _Loops(), Coroutine: _Coroutines(), Task: _Tasks()}
 
 
 @builtin

@@ -17,6 +17,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Stream, Thread, ThreadEvent, Timer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
@@ -160,42 +161,105 @@ def set_stream(interp: Run, stream: Value) -> None:
         lanes.current.append(stream)
 
 
-def method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """Methods of streams, events and threads; NotImplemented for all else."""
-    lanes: Lanes = interp.lanes
-    first = args[0] if args else next(iter(kwargs.values()), None)
-    if isinstance(owner, GpuEvent):
-        if name == "record":
-            lanes.record(owner, first if is_stream(first) else current(interp) if first is None else None)
-        elif name in ("synchronize", "wait"):
-            lanes.wait_event(first if name == "wait" else None, owner)
-        else:
+class GpuEvents(Methods):
+    """Events of streams."""
+
+    @models("record")
+    def record(self, site: Site, owner: LibObject, stream: Value = None) -> None:
+        """It stands for what is on a stream by now, the current one where none is given."""
+        run = site.run
+        run.lanes.record(owner, stream if is_stream(stream) else current(run) if stream is None else None)
+
+    @models("wait")
+    def wait(self, site: Site, owner: LibObject, stream: Value = None) -> None:
+        """A stream, or the caller, waits for what it stands for."""
+        site.run.lanes.wait_event(stream, owner)
+
+    @models("synchronize")
+    def synchronize(self, site: Site, owner: LibObject) -> None:
+        """The caller waits for what it stands for."""
+        site.run.lanes.wait_event(None, owner)
+
+
+class _Streams(Methods):
+    """Streams, the current one too."""
+
+    @models("wait_stream")
+    def wait_stream(self, site: Site, owner: LibObject, stream: Value) -> None:
+        """It goes on after all that is on another stream."""
+        site.run.lanes.wait(owner, stream)
+
+    @models("wait_event")
+    def wait_event(self, site: Site, owner: LibObject, event: Value) -> Value:
+        """It goes on after what an event stands for."""
+        if not isinstance(event, LibObject):
             return NotImplemented
+        site.run.lanes.wait_event(owner, event)
         return None
-    if is_stream(owner) or isinstance(owner, CurrentStream):
-        if name == "wait_stream":
-            lanes.wait(owner, first)
-        elif name == "wait_event" and isinstance(first, LibObject):
-            lanes.wait_event(owner, first)
-        elif name == "synchronize":
-            lanes.wait(None, owner)
-        elif name == "record_event":
-            made = first if isinstance(first, LibObject) else GpuEvent("torch.cuda.Event")
-            lanes.record(made, owner)
-            return made
-        else:
-            return NotImplemented
-        return None
-    if isinstance(owner, ThreadEvent):
-        return False if name in ("is_set", "isSet") and not _sets_any(interp) else NotImplemented
-    if isinstance(owner, Thread):
-        if name == "add_done_callback" and args:
-            run(interp, owner, args[0], [owner], {}, loc)
-            return None
-        return _thread_method(interp, owner, name, _timeout(args, kwargs), loc)
-    return NotImplemented
+
+    @models("synchronize")
+    def synchronize(self, site: Site, owner: LibObject) -> None:
+        """The caller waits for all that is on it."""
+        site.run.lanes.wait(None, owner)
+
+    @models("record_event")
+    def record_event(self, site: Site, owner: LibObject, event: Value = None) -> Value:
+        """The event, or a new one, stands for what is on it by now."""
+        made = event if isinstance(event, LibObject) else GpuEvent("torch.cuda.Event")
+        site.run.lanes.record(made, owner)
+        return made
+
+
+class _ThreadEvents(Methods):
+    """`threading.Event`."""
+
+    @models("is_set", "isSet")
+    def is_set(self, site: Site, owner: LibObject) -> Value:
+        """Whether it is set, as far as that is known."""
+        return NotImplemented if _sets_any(site.run) else False
+
+
+class _Threads(Methods):
+    """Threads, and the futures of pools."""
+
+    @models("start", "run")
+    def start(self, site: Site, owner: LibObject) -> None:
+        """Its function runs, at once and to its end."""
+        target, args, kwargs = _target(owner)
+        owner.attrs["loc"] = site.loc
+        if target is not None:
+            owner.attrs[GAVE] = run(site.run, owner, target, args, kwargs, site.loc)
+
+    @models("join", "wait")
+    def join(self, site: Site, owner: LibObject, timeout: Value = None) -> None:
+        """The caller waits for it, where it may wait long enough."""
+        if not isinstance(timeout, (int, float)) or timeout >= LONG_WAIT:
+            site.run.lanes.wait(None, owner)
+
+    @models("result", "get")
+    def result(self, site: Site, owner: LibObject, timeout: Value = None) -> Value:
+        """What it gave."""
+        return result(site.run, owner)
+
+    @models("exception")
+    def exception(self, site: Site, owner: LibObject, timeout: Value = None) -> Value:
+        """What ended it."""
+        site.run.lanes.wait(None, owner)
+        return getattr(owner.attrs.get(ERROR), "value", None)
+
+    @models("is_alive", "done")
+    def is_alive(self, site: Site, owner: LibObject) -> bool:
+        """Both are taken to be so: it was asked for to wait, and no more is to come."""
+        return True
+
+    @models("add_done_callback")
+    def then(self, site: Site, owner: LibObject, fn: Value) -> None:
+        """A function that runs when it is done, in its lane."""
+        run(site.run, owner, fn, [owner], {}, site.loc)
+
+
+THREADS = _Threads()
+METHODS: Rows = {Stream: _Streams(), CurrentStream: _Streams(), ThreadEvent: _ThreadEvents(), Thread: THREADS}
 
 
 def _sets_any(interp: Run) -> bool:
@@ -211,12 +275,6 @@ def _names_set(module: ir.Module) -> bool:
     )
 
 
-def _timeout(args: list[Any], kwargs: dict[str, Any]) -> float | None:
-    """The seconds that a join waits at most, where they are known."""
-    given = args[0] if args else kwargs.get("timeout")
-    return float(given) if isinstance(given, (int, float)) else None
-
-
 def of_object(owner: Instance) -> LibObject:
     """The thread that an object of a subclass of Thread is: it runs the object's own `run`."""
     held = owner.attrs.get(OWN_THREAD)
@@ -224,23 +282,6 @@ def of_object(owner: Instance) -> LibObject:
         target = owner.cls.find("run") if "run" in owner.cls.env.vars else None
         held = owner.attrs[OWN_THREAD] = Thread("threading.Thread", {}, (None, Bound(owner, target)))
     return held
-
-
-def _thread_method(interp: Run, owner: LibObject, name: str, timeout: float | None, loc: ir.Loc | None) -> Any:
-    if name in ("start", "run"):
-        target, args, kwargs = _target(owner)
-        owner.attrs["loc"] = loc
-        if target is not None:
-            owner.attrs[GAVE] = run(interp, owner, target, args, kwargs, loc)
-        return None
-    if name in ("join", "wait") and timeout is not None and timeout < LONG_WAIT:
-        return None
-    if name in ("result", "get"):
-        return result(interp, owner)
-    if name in ("join", "wait", "exception"):
-        interp.lanes.wait(None, owner)
-        return getattr(owner.attrs.get(ERROR), "value", None) if name == "exception" else None
-    return True if name in ("is_alive", "done") else NotImplemented
 
 
 def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:

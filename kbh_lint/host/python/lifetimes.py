@@ -12,7 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.frames import Raised, builtin
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import Finalizer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 
@@ -88,9 +90,20 @@ def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
 
 
-def method(interp: Run, handle: LibObject, name: str) -> Any:
-    """A method of a finalizer; NotImplemented for all else."""
-    if name in ("detach", "peek"):
-        given = handle.attrs.pop("call", None) if name == "detach" else handle.attrs.get("call")
+class _Finalizers(Methods):
+    """`weakref.finalize(...)`."""
+
+    @models("detach")
+    def detach(self, site: Site, owner: LibObject) -> Value:
+        """What was to be called, which no longer is."""
+        given = owner.attrs.pop("call", None)
         return given and (None, *given)
-    return NotImplemented
+
+    @models("peek")
+    def peek(self, site: Site, owner: LibObject) -> Value:
+        """What is to be called."""
+        given = owner.attrs.get("call")
+        return given and (None, *given)
+
+
+METHODS: Rows = {Finalizer: _Finalizers()}

@@ -6,66 +6,107 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.named_objects import PoolFuture, Thread
+from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.named_objects import Pool, PoolFuture, Thread
 from kbh_lint.host.values.objects import LibObject, NamedTuple
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _STARRED = frozenset(("starmap", "starmap_async"))
-_ONE = frozenset(("submit", "apply_async", "apply"))
-_MANY = frozenset(("map", "starmap", "imap", "imap_unordered", "map_async", "starmap_async"))
 
 
-def method(
-    interp: Run, owner: LibObject, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of a pool of concurrent.futures or of multiprocessing; NotImplemented for those that do no work."""
-    futures: list[LibObject] = owner.attrs.setdefault("futures", [])
-    if name in _ONE and args:
-        given = args[1:] if name == "submit" else list(args[1]) if len(args) > 1 else []
-        named = kwargs if name == "submit" else kwargs.get("kwds", args[2] if len(args) > 2 else {})
-        target = args[0]
-        future = start(interp, loc, lambda lane: lanes.run(interp, lane, target, given, named, loc))
-        futures.append(future)
-        return lanes.result(interp, future) if name == "apply" else future
-    if name in _MANY and len(args) > 1:
-        return _each(interp, owner, name, args, loc)
-    if name == "close" or name == "shutdown" and (args[0] if args else kwargs.get("wait", True)) is False:
-        return None  # nothing more comes in; nothing is waited for
-    if name in ("shutdown", "join", "__exit__"):
-        for future in futures:
-            interp.lanes.wait(None, future)
-        return None
-    return NotImplemented
+class _Pools(Methods):
+    """Pools of concurrent.futures and of multiprocessing."""
 
+    @models("submit")
+    def submit(self, site: Site, owner: LibObject, fn: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """A call, as a future."""
+        return self._one(site, owner, fn, list(args), kwargs)
 
-def _each(interp: Run, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function on many items. multiprocessing's `map` waits for all of them, `map_async` gives a future, and an
-    iterator waits when it is gone through."""
-    own_iterator = owner.path.startswith("concurrent.") or name.startswith("imap")
-    columns = [iteration.materialise(interp, arg, loc) for arg in args[1:]]
-    rows: list[list[Any]] = (
-        [list(row) for row in zip(*columns, strict=False)]
-        if owner.path.startswith("concurrent.")
-        else [list(iteration.iterate(interp, item, loc)) if name in _STARRED else [item] for item in columns[0]]
-    )
+    @models("apply_async")
+    def apply_async(
+        self,
+        site: Site,
+        owner: LibObject,
+        func: Value,
+        args: Value = (),
+        kwds: Value = None,
+        *then: Value,
+        **named: Value,
+    ) -> Value:
+        """The same, its arguments in containers."""
+        return self._one(site, owner, func, _listed(args), kwds)
 
-    def work(lane: LibObject) -> list[Any]:
-        return [lanes.run(interp, lane, args[0], row, {}, loc, bounded=False) for row in rows]
+    @models("apply")
+    def apply(self, site: Site, owner: LibObject, func: Value, args: Value = (), kwds: Value = None) -> Value:
+        """A call that is waited for."""
+        return lanes.result(site.run, self._one(site, owner, func, _listed(args), kwds))
 
-    future = start(interp, loc, work)
-    owner.attrs["futures"].append(future)
-    if name.endswith("_async"):
+    def _one(self, site: Site, owner: LibObject, target: Value, args: list[Value], named: Value) -> LibObject:
+        kwargs = named if isinstance(named, dict) else {}
+        future = start(site.run, site.loc, lambda lane: lanes.run(site.run, lane, target, args, kwargs, site.loc))
+        _futures(owner).append(future)
         return future
-    if not own_iterator:
-        return lanes.result(interp, future)
-    made = Once()
-    made.source = (item for future in (future,) for item in lanes.result(interp, future))
-    return made
+
+    @models("map", "starmap", "imap", "imap_unordered", "map_async", "starmap_async")
+    def each(self, site: Site, owner: LibObject, func: Value, iterable: Value, *more: Value, **options: Value) -> Value:
+        """A function on many items. multiprocessing's `map` waits for all of them, `map_async` gives a future, and an
+        iterator waits when it is gone through."""
+        run, concurrent = site.run, owner.path.startswith("concurrent.")
+        columns = [iteration.materialise(run, column, site.loc) for column in (iterable, *more)]
+        starred = site.name in _STARRED
+        rows: list[list[Value]] = (
+            [list(row) for row in zip(*columns, strict=False)]
+            if concurrent
+            else [list(iteration.iterate(run, item, site.loc)) if starred else [item] for item in columns[0]]
+        )
+
+        def work(lane: LibObject) -> list[Value]:
+            return [lanes.run(run, lane, func, row, {}, site.loc, bounded=False) for row in rows]
+
+        future = start(run, site.loc, work)
+        _futures(owner).append(future)
+        if site.name.endswith("_async"):
+            return future
+        if not (concurrent or site.name.startswith("imap")):
+            return lanes.result(run, future)
+        made = Once()
+        made.source = (item for future in (future,) for item in lanes.result(run, future))
+        return made
+
+    @models("close")
+    def close(self, site: Site, owner: LibObject) -> None:
+        """Nothing more comes in; nothing is waited for."""
+
+    @models("shutdown")
+    def shutdown(self, site: Site, owner: LibObject, wait: Value = True, **options: Value) -> None:
+        """The end of a pool, which waits for what is under way unless it is told not to."""
+        if wait is not False:
+            self.join(site, owner)
+
+    @models("join", "__exit__")
+    def join(self, site: Site, owner: LibObject, *raised: Value) -> None:
+        """All that is under way is waited for."""
+        for future in _futures(owner):
+            site.run.lanes.wait(None, future)
+
+
+METHODS: Rows = {Pool: _Pools()}
+
+
+def _listed(args: Value) -> list[Value]:
+    return list(args) if isinstance(args, (list, tuple)) else []
+
+
+def _futures(owner: LibObject) -> list[LibObject]:
+    """What a pool was given, in order."""
+    found: list[LibObject] = owner.attrs.setdefault("futures", [])
+    return found
 
 
 def start(interp: Run, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:

@@ -8,6 +8,7 @@ them as Python binds them. A call that they do not fit is answered by `other`.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache
@@ -69,13 +70,30 @@ def _signature(func: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(func)
 
 
-def _answer(owner: object, found: Callable[..., Any], site: Site) -> Value:
-    """What a model answers; NotImplemented where the arguments do not fit its parameters."""
-    try:
-        bound = _signature(found).bind(owner, site, *site.args, **site.kwargs)
-    except TypeError:
-        return NotImplemented
-    return found(*bound.args, **bound.kwargs)
+@cache
+def _room(func: Callable[..., Any]) -> tuple[int, int]:
+    """How many arguments a function takes at least and at most, where none is named; nothing fits one with a parameter
+    that has to be."""
+    params = _signature(func).parameters.values()
+    plain = [p for p in params if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    named = any(p.kind is p.KEYWORD_ONLY and p.default is p.empty for p in params)
+    most = sys.maxsize if any(p.kind is p.VAR_POSITIONAL for p in params) else len(plain)
+    return sum(p.default is p.empty for p in plain), -1 if named else most
+
+
+def _answer(found: Callable[..., Any], given: tuple[object, ...], site: Site) -> Value:
+    """What a model answers, after what it is given for every call; NotImplemented where the arguments do not fit its
+    parameters."""
+    if site.kwargs:
+        try:
+            _signature(found).bind(*given, *site.args, **site.kwargs)
+        except TypeError:
+            return NotImplemented
+    else:
+        least, most = _room(found)
+        if not least <= len(given) + len(site.args) <= most:
+            return NotImplemented
+    return found(*given, *site.args, **site.kwargs)
 
 
 class Library:
@@ -90,7 +108,7 @@ class Library:
         """A call of something of the package, by its full path."""
         site = Site(interp, path, loc, args, kwargs)
         found = self.functions.get(site.name)
-        made = _answer(self, found, site) if found is not None else NotImplemented
+        made = _answer(found, (self, site), site) if found is not None else NotImplemented
         return self.other(site) if made is NotImplemented else made
 
     def other(self, site: Site) -> Value:
@@ -157,9 +175,37 @@ class Modelled(LibObject):
     def method(self, site: Site) -> Value:
         """`owner.name(...)`."""
         found = self.methods.get(site.name)
-        made = _answer(self, found, site) if found is not None else NotImplemented
+        made = _answer(found, (self, site), site) if found is not None else NotImplemented
         return self.other(site) if made is NotImplemented else made
 
     def other(self, site: Site) -> Value:
         """A call of a method without a model, or with one that does not fit."""
         return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
+
+
+class Methods:
+    """What the methods of objects of one class do, where that class stands below what they need. Of a model the first
+    parameters are the `Site` and the object."""
+
+    functions: ClassVar[dict[str, Callable[..., Any]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        cls.functions = modelled(cls)
+
+    def call(self, site: Site, owner: LibObject) -> Value:
+        """`owner.name(...)`; NotImplemented where nothing is known of it."""
+        found = self.functions.get(site.name)
+        made = _answer(found, (self, site, owner), site) if found is not None else NotImplemented
+        return self.other(site, owner) if made is NotImplemented else made
+
+    def other(self, site: Site, owner: LibObject) -> Value:
+        """A call of a method without a model, or with one that does not fit."""
+        return NotImplemented
+
+
+Rows = dict[type[LibObject], Methods]
+
+
+def row_of(rows: Rows, owner: LibObject) -> Methods | None:
+    """The methods of the first class of an object that has some."""
+    return next((rows[cls] for cls in type(owner).__mro__ if cls in rows), None)

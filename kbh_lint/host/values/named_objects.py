@@ -264,3 +264,28 @@ class BuiltBytes(LibObject):
 @of_paths("ctypes.system", OF_TORCH)
 class SystemLibrary(LibObject):
     """A library of the system that was loaded, or torch's own way to the CUDA runtime."""
+
+
+@of_paths("timeit.Timer")
+class TimeitTimer(LibObject):
+    """`timeit.Timer(stmt)`."""
+
+
+@of_paths("torch.utils.benchmark.Timer")
+class BenchmarkTimer(TimeitTimer):
+    """`torch.utils.benchmark.Timer(stmt)`, which gives measurements."""
+
+
+@of_paths("queue.")
+class QueueObject(LibObject):
+    """A queue, or something else of that module."""
+
+
+@of_paths("queue.Full")
+class QueueFull(LibObject):
+    """The exception of a queue that takes no more."""
+
+
+@of_paths("contextvars.")
+class ContextObject(LibObject):
+    """A context, or a variable of one."""
