@@ -47,12 +47,10 @@ class Row:
 
     def changed(self, memory: SharedMemory, index: int, tensors: Mapping[str, Tensor]) -> list[str]:
         """Names of the tensors of row `index` that do not hold these values, byte for byte."""
-        offset = index * self.stride
-        return [
-            slot.name
-            for slot in self.slots
-            if not torch.equal(memory.raw(slot.nbytes, offset + slot.offset), _bytes(tensors[slot.name]))
-        ]
+        offset, slots = index * self.stride, [slot for slot in self.slots if slot.nbytes]
+        same = [(memory.raw(one.nbytes, offset + one.offset) == _bytes(tensors[one.name])).all() for one in slots]
+        held = torch.stack(same).tolist() if same else []  # asked for at once: a device is waited for once
+        return [slot.name for slot, one in zip(slots, held, strict=True) if not one]
 
     def copied(self, memory: SharedMemory, index: int) -> Tensor:
         """A copy of the bytes of row `index`."""
