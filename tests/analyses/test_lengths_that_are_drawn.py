@@ -33,7 +33,7 @@ def attend(q_ptr, cache, table, lengths, out, pages, scale, HEADS: tl.constexpr,
     acc = tl.zeros((ROWS, DIM), tl.float32)
     for start in range(first, last, BLOCK):
         positions = start + place
-        keep = positions < last
+        keep = positions < tl.minimum(last, length)
         page = tl.load(table + b * pages + positions // PAGE, mask=keep, other=0)
         slot = (page.to(tl.int64) * PAGE + positions % PAGE) * KV + head
         k = tl.load(cache + slot[None, :] * (2 * DIM) + dims[:, None], mask=keep[None, :], other=0.0)

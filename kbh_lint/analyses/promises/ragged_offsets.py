@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
 
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
 from kbh_lint.analyses.reading.begins import begins_elsewhere
-from kbh_lint.analyses.reading.used import few_rows_unseen, used_inputs
+from kbh_lint.analyses.reading.used import few_rows_unseen, near_unseen, used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import UnreadInput
@@ -33,20 +34,13 @@ def reads(asked: Asked) -> Judgement:
     used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}, wanted)
     missing = [n for n in wanted if n not in used]
     if not missing:
-        few = _few_rows_unseen(found, wanted)
-        for name, event in few.items():
-            fact = UnreadInput(name=name, of="inputs", how="tell a group of one row from an empty one by")
-            related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
-            facts.seeds.append(ShapeFact(fact, event.loc, related))
-        if few:
-            return "broken", [(e.loc, f"a group of one row in {name} is none here") for name, e in few.items()], ""
-        elsewhere = begins_elsewhere(found, wanted) if not not_followed(run, found, work) else {}
-        for name, event in elsewhere.items():
-            fact = UnreadInput(name=name, of="inputs", how="take the first row of a group from")
-            related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
-            facts.seeds.append(ShapeFact(fact, event.loc, related))
-        if elsewhere:
-            return "broken", [(e.loc, f"{name} says only where a group ends") for name, e in elsewhere.items()], ""
+        for how, told in _read_for_less(asked):
+            for name, event in told.items():
+                fact = UnreadInput(name=name, of="inputs", how=how.verb)
+                related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
+                facts.seeds.append(ShapeFact(fact, event.loc, related))
+            if told:
+                return "broken", [(e.loc, how.evidence.format(name=name)) for name, e in told.items()], ""
         return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
     loaded = {c.label.partition(":")[2] for c in found.outside}
     hole = unread_reason(run, found, work)
@@ -61,16 +55,39 @@ def reads(asked: Asked) -> Judgement:
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
 
 
-def _few_rows_unseen(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
-    """Offsets whose every reader takes a group of one row for an empty one, with one of these launches."""
+class _Less(NamedTuple):
+    """What inputs that are read are not read for: as findings and as evidence say it."""
+
+    verb: str
+    evidence: str
+
+
+ONE_ROW = _Less("tell a group of one row from an empty one by", "a group of one row in {name} is none here")
+BEGINNING = _Less("take the first row of a group from", "{name} says only where a group ends")
+NEIGHBOUR = _Less("tell a length from one less by", "lengths in {name} that differ by one are the same here")
+
+
+def _read_for_less(asked: Asked) -> Iterator[tuple[_Less, dict[str, Event]]]:
+    """Inputs that are read for less than they say, each with a launch that does, one kind after the other."""
+    found, wanted = asked.found, asked.promise.params.get("must_read", ())
+    yield ONE_ROW, _unseen(found, wanted, "rising", few_rows_unseen)
+    followed = not not_followed(asked.run, found, asked.work)
+    yield NEIGHBOUR, _unseen(found, wanted, "drawn", near_unseen) if followed else {}
+    yield BEGINNING, begins_elsewhere(found, wanted) if followed else {}
+
+
+def _unseen(
+    found: Slice, wanted: Collection[str], note: str, unseen: Callable[[Event], frozenset[int]]
+) -> dict[str, Event]:
+    """The inputs with a note of which every reader tells some numbers apart from none, with one of these launches."""
     known: dict[str, Event] = {}
     for content in found.outside:
         name = content.label.partition(":")[2]
         readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
         steered = any(content in event.attrs.get("steer", ()) for event in found.events)
-        if name not in wanted or not content.notes.get("rising") or steered:
+        if name not in wanted or not content.notes.get(note) or steered:
             continue
-        if readers and all(e.kind == "launch" and content.ident in few_rows_unseen(e) for e in readers):
+        if readers and all(e.kind == "launch" and content.ident in unseen(e) for e in readers):
             known[name] = readers[0]
     return known
 

@@ -98,11 +98,36 @@ def unneeded(event: Event) -> frozenset[int]:
     """The whole numbers that a kernel loads and that make no difference to it, whatever legal ones they are.
 
     The kernel is walked again with what legal inputs hold: what reached something before, or was multiplied by zero,
-    and then reaches nothing, is that.
+    and then reaches nothing, is that. What reaches something for a few of them does so for all.
     """
-    attrs, ends = event.attrs, _legal_loads(event)
-    if not ends:
+    ends = _legal_loads(event)
+    near = _near(event, ends)
+    if not ends or near != ends and not _asked(event, near):
         return frozenset()
+    return _asked(event, ends)
+
+
+def near_unseen(event: Event) -> frozenset[int]:
+    """The lengths that a kernel loads and of which it does not tell two neighbours apart: neither is the one that is
+    drawn, so that its own numbers, which it may have in place of one, do not count."""
+    ends = _legal_loads(event)
+    near = _near(event, ends)
+    few = {event.attrs["contents"][at].ident for at in near if near[at] != ends[at]}
+    return _asked(event, near) & few if few else frozenset()
+
+
+def _near(event: Event, ends: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """The same ends, but of lengths two numbers alone: the two before the one that is drawn, in all places."""
+    drawn = {at: source(event.attrs["contents"][at]).notes.get("drawn") for at in ends}
+    return {
+        at: between if (most := drawn[at]) is None or most - 2 < between[0] else (most - 2, most - 1)
+        for at, between in ends.items()
+    }
+
+
+def _asked(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
+    """The whole numbers between such ends that make no difference to a kernel, found once for equal launches."""
+    attrs = event.attrs
     held, answers = attrs["contents"], attrs["answered"].everywhere
     launches = [normalised(attrs["answered"].here, binding) for binding in attrs["bindings"]]
     local = launches[0].storages

@@ -183,7 +183,8 @@ def cdiv(call: Call) -> V:
     a, b = (call.args + [UNKNOWN_V, UNKNOWN_V])[:2]
     if isinstance(a.const, int) and isinstance(b.const, int) and b.const:
         return constant(-(-a.const // b.const), a.deps | b.deps)
-    return V("i32", "i32", union(a.origins, b.origins), shape=())
+    made = V("i32", "i32", union(a.origins, b.origins), shape=())
+    return call.m.ranges.rounded_up(a, b, made) if call.m.ranges.given else made
 
 
 def next_power(call: Call) -> V:

@@ -95,6 +95,13 @@ class Ranges:
             return made
         return settled(made, arithmetic(op, left, right))
 
+    def rounded_up(self, a: V, b: V, made: V) -> V:
+        """How many times `b` it takes to hold `a`, of whole numbers."""
+        whole, part = ends_of(a), ends_of(b)
+        if whole is None or part is None or whole[0] < 0 or part[0] <= 0:
+            return made
+        return settled(made, (-(-whole[0] // part[1]), -(-whole[1] // part[0])))
+
     def compared(self, op: str, a: V, b: V, made: V) -> V:
         """A comparison that comes out one way for all numbers that there can be."""
         left, right = ends_of(a), ends_of(b)
@@ -188,6 +195,8 @@ def arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
     if op == "*":
         corners = [x * y for x in a for y in b]
         return min(corners), max(corners)
+    if op == "&" and a[0] >= 0 > b[0] == b[1] and -b[0] & (-b[0] - 1) == 0:  # down to a multiple of a power of two
+        return a[0] & b[0], a[1] & b[0]
     if a[0] < 0 or b[0] < 0:  # languages differ in how they divide negative numbers
         return None
     if op in ("//", "/", "%") and b[0] > 0:
