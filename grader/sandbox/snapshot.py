@@ -14,6 +14,7 @@ from pathlib import Path
 
 from grader.sandbox.base import CheckError
 from grader.sandbox.folders import remove
+from grader.sandbox.spoken import code_of
 from kbh_lint.source.submissions import BadInput, Submission, discover
 
 __all__ = ["Snapshot", "snapshot"]
@@ -21,10 +22,10 @@ __all__ = ["Snapshot", "snapshot"]
 REFERENCE = "reference.py"
 SOURCE_TIME = 946_684_800  # of every copy, so that ninja does not find the sources newer than what it made of them
 
-# All of them stand in front of what measures times on a GPU, or has it measured.
+# One of them stands in whatever measures times on a GPU, or has it measured; events alone only order work.
 TUNING = (
-    "Event", "autotun", "clock", "cudnn.benchmark", "do_bench", "elapsed", "event", "from time", "import time",
-    "inductor", "perf_counter", "profil", "timeit", "torch.compile",
+    "Elapsed", "autotun", "clock", "cudnn.benchmark", "do_bench", "elapsed", "from time", "import time", "inductor",
+    "perf_counter", "profil", "timeit", "torch.compile",
 )  # fmt: skip
 
 
@@ -68,8 +69,8 @@ class Snapshot:
         return self.speaks_of(*TUNING)
 
     def speaks_of(self, *words: str) -> bool:
-        """Whether one of these words is in any of its files."""
-        texts = ((self.file.parent / name).read_text("utf-8", "replace") for name, _ in self.files)
+        """Whether one of these words is in the code of any of its files; comments do not count."""
+        texts = (code_of(name, (self.file.parent / name).read_text("utf-8", "replace")) for name, _ in self.files)
         return any(word in text for text in texts for word in words)
 
 

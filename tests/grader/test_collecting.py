@@ -115,7 +115,31 @@ def test_only_what_triton_alone_compiles_is_collected(tmp_path: Path, monkeypatc
     assert not old.collects and not old.apart
 
 
-TUNING = "import triton\n@triton.autotune(configs=[], key=[])\n"
+@pytest.mark.parametrize(
+    ("text", "tunes"),
+    [
+        ("# the harness's event pair brackets the launch\n", False),
+        ('"""Timed by its own clock: no autotuning."""\nimport torch\n', False),
+        ('SOURCE = "// it drops the SM clock\\nint a; /* profiled */ int b;"\n', False),
+        ("import torch\nDONE = torch.cuda.Event()\n", False),
+        ('SOURCE = "// fast\\nlong t = clock64();"\n', True),
+        ('SOURCE = "cudaEventElapsedTime(&ms, a, b);"\n', True),
+        ("import torch\ndef best(a, b):\n    return a.elapsed_time(b)\n", True),
+        ("from time import perf_counter_ns as now\n", True),
+        ("import time as t\n", True),
+        ("import torch\ntorch.backends.cudnn.benchmark = True\n", True),
+        ("import torch\nf = torch.compile(g, mode='max-autotune')\n", True),
+        ("import triton\n@triton.autotune(configs=[], key=[])\ndef k(): pass\n", True),
+        ("# clock\ndef broken(:\n", True),
+    ],
+)  # fmt: skip
+def test_who_tunes_is_known_by_its_code_and_not_by_what_its_comments_say(
+    tmp_path: Path, text: str, tunes: bool
+) -> None:
+    assert taken(tmp_path / "a", text).tunes is tunes
+
+
+TUNING = "import triton\n@triton.autotune(configs=[], key=[])\ndef kernel(): pass\n"
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,7 @@ def test_the_probe_goes_on_while_processes_start_and_ends_them_where_the_sandbox
 
 
 def test_there_is_no_second_process_where_it_would_wait_for_the_first_or_nobody_wants_evidence(here: Path) -> None:
-    for text, evidence in ((HONEST + "\n# triton.autotune\n", True), (HONEST, False)):
+    for text, evidence in ((HONEST + "\nTUNED = False and triton.autotune\n", True), (HONEST, False)):
         with First(replace(request(here, text), evidence=evidence), here / "scratch") as begun:
             assert begun.snapshot() is not None and begun.again() is None
             tracer = begun.tracer()
