@@ -20,13 +20,14 @@ DETAIL_CHARACTERS = 3000
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """An answer, and seconds by the judge's clock from before the values were written until it came. `met`: the model
-    had been called on the slot before, so that what it makes for an address, as a graph, was made.
+    """An answer, and seconds by the judge's clock from before the values were written until it came. `visit` is
+    how often the process had called on the slot before, and may have made a graph for its address; None on a device
+    without graphs.
     """
 
     answer: Frame
     wall: float
-    met: bool = True
+    visit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

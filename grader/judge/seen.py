@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 from grader.record.cell import CaseOutcome, SealedBatch, ShapeResult, ShapeStatus, ShapeTiming
 from grader.record.words import rows_of
 
-__all__ = ["Null", "Seen", "compared_calls"]
+__all__ = ["Null", "Sample", "Seen", "compared_calls", "prepared"]
 
+PREPARING = 4  # calls after the first one on an address in which a model may make a graph for it
+PREPARED = 1.5  # times as long as those after them they take then
+LEAST_BEFORE, LEAST_AFTER = 3, 20  # samples by which that is told
 COLD = 0.5  # the share of a read that comes from memory after a flush, below which it is worth a note
 
 
@@ -47,6 +51,35 @@ class Null:
         return before + rounds * self.copy + self.in_a_row * max(wall - before, 0.0)
 
 
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A timed call: seconds by the claimed and by the judge's clock. `visit` is how often the process had called on its
+    place of memory before; None on a device on which nothing is made for an address.
+    """
+
+    seconds: float
+    wall: float = 0.0
+    visit: int | None = None
+
+
+def prepared(samples: Sequence[Sample]) -> int:
+    """After how many calls on an address a model has what it makes for one, as a graph: earlier calls are no samples.
+
+    The first is none where there are others, since a graph may be made of work on another stream, of which events see
+    nothing. Some make it in the third call, or the fourth: then these take longer than those after them.
+    """
+    visits = [one.visit for one in samples if one.visit is not None]
+    found = int(any(visits))
+    for visit in range(1, PREPARING + 1):
+        before = [one.seconds for one in samples if one.visit == visit]
+        after = [one.seconds for one in samples if one.visit is not None and one.visit > visit]
+        if len(before) < LEAST_BEFORE or len(after) < LEAST_AFTER:
+            continue
+        if median(before) > PREPARED * median(after):
+            found = visit + 1
+    return found
+
+
 @dataclass
 class Seen:
     """What is known of one shape so far."""
@@ -55,26 +88,23 @@ class Seen:
     message: str = ""
     calls: int = 0
     cases: list[CaseOutcome] = field(default_factory=list)
-    claimed: list[float] = field(default_factory=list)
-    walls: list[float] = field(default_factory=list)
+    samples: list[Sample] = field(default_factory=list)
     ungated: list[float] = field(default_factory=list)
     sealed: list[SealedBatch] = field(default_factory=list)
     alone: list[SealedBatch] = field(default_factory=list)
-    met: bool = False
     waited: bool = False
     eager: bool = False
     copied: bool = False  # whether its models may be copies of one that is slow to make
     health: list[Mapping[str, float]] = field(default_factory=list)
 
-    def timed(self, seconds: float, wall: float, met: bool) -> None:
-        """Notes a time by the claimed and by the judge's clock. Those of first calls on a slot count only until there
-        are others: a model may make a graph for the addresses, and launch nothing where events see it.
-        """
-        if met and not self.met:
-            self.claimed, self.walls, self.met = [], [], True
-        if met or not self.met:
-            self.claimed.append(seconds)
-            self.walls.append(wall)
+    @property
+    def claimed(self) -> list[float]:
+        """Seconds of the timed calls that count, by the claimed clock."""
+        return [one.seconds for one in self._counted()]
+
+    def _counted(self) -> list[Sample]:
+        least = prepared(self.samples)
+        return [one for one in self.samples if one.visit is None or one.visit >= least]
 
     def wrong_case(self, case: str, message: str) -> None:
         """Notes a call that is wrong without a comparison."""
@@ -89,9 +119,11 @@ class Seen:
     def result(self, shape: str, null: Null | None, trim: float, quickest: int = 0) -> ShapeResult:
         """All of it; with times where calls were timed."""
         timing = None
-        if null is not None and self.claimed:
+        counted = self._counted()
+        if null is not None and counted:
             timing = ShapeTiming(
-                tuple(self.claimed), tuple(self.walls), tuple(self.sealed), null.seconds, null.wall,
+                tuple(one.seconds for one in counted), tuple(one.wall for one in counted), tuple(self.sealed),
+                null.seconds, null.wall,
                 self.waited,
                 notes=self._notes(null), health=tuple(self.health), ungated=tuple(self.ungated), trim=trim,
                 quickest=quickest, alone=tuple(self.alone), null_alone=null.alone_middle,
@@ -102,6 +134,9 @@ class Seen:
     def _notes(self, null: Null) -> tuple[str, ...]:
         warm = 0 < null.canary < COLD
         notes = [f"after a flush only {null.canary:.2f} of a read comes from memory"] if warm else []
+        least = prepared(self.samples)
+        if least > 1:
+            notes.append(f"it made something for an address in call {least} on it: calls up to that one are no samples")
         if self.eager and self.sealed:
             notes.append("the batches could not be captured and ran call by call")
         if null.earlier:

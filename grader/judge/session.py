@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +62,7 @@ class Session:
         self._imported: Frame | None = None
         self._build = Purse.of(build_timeout, "building")
         self._unbuilt: set[int] = set()  # models that have not been called yet
-        self._met: set[int] = set()  # slots that have been called on
+        self._visits = Counter[int]()  # calls on each slot
         self._models = 1
         self._memory: dict[str, SharedMemory] = {}
         self._rows: dict[str, Row] = {}  # of state, inputs and outputs, at the shape that is loaded
@@ -144,7 +145,7 @@ class Session:
         self._free()
         self.loads += 1
         self._models = max(len(states), 1)
-        self._unbuilt, self._met = set() if null else set(range(self._models)), set()
+        self._unbuilt, self._visits = set() if null else set(range(self._models)), Counter()
         specs: dict[str, Iterable[TensorSpec]] = {
             "state": binding.state.values(),
             "inputs": binding.inputs,
@@ -185,11 +186,11 @@ class Session:
         numbers = (float(index), float(not gated), float(inputs is None), float(keep))
         first = self.builds(index)
         self._unbuilt.discard(index % self._models)
-        met = index in self._met or self.device.type not in GRAPHS
-        self._met.add(index)
+        visit = self._visits[index] if self.device.type in GRAPHS else None
+        self._visits[index] += 1
         purse, limit = (self._build, None) if first else (None, self._call_timeout)
         answer = self._child.ask(Kind.CALL, doing, numbers=numbers, limit=limit, purse=purse)
-        return Called(answer, time.monotonic() - began, met)
+        return Called(answer, time.monotonic() - began, visit)
 
     def builds(self, index: int) -> bool:
         """Whether a call on this slot would be its model's first, in which kernels are compiled and tuned: such a call

@@ -18,7 +18,7 @@ from grader.judge.answers import Called, first_line
 from grader.judge.batches import State
 from grader.judge.plan import Group, ShapePlan
 from grader.judge.resources import cache_bytes, ring_room
-from grader.judge.seen import Seen
+from grader.judge.seen import Sample, Seen
 from grader.judge.ticking import BUILDING
 from grader.record.spread import of_samples
 from grader.wire.frames import Kind
@@ -194,7 +194,8 @@ class _Calls:
             self.trial.compare(case, outputs, state, model=model, digest=again)
         if spec.id in self.group.timed:
             seconds, waited = (*called.answer.numbers, 0.0, 0.0)[:2]
-            state.timed(seconds if math.isfinite(seconds) and seconds > 0 else 0.0, called.wall, called.met)
+            seconds = seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+            state.samples.append(Sample(seconds, called.wall, called.visit))
             state.waited |= waited != 0
 
 
@@ -210,10 +211,11 @@ def _more(trial: Trial, plan: ShapePlan, state: Seen) -> Iterator[tuple[ShapePla
         later = planning.later_calls(plan, trial.master, trial.options)
         yield later, later.groups[0]
     for number in range(0, planning.MOST_MORE if wanted and trial.last else 0, planning.MORE_SAMPLES):
-        error = of_samples(state.claimed, trial.options.trim)
+        claimed = state.claimed
+        error = of_samples(claimed, trial.options.trim)
         if state.status != "right" or wanted is None or error is None or error <= wanted.error:
             return
-        if not planning.reachable(error, wanted.error, len(state.claimed), planning.MOST_MORE - number):
+        if not planning.reachable(error, wanted.error, len(claimed), planning.MOST_MORE - number):
             return
         more = planning.more_calls(plan, trial.master, number, trial.options)
         yield more, more.groups[0]

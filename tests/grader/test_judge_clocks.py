@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -14,9 +14,10 @@ from toy import HONEST, toy_problem
 
 from grader.deck.code import load_code
 from grader.judge import plan as planning
+from grader.judge import seen
 from grader.judge import session as sessions
 from grader.judge.judging import default_options
-from grader.judge.seen import Seen
+from grader.judge.seen import Sample, Seen, prepared
 from grader.record.spread import Wanted
 
 
@@ -58,13 +59,41 @@ def test_the_first_call_for_an_address_is_not_a_sample_where_there_are_others(
     (shape,) = result.shapes
     assert result.status == "right" and shape.timing is not None
     assert 4 <= len(shape.timing.claimed) == len(shape.timing.walls) <= 8 and min(shape.timing.claimed) >= 0.02
-    once = Seen()
-    for seconds in (1.0, 2.0):
-        once.timed(seconds, 3.0, False)
+    once = Seen(samples=[Sample(1.0, 3.0, 0), Sample(2.0, 3.0, 0)])
     assert once.claimed == [1.0, 2.0], "where there are no others they are what there is"
-    once.timed(4.0, 5.0, True)
-    once.timed(1.0, 3.0, False)
-    assert once.claimed == [4.0] and once.walls == [5.0]
+    once.samples += [Sample(4.0, 5.0, 1), Sample(1.0, 3.0, 0)]
+    assert once.claimed == [4.0]
+
+
+def test_calls_up_to_the_one_that_makes_a_graph_for_an_address_are_no_samples(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "GRAPHS", ("cpu",))
+    monkeypatch.setattr(seen, "LEAST_BEFORE", 1)
+    monkeypatch.setattr(seen, "LEAST_AFTER", 4)
+    counts = "import time\nCALLS = {}\n\ndef launched(x):\n    CALLS[x.data_ptr()] = CALLS.get(x.data_ptr(), 0) + 1\n"
+    counts += "    time.sleep(0.2 if CALLS[x.data_ptr()] == 3 else 0.01)\n"
+    here = ground(forward("launched(x)\n" + RIGHT + "return y", counts))
+    result = here.trial(replace(OPTIONS, samples=24, warmups=0))
+    (shape,) = result.shapes
+    assert result.status == "right" and shape.timing is not None
+    assert max(shape.timing.claimed) < 0.2 and max(shape.timing.walls) < 0.2
+    assert any("in call 3 on it" in note for note in shape.timing.notes)
+
+
+def test_who_makes_something_for_an_address_is_told_by_the_calls_after_it() -> None:
+    def visits(times: Sequence[float], places: int = 8) -> list[Sample]:
+        return [Sample(seconds, 0.0, visit) for visit, seconds in enumerate(times) for _ in range(places)]
+
+    assert prepared(visits([9.0, 1.0, 1.0, 1.0, 1.0])) == 1, "the first call on each place"
+    assert prepared(visits([1.0, 1.0, 30.0, 1.0, 1.0, 1.0])) == 3
+    assert prepared(visits([1.0, 1.2, 1.2, 30.0, 1.0, 1.0, 1.0])) == 4
+    assert prepared(visits([1.0, 1.4, 1.3, 1.0, 1.0, 1.0])) == 1, "times that fall a little are times"
+    assert prepared(visits([1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 30.0, 1.0, 1.0, 1.0])) == 1, "so late it is the submission's"
+    assert prepared(visits([1.0, 30.0, 1.0])) == 1, "too few come after it"
+    assert prepared([Sample(1.0)] * 9) == prepared([]) == 0, "a device on which nothing is made for an address"
+    once = visits([1.0, 1.0, 1.0, 1.0])
+    assert prepared([*once, Sample(99.0, 0.0, 2)]) == 1, "one call that was disturbed says nothing"
 
 
 @pytest.mark.parametrize(

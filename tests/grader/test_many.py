@@ -17,7 +17,7 @@ from grader.cli import grade as grade_cli
 from grader.judge import empty_calls
 from grader.judge import judging as judge
 from grader.judge.empty_calls import empty_calls as asked
-from grader.judge.seen import Null, Seen
+from grader.judge.seen import Null, Sample, Seen
 from grader.record.cell import TrialResult
 from grader.report.summary import render
 from grader.report.view import View
@@ -140,7 +140,7 @@ def test_it_is_measured_again_when_it_is_old_and_always_on_a_cpu(
 
 
 def test_a_cell_says_that_an_empty_call_was_measured_before() -> None:
-    seen = Seen(claimed=[1e-3])
+    seen = Seen(samples=[Sample(1e-3)])
     assert seen.result("8x4", NULL, 0.5).timing.notes == ()  # type: ignore[union-attr]
     notes = seen.result("8x4", replace(NULL, earlier=True), 0.5).timing.notes  # type: ignore[union-attr]
     assert notes == ("what an empty call costs was measured in an earlier process",)

@@ -18,7 +18,7 @@ from grader.judge import batches, empty_calls, single_calls
 from grader.judge import plan as planning
 from grader.judge.batches import FIRST_ALONE, MOST_ALONE, SPELLS, lone_calls, sealed_batches
 from grader.judge.empty_calls import measure_empty
-from grader.judge.seen import Null, Seen
+from grader.judge.seen import Null, Sample, Seen
 from grader.judge.trial import Trial
 from grader.record.cell import LEAST_MIDDLE, SealedBatch, ShapeTiming
 from grader.wire.frames import Frame, Kind
@@ -155,7 +155,7 @@ def test_of_what_is_left_of_a_batch_on_a_gpu_a_part_may_come_of_calls_in_a_row(
 def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
     monkeypatch: pytest.MonkeyPatch, slow: int, first: float, later: float, counted: list[tuple[int, float]]
 ) -> None:
-    state, run = Seen(status="right", claimed=[1e-4] * 10), list[tuple[int, int]]()
+    state, run = Seen(status="right", samples=[Sample(1e-4)] * 10), list[tuple[int, int]]()
 
     def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append((number, rounds))
@@ -194,7 +194,7 @@ def test_a_short_batch_that_denies_the_claim_is_repeated_before_one_counts(
 def test_batches_of_a_gpu_are_repeated_until_the_quickest_bear_a_claim_out_and_those_count(
     monkeypatch: pytest.MonkeyPatch, walls: list[float], runs: int
 ) -> None:
-    state, run, left = Seen(status="right", claimed=[1.05e-2] * 10), list[int](), iter(walls)
+    state, run, left = Seen(status="right", samples=[Sample(1.05e-2)] * 10), list[int](), iter(walls)
 
     def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append(number)
@@ -216,7 +216,7 @@ def test_batches_of_a_gpu_are_repeated_until_the_quickest_bear_a_claim_out_and_t
 
 
 def test_batches_of_calls_that_are_truly_slow_are_not_made_again_as_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, run = Seen(status="right", claimed=[1e-4] * 10), list[int]()
+    state, run = Seen(status="right", samples=[Sample(1e-4)] * 10), list[int]()
 
     def batch(runs: object, rounds: int, number: int, *, prepared: bool) -> SealedBatch:
         run.append(rounds)
@@ -277,7 +277,7 @@ def test_no_shape_s_empty_call_alone_costs_more_than_another_s_and_its_own_bytes
 def test_a_call_alone_is_repeated_until_it_leaves_the_other_clocks_possible(
     monkeypatch: pytest.MonkeyPatch, walls: list[float | None], runs: int
 ) -> None:
-    state, run = Seen(status="right", claimed=[1e-3] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[int]()
+    state, run = Seen(status="right", samples=[Sample(1e-3)] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[int]()
 
     def batch(runs: object, rounds: int, number: int, *, prepared: bool, alone: bool) -> SealedBatch | None:
         wall = walls[len(run)]
@@ -298,7 +298,7 @@ def test_a_second_process_makes_calls_alone_where_those_of_the_first_deny_what_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What is scored may be less than when they were made: the first on each slot count until there are others."""
-    state, run = Seen(status="right", claimed=[3e-3] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[bool]()
+    state, run = Seen(status="right", samples=[Sample(3e-3)] * 10, sealed=[SealedBatch(3, 3e-3, 0.0)]), list[bool]()
 
     def batch(runs: object, rounds: int, number: int, *, prepared: bool, alone: bool) -> SealedBatch:
         assert number == FIRST_ALONE + len(run)
@@ -313,11 +313,11 @@ def test_a_second_process_makes_calls_alone_where_those_of_the_first_deny_what_i
     lone_calls(trial, label, state, [])  # type: ignore[arg-type]
     lone_calls(trial, label, state, [])  # type: ignore[arg-type]
     assert run == [False] and not trial.denied, "it leaves the claim possible, in the next process too"
-    state.claimed = [1e-3] * 10
+    state.samples = [Sample(1e-3)] * 10
     walls = [3e-3, 1e-3]
     lone_calls(trial, label, state, [])  # type: ignore[arg-type]
     assert run == [False, False, True], "its process is another one, which has prepared none"
-    state.claimed, walls = [5e-4] * 10, [3e-3] * 1000
+    state.samples, walls = [Sample(5e-4)] * 10, [3e-3] * 1000
     state.sealed, state.alone = [SealedBatch(3, 1e-3, 0.0)], []
     run.clear()
     lone_calls(trial, label, state, [])  # type: ignore[arg-type]
@@ -325,7 +325,10 @@ def test_a_second_process_makes_calls_alone_where_those_of_the_first_deny_what_i
 
 
 def test_no_call_is_made_alone_where_no_batch_came_to_an_end() -> None:
-    for state in (Seen(status="right", claimed=[1e-3]), Seen(status="wrong", sealed=[SealedBatch(3, 1e-3, 0.0)])):
+    for state in (
+        Seen(status="right", samples=[Sample(1e-3)]),
+        Seen(status="wrong", sealed=[SealedBatch(3, 1e-3, 0.0)]),
+    ):
         lone_calls(on("cpu"), anything, state, [])
         assert state.alone == []
 
