@@ -193,6 +193,7 @@ def _calls(
             call("collision", inputs)
             interp.memory.colliding = False
     if counters:
+        inputs = dict(run.inputs)  # a counter may stand under a key that is made of them
         change(interp, inputs.items(), "input")
         places = tuple(c.slot.path for c in counters)
         call("later", inputs, places)

@@ -29,11 +29,13 @@ def keeps_a_part(tensor: Tensor, event: Event) -> bool:
         return False
     again = made.kind == "launch" and made.loc == event.loc and not _alike(made, event)
     if again and made.call == event.call and (_goes_on(made, event) or _is_section(tensor, event, made)):
+        _forget_earlier_calls(tensor, event)
         return True
     if made.loc != event.loc or content.previous is not None:
         return _leaves_some(tensor, event)
     before = again and made.call < event.call
-    return before and _leaves_some(tensor, event) and not _leaves_some(tensor, made)
+    # that the tensor holds what the earlier launch wrote says nothing of that launch
+    return before and _leaves_some(tensor, event) and not _leaves_some(tensor, made, on_data=False)
 
 
 def _alike(one: Event, other: Event) -> bool:
@@ -61,9 +63,9 @@ def _numbers(binding: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in binding.items() if isinstance(value, (int, float, Scalar))}
 
 
-def _leaves_some(tensor: Tensor, event: Event) -> bool:
+def _leaves_some(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
     """Whether the programs of a launch cannot write all of a tensor's memory, or may leave out any of it."""
-    return _too_few(tensor, event) or _left_out(tensor, event)
+    return _too_few(tensor, event) or _left_out(tensor, event, on_data=on_data)
 
 
 def _is_section(tensor: Tensor, event: Event, before: Event) -> bool:
@@ -110,22 +112,42 @@ def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
 
 def _too_few(tensor: Tensor, event: Event) -> bool:
     """Whether the programs of a launch store too few elements, however their tiles lie."""
+    most, size = _most(tensor, event), tensor.storage.size
+    return most is not None and isinstance(size, int) and most < size * 8
+
+
+def _most(tensor: Tensor, event: Event) -> int | None:
+    """The bits that the programs of a launch store of a tensor at most; None where that is not known."""
     kernel, bindings, grid = event.attrs["kernel"], event.attrs["bindings"], event.attrs["grid"]
-    size, ident = tensor.storage.size, tensor.storage.ident
+    ident = tensor.storage.ident
     counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
     read = kernel.node.kind == "python" and registry.of_kernel(kernel.language).stored_elements is not None
-    if not read or len(bindings) != 1 or not isinstance(size, int):
-        return False
+    if not read or len(bindings) != 1 or not isinstance(tensor.storage.size, int):
+        return None
     sizes = [n for n in counts if isinstance(n, int)]
     if not sizes or len(sizes) < len(counts) or any(f.unread for f in event.attrs["distinct"]):
-        return False
+        return None
     stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
     widths = [STORED.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
     known = [n for n in stored if n is not None]
     bits = [n for n in widths if n is not None]
     if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):
-        return False
-    return bool(math.prod(sizes) * sum(known) * max(bits) < size * 8)
+        return None
+    return math.prod(sizes) * sum(known) * max(bits)
+
+
+def _forget_earlier_calls(tensor: Tensor, event: Event) -> None:
+    """Where the launches of a call may write all of a tensor together, what earlier calls left in it is no part of it:
+    the first of them that left some of that was followed by others."""
+    content, parts = tensor.storage.content, [_most(tensor, event)]
+    while content.event is not None and content.event.kind == "launch" and content.call == event.call:
+        parts.append(_most(tensor, content.event))
+        if content.previous is None or content.previous.call < event.call:
+            break
+        content = content.previous
+    known = [part for part in parts if part is not None]
+    if content.call == event.call and (len(known) < len(parts) or sum(known) >= (tensor.storage.size or 0) * 8):
+        content.previous = None
 
 
 def _stored(event: Event, binding: Mapping[str, Any]) -> dict[str, int | None]:
