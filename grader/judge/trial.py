@@ -6,6 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -16,6 +17,7 @@ from grader.deck.cases import Case, CaseSpec, materialise, model_group
 from grader.deck.code import TORCH_DTYPES, Code, DeckError, ours
 from grader.deck.digest import digest_of
 from grader.deck.keys import derive
+from grader.deck.oracles import Replayed
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
 from grader.judge.batches import State, lone_calls, sealed_batches
@@ -54,7 +56,9 @@ class Trial:
         self, problem: Problem, code: Code, master: bytes, options: TrialOptions, device: str, session: Session,
         say: Say,
     ) -> None:  # fmt: skip
-        self.problem, self.code, self.master, self.options = problem, code, master, options
+        self.problem, self.master, self.options = problem, master, options
+        self._oracle = Replayed(code.oracle)
+        self.code = replace(code, oracle=self._oracle)
         self.device, self.session, self.say = device, session, say
         self.contract = next(iter(problem.contracts.values()))
         self.states: dict[str, Seen] = {}
@@ -147,6 +151,7 @@ class Trial:
     def _quiet(self, timed: Callable[[], None]) -> None:
         """What is timed from here on is timed alone."""
         timed()
+        self._oracle.quiet = True
         self._waited()
 
     def _waited(self) -> None:
