@@ -41,7 +41,8 @@ class Linted:
 
 def begin_linter(snapshot: Snapshot) -> subprocess.Popen[bytes]:
     """Starts a linter in the submission's folder: it is loaded, reads nothing of that, and waits for what to do."""
-    places = os.pathsep.join(os.path.abspath(path) for path in sys.path if path)
+    ours = str(Path(kbh_lint.__file__).absolute().parents[1])  # where this linter is, also if it is the current folder
+    places = os.pathsep.join([*(os.path.abspath(path) for path in sys.path if path), ours])
     # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
     command = [sys.executable, "-I", "-c", _BOOT, str(os.getpid()), places]
     pipe = subprocess.PIPE
@@ -74,7 +75,7 @@ def lint_snapshot(
         end_linter(done)
         raise _gave_out(snapshot, f"did not come to an end within {LIMIT} s") from None
     if done.returncode not in (0, 2):
-        raise _gave_out(snapshot, f"crashed ({death(done.returncode)})")
+        raise _gave_out(snapshot, f"crashed ({': '.join([death(done.returncode), *_last(told)])})")
     if len(said) > MOST_BYTES:
         raise _gave_out(snapshot, f"said more than {MOST_BYTES >> 20} MB")
     try:
@@ -83,8 +84,12 @@ def lint_snapshot(
             raise _gave_out(snapshot, "gave out: " + str(report["errors"][0])[:300])
         return Linted(file_from_dict(report["files"][0]), said)
     except (ValueError, LookupError, TypeError):
-        lines = told.decode("utf-8", "replace").strip().splitlines() or ["it says nothing"]
-        raise GradeError(f"the linter cannot work: {lines[-1][:300]}") from None
+        raise GradeError(f"the linter cannot work: {' '.join(_last(told)) or 'it says nothing'}") from None
+
+
+def _last(told: bytes) -> list[str]:
+    """The last line of what it told, if there is one."""
+    return [line[:300] for line in told.decode("utf-8", "replace").strip().splitlines()[-1:]]
 
 
 def _gave_out(snapshot: Snapshot, how: str) -> GradeError:

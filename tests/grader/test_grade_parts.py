@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 from toy import HONEST, solution, toy_problem
 
+import kbh_lint
 from grader.grading import linting
 from grader.grading.linting import lint_snapshot
 from grader.grading.request import GradeError, Request, identity, options_from_json, options_of, problem_files, versions
@@ -186,3 +188,19 @@ def test_a_linter_that_was_loaded_before_says_the_same_and_one_that_is_not_wante
     unwanted = linting.begin_linter(taken)
     linting.end_linter(unwanted)
     assert unwanted.returncode == -9
+
+
+def test_the_linter_is_found_where_it_is_the_current_folder_and_a_crash_says_its_last_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = snapshot(solution(tmp_path, HONEST), tmp_path / "copy")
+    root = str(Path(kbh_lint.__file__).parents[1])
+    monkeypatch.setattr(sys, "path", ["", *(path for path in sys.path if path not in ("", root))])
+    monkeypatch.chdir(root)
+    linter = linting.begin_linter(taken)
+    said, told = linter.communicate(b'["--version"]\n', 60)
+    assert linter.returncode == 0 and said.startswith(b"kbh-lint"), told
+    monkeypatch.setattr(linting, "_BOOT", "raise SystemExit('no room')")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    with pytest.raises(GradeError, match=r"crashed \(exit status 1: no room\)"):
+        lint_snapshot(taken, "01_fp8_gemm", None)
