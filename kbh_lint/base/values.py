@@ -189,6 +189,10 @@ class Descriptor:
     strides: tuple[int, ...] = ()
 
 
+OBJECT = "object"  # the path of an object of a class of the submission
+FIELD = "self."  # in front of a field of one, where what a number depends on is named
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """What a kernel language's own constructor made on the host and a kernel is given: a matrix instruction, a copy,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import values
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.memory import struct_fields
+from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.value import HANDLE, UNKNOWN_V, CType, Struct, Unbound, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
@@ -24,6 +26,11 @@ class TensorCalls(PythonCalls):
     """Arguments and callees that are objects of the host."""
 
     run: TensorRun
+
+    def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
+        ids = [id(one) for one in guards.objects(args.values())]
+        self.run.objects.given = {one: at for at, one in enumerate(ids) if ids.count(one) == 1}
+        super().run_kernel(func, args)
 
     def bind_argument(self, name: str, value: object) -> V:
         if isinstance(value, values.Made):

@@ -4,7 +4,7 @@ decided by its class. `path` is what it is called in reports."""
 from __future__ import annotations
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Made
+from kbh_lint.base.values import OBJECT, Made
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Coordinates(Made):
 class Object(Made):
     """An object of a class of the submission."""
 
-    path: str = "object"
+    path: str = OBJECT
 
 
 @dataclass(frozen=True, slots=True)

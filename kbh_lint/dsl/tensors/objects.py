@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.dsl.tensors import kinds
+from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import HANDLE, NOTHING, V
 from kbh_lint.kernels.languages.python.call import Call
@@ -20,6 +21,7 @@ class Objects:
     def __init__(self, run: TensorRun) -> None:
         self.run = run
         self.attributes: dict[tuple[int, str], V] = {}  # what the kernel assigned to attributes of objects
+        self.given: dict[int, int] = {}  # places of those among the arguments, by id
         self.made: dict[Any, values.Made] = {}  # those that the kernel makes, by the place of the call
 
     def made_attribute(self, base: V, made: values.Made, node: ir.Attr) -> V:
@@ -29,9 +31,11 @@ class Objects:
         if assigned is not None:
             return assigned
         if any(key == name for key, _ in made.fields):
-            return self.run.calls.bind_argument(
-                f"self.{name}" if isinstance(made, kinds.Object) else name, made.get(name)
-            )
+            if not isinstance(made, kinds.Object):
+                return self.run.calls.bind_argument(name, made.get(name))
+            held, place = made.get(name), self.given.get(id(made))
+            value = self.run.calls.bind_argument(f"{values.FIELD}{name}", held)
+            return value if place is None else guards.field_of(value, place, name, held)
         if isinstance(made, kinds.Mma) and name == "shape_mnk":
             sizes = (NOTHING, NOTHING, made.get("k") or NOTHING)
             return V(x=tuple(V("i32", "i32", const=size, shape=()) for size in sizes))
@@ -58,7 +62,7 @@ class Objects:
         key = (id(made.methods), name)
         old = self.attributes.get(key)
         if old is None and any(field == name for field, _ in made.fields):
-            old = self.run.calls.bind_argument(f"self.{name}", made.get(name))
+            old = self.run.calls.bind_argument(f"{values.FIELD}{name}", made.get(name))
         new = value if old is None else join(old, value)
         if new is not old:
             self.attributes[key] = new

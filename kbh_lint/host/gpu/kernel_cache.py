@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, replace
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from kbh_lint.base.values import Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
+from kbh_lint.base.values import FIELD, OBJECT, Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
 from kbh_lint.host.gpu import kernel_scope
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.session import Known
@@ -92,7 +92,10 @@ def once(known: list[Known], kernel: Func, launch: Normal, ask: Callable[[dict[s
 
 def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
     """Whether what is known of a kernel at other arguments holds at these."""
-    if not agree(binding, known.binding, known.facts.decided):
+    other, decided = known.binding, known.facts.decided
+    made = {name: other.get(name) for name, one in binding.items() if isinstance(one, Made)}
+    alike = {name: two for name, two in made.items() if _alike(binding[name], two, decided)}
+    if not agree(binding | alike if alike else binding, other, decided):
         return False
     return bool(known.facts.tests.hold(kernel.node.loc, binding, known.binding))
 
@@ -129,6 +132,26 @@ def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) 
             if type(value) is not type(other) or value != other:
                 return False
     return True
+
+
+def _alike(value: Value, other: Value, decided: frozenset[str], name: str = "") -> bool:
+    """Whether two objects of a class differ only in numbers that decided nothing; `name` is that of a field of one."""
+    if type(value) is not type(other):
+        return False
+    if isinstance(value, Made) and isinstance(other, Made):
+        pairs = list(zip(value.fields, other.fields, strict=False))
+        named = len(value.fields) == len(other.fields) and all(one[0] == two[0] for one, two in pairs)
+        if value is other or value.path != OBJECT or not named:
+            return value == other
+        return all(_alike(one, two, decided, FIELD + key) for (key, one), (_, two) in pairs)
+    if not name:
+        return False
+    if isinstance(value, tuple) and isinstance(other, tuple):
+        return len(value) == len(other) and all(map(partial(_alike, decided=decided, name=name), value, other))
+    if isinstance(value, Scalar) and isinstance(other, Scalar):
+        if value.dtype != other.dtype or type(value.value) is not type(other.value):
+            return False
+    return value == other or _plain(value) and name not in decided
 
 
 def _plain(value: Value) -> bool:

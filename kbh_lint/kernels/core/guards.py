@@ -7,7 +7,7 @@ arguments that it depends on count as having decided, with their values (`Record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbh_lint.base import ir, values
@@ -21,9 +21,9 @@ MAX_DEPTH = 32  # operators, one in another
 
 
 class Term(NamedTuple):
-    """How a known number was made: by an operator of operands, or as the argument of a name where there are none."""
+    """How a known number was made: by an operator of operands; or as an argument or a field, where there are none."""
 
-    kind: str  # argument, binary, compare, unary, convert
+    kind: str  # argument, field, binary, compare, unary, convert
     what: str  # the operator, the type, or the name
     parts: tuple[V, ...]
     depth: int
@@ -35,6 +35,26 @@ def argument(value: V, name: str, given: object) -> V:
     if number is not None and value.const is number and value.deps == {name}:
         value.term = Term("argument", name, (), 0)
     return value
+
+
+def field_of(value: V, place: int, name: str, given: object) -> V:
+    """`value`, which stands for what a field holds of the object at a place among the `objects` of the arguments."""
+    number = _number(given)
+    if number is not None and value.const is number:
+        value.term = Term("field", f"{place}.{name}", (), 0)
+    return value
+
+
+def objects(args: Iterable[object]) -> list[values.Made]:
+    """The objects of classes of the submission among arguments, and those in their fields, in order."""
+    found: list[values.Made] = []
+    for given in args:
+        if isinstance(given, values.Made):
+            found += [given] if given.path == values.OBJECT else []
+            found += objects(part for _, part in given.fields)
+        elif isinstance(given, tuple):
+            found += objects(given)
+    return found
 
 
 def made(value: V, kind: str, what: str, *parts: V) -> V:
@@ -91,6 +111,7 @@ class _Put:
     def __init__(self, numbers: Numbers, loc: ir.Loc, args: Mapping[str, Any], known: Mapping[str, Any]) -> None:
         self.numbers, self.loc, self.args, self.known = numbers, loc, args, known
         self.found: dict[int, Any] = {}
+        self.objects: tuple[list[values.Made], list[values.Made]] | None = None
 
     def const(self, value: V) -> Any:
         """The number that a value is now."""
@@ -101,9 +122,18 @@ class _Put:
             self.found[key] = self._made(value.term)
         return self.found[key]
 
+    def _pair(self, what: str) -> tuple[object, object]:
+        """What a field of an object holds in these arguments, and in those of the walk."""
+        self.objects = self.objects or (objects(self.args.values()), objects(self.known.values()))
+        place, _, name = what.partition(".")
+        new, old = (some[int(place)].get(name) if int(place) < len(some) else None for some in self.objects)
+        return new, old
+
     def _made(self, term: Term) -> Any:
-        if term.kind == "argument":
-            new, old = self.args.get(term.what), self.known.get(term.what)
+        if term.kind in ("argument", "field"):
+            new, old = (
+                self._pair(term.what) if term.kind == "field" else (self.args.get(term.what), self.known.get(term.what))
+            )
             number = _number(new)
             if number is None or type(new) is not type(old) or type(number) is not type(_number(old)):
                 raise _Differs

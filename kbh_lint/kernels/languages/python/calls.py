@@ -38,8 +38,11 @@ class PythonCalls(Calls):
     run: PythonRun
 
     def bind_argument(self, name: str, value: object) -> V:
-        """A kernel argument as an abstract value."""
+        """A kernel argument as an abstract value. A field of an object depends on its own name, too: launches whose
+        objects differ in other fields are alike."""
         deps = frozenset((name.split(".")[0].split("[")[0],))
+        if name.startswith(values.FIELD):
+            deps |= {name.partition("[")[0]}
         if isinstance(value, (values.Buffer, values.Descriptor)):
             cell = self.run.memory.argument_cell(name, value)
             block = value.block if isinstance(value, values.Descriptor) else ()
