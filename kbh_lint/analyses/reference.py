@@ -100,15 +100,18 @@ def operations(found: Slice) -> tuple[str, ...]:
     return tuple(places.values())[:MAX_OPERATIONS]
 
 
-def steps(found: Slice) -> frozenset[Step]:
-    """The steps of a result, in no order; conversions and copies are none."""
+def steps(found: Slice, most: frozenset[Step] | None = None) -> frozenset[Step]:
+    """The steps of a result, in no order; conversions and copies are none. No more than one is not among `most`."""
     made: set[Step] = set()
     times: Counter[Any] = Counter()
     for event in found.events:
         if event.kind in ("op", "library") and _name(event) != "convert" and len(made) < MAX_OPERATIONS:
             times[event.loc] += 1
             if times[event.loc] <= MAX_ROUNDS:  # of a loop
-                made.add((_name(event), frozenset(outside([read for read, _ in event.reads]))))
+                step = _name(event), frozenset(outside([read for read, _ in event.reads]))
+                made.add(step)
+                if most is not None and step not in most:
+                    break
     return frozenset(made)
 
 
@@ -136,5 +139,5 @@ def _name(event: Event) -> str:
 def likeness(known: Traits, found: Slice) -> float:
     """Share of matching operations, in order; 1 is the same list, or the same steps in another order."""
     ordered = SequenceMatcher(None, known.operations, operations(found), autojunk=False).ratio()
-    mine = steps(found) if len(known.steps) > 1 and ordered < 1 else frozenset()
+    mine = steps(found, known.steps) if len(known.steps) > 1 and ordered < 1 else frozenset()
     return 1.0 if mine and mine == known.steps else ordered

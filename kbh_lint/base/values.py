@@ -104,7 +104,8 @@ class Env(Brief):
         found: list[str] = []
         env: Env | None = self
         while env is not None:
-            found += (env.uses or {}).get(env.namespace, ())
+            if env.uses:
+                found += env.uses.get(env.namespace, ())
             env = env.parent
         return [self._space(space) for space in found]
 

@@ -74,6 +74,10 @@ def walk(nodes: object) -> list[Any]:
     return order
 
 
+# As `walk`, once for what many ask about, such as the body of a kernel. Nobody changes it.
+all_nodes = by_node(walk)
+
+
 def free_names(func: ir.FuncDef) -> dict[str, ir.Loc]:
     """The names that a C++ lambda uses and that are no parameters of it, with where each is first; those of functions
     and types too. A lambda inside stands for what it captures."""

@@ -13,7 +13,7 @@ from math import prod
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.architectures import ARCHITECTURES
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, walk
 from kbh_lint.kernels.core.origins import storages
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.languages.python.call import Call
@@ -63,7 +63,7 @@ def _is_load(node: ir.Expr | None) -> bool:
 def _given(kernel: ir.FuncDef) -> dict[str, list[ir.Expr | None]]:
     """What each name of a kernel is given, in all places; None where that is not one expression."""
     found: dict[str, list[ir.Expr | None]] = {param.name: [None] for param in kernel.params}
-    for node in walk(kernel.body or ()):
+    for node in all_nodes(kernel.body or ()):
         targets = node.targets if isinstance(node, ir.Assign) else ()
         value = node.value if isinstance(node, ir.Assign) and len(targets) == 1 else None
         if isinstance(node, (ir.AugAssign, ir.AssignE, ir.For)):

@@ -343,7 +343,8 @@ def _tensor_method(
     run: Cpp, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
 ) -> Any:
     interp = run.interp
-    held = run.lookup(name, env) if name.isidentifier() else None
+    named = env.get(name) is not None or env.get("this") is not None  # as few methods are
+    held = run.lookup(name, env) if named and name.isidentifier() else None
     if isinstance(held, Sym):
         name = cpp_names.member_of_tensor(held.path) or name  # `(x.*f)(...)`
     if name in ("storage", "unsafeGetStorageImpl"):  # its memory, from the first byte

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Scalar, Sym, Value
-from kbh_lint.frontends.cuda import walk
+from kbh_lint.frontends.walk import all_nodes
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.gpu import device_memory
 from kbh_lint.host.torch import recording
@@ -120,7 +120,7 @@ def _search(kernel: Func) -> dict[str, ir.Decl]:
     found: dict[str, ir.Decl] = {}
     bodies, seen = [kernel.node], {id(kernel.node)}
     while bodies and len(seen) < MAX_FUNCTIONS:
-        for node in walk(list(bodies.pop().body or ())):
+        for node in all_nodes(bodies.pop().body or ()):
             name = node.id if isinstance(node, ir.Name) else node.name if isinstance(node, ir.TypeRef) else ""
             value = kernel.env.get(name) if name else None
             if isinstance(value, ir.Decl) and _is_scalar(value):

@@ -154,7 +154,8 @@ def _directed(name: str, env: Env) -> list[str]:
     inner: Env | None = env
     last = env
     while inner is not None:
-        found += [f"{space}::{name}" for space in (inner.uses or {}).get(inner.namespace, ())]
+        if inner.uses:
+            found += [f"{space}::{name}" for space in inner.uses.get(inner.namespace, ())]
         last, inner = inner, inner.parent
     space, _, rest = name.partition("::")
     if rest:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import UNKNOWN, Func, JitFunction, Value
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, walk
 from kbh_lint.host.gpu import (
     device_memory,
     extents,
@@ -69,7 +69,7 @@ def launch(
 @by_node
 def _flags(node: ir.FuncDef) -> frozenset[str]:
     """The names that a kernel tests by themselves: `if NARROW:`, `x if not NARROW else y`."""
-    tests = [part.test for part in walk(node.body or ()) if isinstance(part, (ir.If, ir.Cond))]
+    tests = [part.test for part in all_nodes(node.body or ()) if isinstance(part, (ir.If, ir.Cond))]
     found: set[str] = set()
     while tests:
         test = tests.pop()

@@ -108,7 +108,7 @@ class _Walk:
 
     def table(self, prefix: str, names: dict[Any, Any]) -> None:
         for name, value in names.items():
-            if value is not None and type(value) not in _NOTHING:
+            if value is not None and type(value) not in _NOTHING and not (type(value) is Func and _holds_none(value)):
                 self.visit((f"{prefix}{name}", value, (), names, name), 0)
 
     def visit(self, item: Item, depth: int) -> None:
@@ -128,7 +128,7 @@ class _Walk:
             if type(value) is str and table is not None:
                 self.length(item)
             return
-        if isinstance(value, Func) and not value.defaults and not value.attrs and value.env.parent is None:
+        if isinstance(value, Func) and _holds_none(value):
             return
         if isinstance(value, (int, float)):
             self.found.append(EscapedState(*item))
@@ -153,6 +153,11 @@ class _Walk:
         path, value, keys, table, name = item
         if len(self.lengths) < MAX_SLOTS:
             self.lengths.append(EscapedState(path, Length(len(value)), keys, table, name))
+
+
+def _holds_none(func: Func) -> bool:
+    """Whether a function of a module holds nothing that it could keep something in."""
+    return not func.defaults and not func.attrs and func.env.parent is None
 
 
 def _inside(path: str, value: Value) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.frontends.walk import children, walk
+from kbh_lint.frontends.walk import all_nodes, children, walk
 from kbh_lint.ops.catalogue import spellings
 
 _PURE = frozenset("program_id num_programs arange cdiv minimum maximum min max abs".split())
@@ -30,7 +30,7 @@ class Identities:
         self.once: dict[str, Any] = {}
         self.places: dict[str, list[Any]] = {param.name: [()] for param in func.params}
         self.loops: list[Any] = []
-        for node in walk(func.body or ()):
+        for node in all_nodes(func.body or ()):
             plain = isinstance(node, ir.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ir.Name)
             for name in _assigned(node):
                 self.places.setdefault(name, []).append(node.loc[3:])

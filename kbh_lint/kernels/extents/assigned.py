@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 
 AROUND = (ir.If, ir.While, ir.CFor, ir.Block)  # statements that assign only what those in them do
 
@@ -21,7 +21,7 @@ def binds(body: object) -> bool:
     """Whether an expression in a body may assign something."""
     return any(
         isinstance(node, (ir.AssignE, ir.Asm, ir.Decl)) or isinstance(node, ir.Unary) and node.op == "&"
-        for node in walk(body)
+        for node in all_nodes(body)
     )
 
 

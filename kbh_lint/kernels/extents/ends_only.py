@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import all_nodes, walk
 from kbh_lint.kernels.core.branches import last
 from kbh_lint.kernels.extents.assigned import assigned_names
 from kbh_lint.kernels.extents.growing import CONDITIONS, POINTERS, How, Unsure, met, under
@@ -28,7 +28,7 @@ _SKIPPED = (ir.Using, ir.ClassDef, ir.Import, ir.Scope, ir.Assert)
 def only_ends(kernel: values.Func, args: Mapping[str, object], offsets: Mapping[str, frozenset[int]]) -> bool:
     """Whether a kernel takes the memory behind the parameters `offsets` for ends alone; with each those elements that
     are known of all legal offsets."""
-    nodes = walk(kernel.node.body or ())
+    nodes = all_nodes(kernel.node.body or ())
     if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.Opaque)) for node in nodes):
         return False
     walker = _Walk(kernel, args, offsets)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.assigned import assigned_names, binds
 from kbh_lint.kernels.extents.control import OneRound
@@ -238,7 +238,7 @@ class Follow:
 @by_node
 def can_be_followed(body: tuple[Any, ...]) -> bool:
     """Whether a kernel has nothing in it that addresses are not followed through."""
-    return not any(_unfollowed(node) for node in walk(body))
+    return not any(_unfollowed(node) for node in all_nodes(body))
 
 
 @by_node

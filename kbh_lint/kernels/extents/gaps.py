@@ -13,7 +13,7 @@ from math import gcd, prod
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node
 from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
@@ -56,7 +56,7 @@ def stepped_over(
 @by_node
 def _calls(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.Call], bool]:
     """The calls of a kernel, and whether it loops."""
-    nodes = walk(body)
+    nodes = all_nodes(body)
     return [node for node in nodes if isinstance(node, ir.Call)], any(isinstance(node, ir.For) for node in nodes)
 
 

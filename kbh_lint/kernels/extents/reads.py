@@ -11,6 +11,7 @@ from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.assigned import AROUND
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
@@ -20,7 +21,6 @@ from kbh_lint.kernels.extents.parts import Part, addressed
 from kbh_lint.kernels.extents.statements import unpacked
 from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Value
 
-_PLAIN = (ir.Const, ir.Name)
 _AROUND = (*AROUND, ir.For, ir.With)
 _POINTING = (Pointer, Described, values.Buffer, values.Descriptor)
 
@@ -179,15 +179,21 @@ class Remembered(Expressions):
         self.known: dict[int, tuple[Value, int]] = {}
 
     def value(self, node: object) -> Value:
-        if type(node) in _PLAIN:
-            return Expressions.value(self, node)
+        run = self.run
+        if isinstance(node, (ir.Name, ir.Const)):  # as `Expressions.value`, of which most calls would be made here
+            run.steps += 1
+            if run.steps > run.most:
+                raise OutOfFuel
+            return self._name(node) if isinstance(node, ir.Name) else self._const(node)
         known = self.known.get(id(node))
         if known is not None:
-            self.run.step(known[1])
+            run.steps += known[1]
+            if run.steps > run.most:
+                raise OutOfFuel
             return known[0]
-        before = self.run.steps
+        before = run.steps
         found = self._worked_out(node) if self.ranges else super().value(node)
-        self.known[id(node)] = found, self.run.steps - before
+        self.known[id(node)] = found, run.steps - before
         return found
 
     def _worked_out(self, node: object) -> Value:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, walk
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.gaps import Rounds
 from kbh_lint.kernels.extents.values import Dims
@@ -61,17 +61,17 @@ def _in_pieces(follow: Rounds, loops: Collection[ir.Loc], storage: int) -> Itera
 @by_node
 def _beginning_anew(body: tuple[ir.Stmt, ...]) -> frozenset[ir.Loc]:
     """The loops of a kernel that begin a state anew: asked once, whatever it is launched with."""
-    return frozenset(node.loc for node in walk(body) if isinstance(node, ir.For) and _begins_anew(node, body))
+    return frozenset(node.loc for node in all_nodes(body) if isinstance(node, ir.For) and _begins_anew(node, body))
 
 
 def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
     """Whether a name that is zero before a loop is, in it, a side of a product and made of one; no side of a product is
     loaded before the loop.
     """
-    inside = {id(node) for node in walk(loop.body)}
+    inside = {id(node) for node in all_nodes(loop.body)}
     outside: dict[str, list[object]] = {}
     within: set[str] = set()
-    for node in walk(body):
+    for node in all_nodes(body):
         for name, value in _assigned(node):
             if id(node) in inside:
                 within.add(name)
@@ -115,7 +115,7 @@ def _zeros(value: object) -> bool:
 def _in_product(name: str, body: tuple[ir.Stmt, ...]) -> bool:
     """Whether one of the sides of a product is made of what a name held when an iteration began."""
     made = {name}
-    for node in walk(body):
+    for node in all_nodes(body):
         if isinstance(node, ir.Call) and isinstance(node.func, ir.Attr) and node.func.name == "dot":
             if any(isinstance(part, ir.Name) and part.id in made for part in walk(tuple(node.args[:2]))):
                 return True

@@ -13,7 +13,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.frontends.walk import children, walk
+from kbh_lint.frontends.walk import all_nodes, children, walk
 
 MAX_ROUNDS = 20
 _READS = ("__ldg", "__ldca", "__ldcg", "__ldcs", "__ldlu", "__ldcv")
@@ -24,7 +24,7 @@ _LARGER = ("max", "std::max", "cuda::std::max", "::max")
 def unused(kernel: values.Func, args: Mapping[str, Any], pointer: str, most: int | None, rising: bool = False) -> bool:
     """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not. Where
     they are `rising`, each is at least the one before it, and none is below zero."""
-    nodes = list(walk(kernel.node.body or ()))
+    nodes = all_nodes(kernel.node.body or ())
     if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.ClassDef, ir.Opaque, ir.Asm)) for node in nodes):
         return False
     return _Elements(args, pointer, most, rising).reach_nothing(tuple(kernel.node.body or ()), nodes)

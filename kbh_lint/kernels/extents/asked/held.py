@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.records import dataclass
-from kbh_lint.frontends.walk import walk
+from kbh_lint.frontends.walk import all_nodes, walk
 
 Sides = frozenset[tuple[int, bool]]  # tests, each with how it comes out
 NONE: Sides = frozenset()
@@ -64,7 +64,7 @@ def compares(kernel: values.Func) -> bool:
     that is written there; not where something in the kernel is not followed."""
     funcs, found = [kernel], False
     for func in funcs:
-        nodes = walk(func.node.body or ())
+        nodes = all_nodes(func.node.body or ())
         if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.Opaque)) for node in nodes):
             return False
         found = found or any(map(_equality, nodes))
