@@ -84,19 +84,19 @@ class Launcher(Modelled):
 class Cute(Library):
     """The package `cutlass`, and what is in it of the DSL."""
 
-    def call(self, interp: Run, path: str, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+    def call(self, site: Site) -> Value:
         """A call by its path. CUTLASS's older interface to prebuilt kernels is not read; what makes matrix instructions
         is told by the form of its name."""
-        parts = path.split(".")
+        parts = site.path.split(".")
         if len(parts) < 2 or len(parts) > 2 and parts[1] not in _PARTS:
-            return foreign.foreign(interp, path, args, kwargs, loc)
-        if not ops.is_instruction(path):
-            return super().call(interp, path, args, kwargs, loc)
-        first = args[0] if args else None
+            return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        if not ops.is_instruction(site.path):
+            return super().call(site)
+        first = site.args[0] if site.args else None
         if isinstance(first, kinds.Mma):
             return first
-        types = [a.name for a in args if isinstance(a, DType)]
-        return ops.instruction(path, types, ops.named_types(kwargs))
+        types = [a.name for a in site.args if isinstance(a, DType)]
+        return ops.instruction(site.path, types, ops.named_types(site.kwargs))
 
     @models("jit", "kernel", "struct", "union")
     def decorator(self, site: Site, *given: Value, **options: Value) -> Value:

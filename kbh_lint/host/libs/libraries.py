@@ -19,15 +19,18 @@ from kbh_lint.host.libs import (
     extensions,
     lib_containers,
     lib_itertools,
-    lib_python,
     lib_re,
     lib_torch,
     wrappers,
 )
+from kbh_lint.host.libs.plain import Giving, Passing, Unfollowed
+from kbh_lint.host.libs.stdlib import collections, functools, importlib, operator, os, sys, textwrap, types, weakref
 from kbh_lint.host.python import coroutines, lib_texts, module_calls, pools, pybuiltins
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Handler
-from kbh_lint.host.values.objects import OBJECT, Bound, ClassV, Instance, LibObject
+from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
+from kbh_lint.host.values.modelled import Library, Site
+from kbh_lint.host.values.objects import OBJECT, ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -66,91 +69,100 @@ def _answer(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc
         handler = _by_prefix(path)
         if handler is None:
             row = registry.of_path(path)
-            handler = ROOTS.get(path.split(".", 1)[0], foreign.foreign) if row is None else row.library.call
+            handler = ROOTS.get(path.split(".", 1)[0], foreign.foreign) if row is None else row.library
+    if isinstance(handler, Library):
+        return handler.call(Site(interp, path, loc, args, kwargs))
     return handler(interp, path, args, kwargs, loc)
 
 
 @lru_cache(maxsize=4096)
-def _by_prefix(path: str) -> Handler | None:
+def _by_prefix(path: str) -> Handler | Library | None:
     return next((handler for prefix, handler in PREFIXES if path.startswith(prefix)), None)
 
 
-ROOTS: dict[str, Handler] = {
+def _descriptor(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    func = args[0] if args else None
+    if path == "builtins.property":
+        return Property(func, args[1] if len(args) > 1 else None)
+    return StaticMethod(func) if path == "builtins.staticmethod" else ClassMethod(func)
+
+
+ROOTS: dict[str, Handler | Library] = {
     "cuda": driver.bindings,
     "torch": lib_torch.torch_call,
     "einops": einops.call,
-    "functools": lib_python.functools_call,
+    "functools": functools.Functools(),
     "itertools": lib_itertools.call,
-    "collections": lib_python.collections_call,
+    "collections": collections.Collections(),
     "asyncio": coroutines.call,
-    "os": lib_python.os_call,
-    "sys": lib_python.sys_call,
-    "importlib": lib_python.importlib_call,
+    "os": os.Os(),
+    "sys": sys.Sys(),
+    "importlib": importlib.Importlib(),
     "copy": copies.call,
     "pickle": copies.pickled,
     "math": lambda i, p, a, k, loc: pybuiltins.math_call(i, p.rsplit(".", 1)[-1], a, loc),
-    "time": lib_python.unknown_call,
-    "warnings": lib_python.plain(None),
-    "typing": lib_python.first,
-    "types": lib_python.made,
+    "time": Unfollowed(),
+    "warnings": Giving(None),
+    "typing": types.Typing(),
+    "types": types.Types(),
     "contextlib": lib_torch.t_context,
-    "textwrap": lib_python.text_call,
-    "hashlib": lib_python.unknown_call,
+    "textwrap": textwrap.Textwrap(),
+    "hashlib": Unfollowed(),
     "tempfile": builds.temporary,
     "subprocess": builds.process,
-    "inspect": lib_python.unknown_call,
-    "threading": lib_python.made,
-    "gc": lib_python.plain(None),
-    "logging": lib_python.made,
+    "inspect": Unfollowed(),
+    "threading": Library(),
+    "gc": Giving(None),
+    "logging": Library(),
     "json": decoding.parse_json,
     **dict.fromkeys(("base64", "zlib", "gzip", "bz2", "lzma", "binascii", "codecs", "marshal"), decoding.decode),
     "re": lib_re.call,
     "numpy": lib_torch.numpy_call,
-    "builtins": lib_python.unknown_call,
-    "atexit": lib_python.plain(None),
+    "builtins": Unfollowed(),
+    "atexit": Giving(None),
     "dataclasses": lib_containers.dataclasses_call,
     "heapq": lib_containers.ordered_call,
     "bisect": lib_containers.ordered_call,
     "enum": enums.from_call,
-    "abc": lib_python.first,
-    "platform": lib_python.unknown_call,
-    "traceback": lib_python.unknown_call,
-    "random": lib_python.unknown_call,
-    "operator": lib_python.operator_call,
-    "shutil": lib_python.unknown_call,
-    "string": lib_python.unknown_call,
+    "abc": Passing(),
+    "platform": Unfollowed(),
+    "traceback": Unfollowed(),
+    "random": Unfollowed(),
+    "operator": operator.Operator(),
+    "shutil": Unfollowed(),
+    "string": Unfollowed(),
     "ctypes": extensions.ctypes_call,
     "pathlib": builds.path_call,
     "glob": builds.glob_call,
-    "weakref": lib_python.weakref_call,
+    "weakref": weakref.Weakref(),
     "struct": lib_texts.packed,
-    "uuid": lib_python.unknown_call,
+    "uuid": Unfollowed(),
 }
 
 
-PREFIXES: tuple[tuple[str, Handler], ...] = (
-    ("torch.cuda.graph", lib_python.made),
+PREFIXES: tuple[tuple[str, Handler | Library], ...] = (
+    ("torch.cuda.graph", Library()),
     ("torch.cuda.", lib_torch.cuda_call),
     ("torch.backends.", lib_torch.t_backend),
     ("torch.utils.cpp_extension.", extensions.extension_call),
     ("torch._dynamo", lib_torch.t_context),
-    ("torch._inductor", lib_python.made),
-    ("torch.utils.weak.", lib_python.weakref_call),
-    ("torch.utils.", lib_python.made),
-    ("torch.version", lib_python.made),
-    ("torch._C._cuda_", lib_python.plain(0)),
-    ("torch.profiler", lib_python.made),
+    ("torch._inductor", Library()),
+    ("torch.utils.weak.", weakref.Weakref()),
+    ("torch.utils.", Library()),
+    ("torch.version", Library()),
+    ("torch._C._cuda_", Giving(0)),
+    ("torch.profiler", Library()),
     ("torch.library.", custom_ops.library_call),
-    ("torch.distributed", lib_python.made),
+    ("torch.distributed", Library()),
 )
 
 
-CALLS: dict[str, Handler] = {
+CALLS: dict[str, Handler | Library] = {
     **wrappers.CALLS,
-    "timeit.Timer": lib_python.made,
+    "timeit.Timer": Library(),
     "torch.nn.Parameter": lib_torch.t_parameter,
     "torch.nn.parameter.Parameter": lib_torch.t_parameter,
-    "torch.nn.Buffer": lib_python.first,
+    "torch.nn.Buffer": Passing(),
     "torch.compile": lib_torch.t_compile,
     **dict.fromkeys(module_calls.FOR_ALL, module_calls.register_for_all),
     **dict.fromkeys(
@@ -175,20 +187,20 @@ CALLS: dict[str, Handler] = {
     "torch.iinfo": lib_torch.t_finfo,
     "torch.load": lib_torch.t_load,
     "torch.is_tensor": lambda i, p, a, k, loc: isinstance(a[0], Tensor),
-    "torch.is_grad_enabled": lib_python.plain(False),
+    "torch.is_grad_enabled": Giving(False),
     "torch.ops.load_library": extensions.load_library,
     "torch.utils.cpp_extension._import_module_from_library": extensions.import_built,
     "torch.Size": lambda i, p, a, k, loc: (
-        tuple(a[0]) if a and isinstance(a[0], list) else lib_python.first(i, p, a, k, loc)
+        tuple(a[0]) if a and isinstance(a[0], list) else (a[0] if a else LibObject.by_path(p))
     ),
     "torch.classes.load_library": extensions.load_library,
-    "torch.get_num_threads": lib_python.plain(8),
+    "torch.get_num_threads": Giving(8),
     "builtins.open": builds.open_file,
-    "builtins.__import__": lib_python.importlib_call,
-    "builtins.property": lib_python.descriptor_call,
-    "builtins.staticmethod": lib_python.descriptor_call,
-    "builtins.classmethod": lib_python.descriptor_call,
-    "builtins.memoryview": lib_python.first,
+    "builtins.__import__": importlib.Importlib(),
+    "builtins.property": _descriptor,
+    "builtins.staticmethod": _descriptor,
+    "builtins.classmethod": _descriptor,
+    "builtins.memoryview": Passing(),
     "builtins.slice": lambda i, p, a, k, loc: slice(*a),
     "builtins.compile": decoding.compiled,
     "marshal.loads": decoding.decode,
@@ -197,20 +209,14 @@ CALLS: dict[str, Handler] = {
     "builtins.format": lib_texts.format_call,
     "builtins.object.__setattr__": lambda i, p, a, k, loc: i.set_plain(a[0], str(a[1]), a[2], loc),
     "builtins.delattr": lambda i, p, a, k, loc: i.del_attr(a[0], str(a[1]), loc),
-    "collections.Counter": lib_python.counter,
     "concurrent.futures.as_completed": pools.completed,
     "concurrent.futures.wait": pools.wait,
     "_thread.start_new_thread": pools.start_new_thread,
-    "contextlib.suppress": lib_python.made,
-    "typing.NamedTuple": lambda i, p, a, k, loc: lib_python.named_tuple(i, a, k, loc) if len(a) > 1 else LibObject(p),
-    "types.MethodType": lambda i, p, a, k, loc: Bound(a[1], a[0]) if len(a) > 1 else LibObject.by_path(p),
-    "types.FunctionType": lib_python.function_call,
-    "types.MappingProxyType": lib_python.first,
-    "types.SimpleNamespace": lambda i, p, a, k, loc: LibObject.by_path(p, dict(k)),
-    **dict.fromkeys(("threading.current_thread", "threading.main_thread"), lib_python.unknown_call),
-    "builtins.input": lib_python.unknown_call,
-    "torch.promote_types": lib_python.first,
-    **{f"torch.return_types.{name}": lib_python.first for name in "topk sort max min mode".split()},
+    "contextlib.suppress": Library(),
+    **dict.fromkeys(("threading.current_thread", "threading.main_thread"), Unfollowed()),
+    "builtins.input": Unfollowed(),
+    "torch.promote_types": Passing(),
+    **{f"torch.return_types.{name}": Passing() for name in "topk sort max min mode".split()},
     "cupy.RawKernel": extensions.raw_kernel_cupy,
     "unittest.mock.patch": tampering.mock,
     "unittest.mock.patch.object": tampering.mock,

@@ -65,11 +65,6 @@ def _attributes(module: Value, path: str) -> dict[str, Any]:
     return module.attrs if isinstance(module, (Instance, LibObject)) else {}
 
 
-def method_type(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """types.MethodType(function, object)."""
-    return Bound(args[1], args[0]) if len(args) == 2 else LibObject.by_path(path, {}, tuple(args), kwargs)
-
-
 def identity(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """What hands over a value as it is: torch.jit.wait, to_dlpack."""
     return args[0] if args else LibObject.by_path(path)
@@ -100,7 +95,6 @@ CALLS: dict[str, Handler] = {
     **dict.fromkeys(("torch.utils.checkpoint.checkpoint", "torch.jit.fork", "torch.jit._fork"), now),
     "torch.func.functional_call": functional_call,
     "torch.nn.utils.stateless.functional_call": functional_call,
-    "types.MethodType": method_type,
     **dict.fromkeys(("torch.jit.wait", "torch.jit._wait", "torch.utils.dlpack.to_dlpack",
                     "torch.utils.dlpack.from_dlpack", "torch.from_dlpack"), identity),
 }  # fmt: skip

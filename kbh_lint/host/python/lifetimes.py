@@ -21,7 +21,6 @@ from kbh_lint.host.values.objects import Bound, Instance, LibObject
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-FINALIZER = "weakref.finalize"
 _collecting: list[bool] = []
 
 
@@ -62,26 +61,29 @@ def run_endings(interp: Run) -> None:
             continue
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """weakref.ref and weakref.finalize of objects of the program. All else, tensors say, is taken to live on."""
-    owner = args[0] if args else None
-    if path == FINALIZER and len(args) > 1:
-        handle = Finalizer(FINALIZER, {"call": (args[1], args[2:], kwargs)})
-        if isinstance(owner, Instance):
-            _watch(interp, owner, lambda: finalize(interp, handle, loc))
-        return handle
-    if len(args) == 1 and id(owner) in interp.memory.referred:
+def finalizer(
+    interp: Run, owner: Value, call: tuple[Value, list[Value], dict[str, Value]], loc: ir.Loc | None
+) -> LibObject:
+    """weakref.finalize: a call at the end of an object of the program. All else, tensors say, is taken to live on."""
+    handle = Finalizer("weakref.finalize", {"call": call})
+    if isinstance(owner, Instance):
+        _watch(interp, owner, lambda: finalize(interp, handle, loc))
+    return handle
+
+
+def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any:
+    """weakref.ref: what gives an object while it lives, and calls `then`, if that is something, at its end."""
+    if then is None and id(owner) in interp.memory.referred:
         return interp.memory.referred[id(owner)][1]
     if isinstance(owner, Instance):
-        then = args[1] if len(args) > 1 else None
-        reference: Any = None
-        found = _watch(interp, owner, lambda: then is not None and interp.call(then, [reference], {}, loc))
-        reference = builtin(lambda *_: found())
-        return reference
-    reference = builtin(lambda *_: owner)
-    if len(args) == 1:  # one reference an object; of an object of the program it must not hold that alive
-        interp.memory.referred[id(owner)] = owner, reference
-    return reference
+        made: Any = None
+        found = _watch(interp, owner, lambda: then is not None and interp.call(then, [made], {}, loc))
+        made = builtin(lambda *_: found())
+        return made
+    made = builtin(lambda *_: owner)
+    if then is None:  # one reference an object; of an object of the program it must not hold that alive
+        interp.memory.referred[id(owner)] = owner, made
+    return made
 
 
 def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:

@@ -45,7 +45,8 @@ class Site:
 
 
 def models(*names: str) -> Callable[[_F], _F]:
-    """Marks a method of a `Library` or of a `Modelled` class as the model of functions with these names."""
+    """Marks a method of a `Library` or of a `Modelled` class as the model of functions with these names; of a library's
+    function a name with a dot is its whole path, for names that others of the library have, too."""
 
     def mark(func: _F) -> _F:
         func.__dict__["models"] = names
@@ -104,10 +105,9 @@ class Library:
     def __init_subclass__(cls) -> None:
         cls.functions = modelled(cls)
 
-    def call(self, interp: Run, path: str, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+    def call(self, site: Site) -> Value:
         """A call of something of the package, by its full path."""
-        site = Site(interp, path, loc, args, kwargs)
-        found = self.functions.get(site.name)
+        found = self.functions.get(site.path) or self.functions.get(site.name)
         made = _answer(found, (self, site), site) if found is not None else NotImplemented
         return self.other(site) if made is NotImplemented else made
 

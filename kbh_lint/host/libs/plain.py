@@ -1,0 +1,54 @@
+"""Libraries of which one thing can be said for all of their functions, and the base of those that add models to it."""
+
+from __future__ import annotations
+
+from kbh_lint.base.values import Func, Value
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.values import unknowns
+from kbh_lint.host.values.modelled import Library, Site
+from kbh_lint.host.values.objects import Bound, LibObject
+
+
+class Unfollowed(Library):
+    """Harmless functions whose results are not known: they come of what the functions are given."""
+
+    def other(self, site: Site) -> Value:
+        """A call of any."""
+        reading = site.path if site.path.startswith("hashlib.") else ""
+        return unknowns.merged(site.run, *site.args, why=site.path, reading=reading)
+
+
+class Passing(Library):
+    """Wrappers that give back what they are given, their first argument."""
+
+    def other(self, site: Site) -> Value:
+        """A call of any."""
+        return site.args[0] if site.args else LibObject.by_path(site.path)
+
+
+class Giving(Library):
+    """Functions that always give the same."""
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def other(self, site: Site) -> Value:
+        """A call of any."""
+        return self.value
+
+
+class Decorating(Library):
+    """Context managers and decorators that change nothing of a function."""
+
+    def other(self, site: Site) -> Value:
+        """A call of any."""
+        func = site.args[0] if site.args else None
+        return func if isinstance(func, (Func, Bound)) else super().other(site)
+
+
+class Foreign(Library):
+    """Libraries that may compute whatever they are given."""
+
+    def other(self, site: Site) -> Value:
+        """A call of any."""
+        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)

@@ -1,0 +1,65 @@
+"""importlib and `__import__`: modules by name, and files as modules."""
+
+from __future__ import annotations
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.effects import decoding
+from kbh_lint.host.values.modelled import Library, Site, models
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+
+
+class Importlib(Library):
+    """The module `importlib`."""
+
+    @models("import_module")
+    def import_module(self, site: Site, name: Value, package: Value = None) -> Value:
+        """A module by its whole name."""
+        return modules.resolve(site.run, str(name), site.loc) if isinstance(name, str) else NotImplemented
+
+    @models("__import__")
+    def by_statement(
+        self,
+        site: Site,
+        name: Value,
+        globals: Value = None,
+        locals: Value = None,
+        fromlist: Value = (),
+        level: Value = 0,
+    ) -> Value:
+        """What an import statement binds."""
+        return imported(site, name, fromlist)
+
+    @models("module_from_spec")
+    def module_from_spec(self, site: Site, spec: Value) -> Value:
+        """The module of a file."""
+        if isinstance(spec, LibObject) and "file" in spec.attrs:
+            return decoding.load_module(site.run, spec.attrs["file"], site.loc)
+        return spec
+
+    @models("SourceFileLoader")
+    def loader(self, site: Site, fullname: Value, path: Value) -> Value:
+        """What loads a file as a module."""
+        return LibObject.by_path(site.path, {}, (fullname, path))
+
+    @models("spec_from_file_location")
+    def of_file(self, site: Site, name: Value, location: Value = "", **options: Value) -> Value:
+        """What is known of the module in a file."""
+        return LibObject.by_path("importlib.spec", {"file": shown.show(location)})
+
+    @models("find_spec")
+    def find_spec(self, site: Site, name: Value, *package: Value) -> Value:
+        """What is known of a module by its name."""
+        return LibObject.by_path("importlib.spec", {"args": (name, *package), "path": shown.show((name, *package)[-1])})
+
+    def other(self, site: Site) -> Value:
+        """What is not followed."""
+        return Unknown((), site.path)
+
+
+def imported(site: Site, name: Value, fromlist: Value) -> Value:
+    """`__import__(name, fromlist=...)`: the package, or the module in it where names are to be taken from it."""
+    if not isinstance(name, str):
+        return NotImplemented
+    return modules.resolve(site.run, str(name) if fromlist else str(name).split(".")[0], site.loc)

@@ -1,0 +1,26 @@
+"""weakref: references and finalizers, and containers of them, which keep what they hold."""
+
+from __future__ import annotations
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.libs.plain import Passing
+from kbh_lint.host.python import lifetimes
+from kbh_lint.host.values.modelled import Site, models
+
+
+class Weakref(Passing):
+    """The module `weakref`."""
+
+    @models("ref", "WeakMethod")
+    def ref(self, site: Site, object: Value, callback: Value = None) -> Value:
+        """What gives the object while it lives."""
+        return lifetimes.reference(site.run, object, callback, site.loc)
+
+    @models("finalize")
+    def finalize(self, site: Site, obj: Value, func: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """A call at the end of an object."""
+        return lifetimes.finalizer(site.run, obj, (func, list(args), kwargs), site.loc)
+
+    def other(self, site: Site) -> Value:
+        """A dictionary, or what is given."""
+        return {} if site.name.endswith("Dictionary") else super().other(site)
