@@ -300,9 +300,9 @@ class Run(Recorder):
         """Binds what one name of an import statement gives."""
         importing.import_(self, node, frame)
 
-    def load_library(self, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def load_library(self, name: str, loc: ir.Loc | None) -> Any:
         """A shared library: one the submission built from its own sources is read, another is machine code."""
-        return extensions.load_library(self, path, args, kwargs, loc)
+        return extensions.load_library(self, name, loc)
 
     def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""

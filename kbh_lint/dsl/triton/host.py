@@ -7,6 +7,7 @@ from dataclasses import replace
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.host.effects import foreign
+from kbh_lint.host.libs import autotuning
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
@@ -62,6 +63,11 @@ class Triton(Library):
     def jit(self, site: Site, fn: Value = None, *rest: Value, **options: Value) -> Value:
         """A kernel, or the decorator that makes one. Gluon's kernels are launched and read like Triton's."""
         return _kernel(site, fn) if site.args else Decorator("jit")
+
+    @models("triton.testing.do_bench", "triton.testing.do_bench_cudagraph")
+    def timed(self, site: Site, fn: Value = None, *how: Value, **options: Value) -> Value:
+        """The time of a function."""
+        return autotuning.timed(site.run, fn, None, site.loc)
 
     @models("autotune")
     def autotune(

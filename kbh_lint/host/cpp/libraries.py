@@ -20,6 +20,7 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2
 from kbh_lint.host.torch import recording, tensor_attributes
@@ -113,7 +114,8 @@ def _cute_copy(run: Cpp, call: Asked) -> Value:
 
 
 def _load_library(run: Cpp, call: Asked) -> Value:
-    return run.interp.load_library(call.short, call.args[call.short == "dlmopen" :], {}, call.loc)
+    args = call.args[call.short == "dlmopen" :]
+    return run.interp.load_library(shown.show(args[0]) if args else "", call.loc)
 
 
 def _dim3(run: Cpp, call: Asked) -> Value:

@@ -9,7 +9,6 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.named_objects import Pickled
 from kbh_lint.host.values.objects import Instance, find_method, is_module
 from kbh_lint.host.values.tensors import Tensor
 
@@ -17,11 +16,8 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """copy.copy and copy.deepcopy."""
-    value = args[0] if args else None
-    if path.endswith("deepcopy"):
-        return _deep(interp, value, {}, loc)
+def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
+    """copy.copy: another value with the same in it."""
     if isinstance(value, Instance):
         own = find_method(value, "__copy__")
         return interp.call(own, [], {}, loc) if own is not None else _beside(interp, value, None, loc)
@@ -30,16 +26,6 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if isinstance(value, Tensor):
         return tensor_copies.contiguous(interp, "clone", [value], {}, loc)
     return value
-
-
-def pickled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """pickle.dumps and pickle.loads, of what a program itself pickled."""
-    name, value = path.rpartition(".")[2], args[0] if args else None
-    if name == "dumps":
-        return Pickled("pickle.bytes", {"value": _deep(interp, value, {}, loc)})
-    if name == "loads" and isinstance(value, Pickled):
-        return _deep(interp, value.attrs["value"], {}, loc)
-    return unknowns.merged(interp, *args, why=path)
 
 
 def deep(interp: Run, value: object, loc: ir.Loc | None) -> Any:

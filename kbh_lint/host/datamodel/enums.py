@@ -86,18 +86,16 @@ def member_attr(owner: Number | Word, name: str) -> Any:
     return int(owner) if isinstance(owner, Number) else str.__str__(owner)
 
 
-def from_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`Enum("Mode", "FAST SLOW")`; anything else of the module gives what it is given."""
-    names = args[1] if len(args) > 1 else kwargs.get("names")
-    if not path.endswith(("Enum", "Flag")) or not args or not isinstance(names, (str, list, tuple, dict)):
-        return args[0] if args else LibObject.by_path(path)
+def made_of(
+    interp: Run, path: str, name: str, names: str | list[Any] | tuple[Any, ...] | dict[Any, Any], loc: ir.Loc | None
+) -> ClassV:
+    """`Enum("Mode", "FAST SLOW")`."""
     listed: Any = names.replace(",", " ").split() if isinstance(names, str) else names
-    pairs = listed.items() if isinstance(listed, dict) else listed
     env = Env({})
-    for item in pairs:
+    for item in listed.items() if isinstance(listed, dict) else listed:
         named = isinstance(item, (list, tuple)) and len(item) == 2
         env.vars[str(item[0] if named else item)] = item[1] if named else Auto("enum.auto")
-    made = ClassV(str(args[0]), (Sym(path),), env, None)
+    made = ClassV(name, (Sym(path),), env, None)
     make_members(interp, made, loc)
     return made
 

@@ -80,17 +80,17 @@ def _read(interp: Run, path: str) -> Any | None:
     return saved.kept(interp, path) if found is None else found
 
 
-def open_file(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    name = shown.show(args[0]) if args else ""
-    mode = shown.show(args[1]) if len(args) > 1 else shown.show(kwargs.get("mode", "r"))
-    if "w" in mode or "a" in mode:
-        outside.file_written(interp, "open", name, loc)
-    if taint.about_process(name) and "r" in mode:
-        outside.process_file(interp, name, loc)
-        taint.asked(interp, name[:40], taint.PROCESS, loc)
-    elif interp.trying and "r" in mode and _read(interp, name) is None:
-        interp.may_fail("FileNotFoundError", loc)
-    return OpenFile(args[0] if args and isinstance(args[0], str) else name, mode)
+def opened(run: Run, file: Value, mode: Value, loc: ir.Loc | None) -> OpenFile:
+    """`open(file, mode)`."""
+    name, how = shown.show(file), shown.show(mode)
+    if "w" in how or "a" in how:
+        outside.file_written(run, "open", name, loc)
+    if taint.about_process(name) and "r" in how:
+        outside.process_file(run, name, loc)
+        taint.asked(run, name[:40], taint.PROCESS, loc)
+    elif run.trying and "r" in how and _read(run, name) is None:
+        run.may_fail("FileNotFoundError", loc)
+    return OpenFile(file if isinstance(file, str) else name, how)
 
 
 class _Files(Methods):
@@ -135,10 +135,6 @@ def _held(run: Run, path: str, loc: ir.Loc | None) -> Value:
     return Unknown((), "a file outside the submission")
 
 
-def path_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return path_of(interp, path, args)
-
-
 def path_of(run: Run, made: str, parts: Sequence[Value]) -> Value:
     """`pathlib.Path(*parts)`, or another of its classes."""
     if taint.source(*parts) is not None:  # a path of which nobody knows more than who asked for it
@@ -175,14 +171,14 @@ def _own(interp: Run, folder: str, pattern: str) -> list[str]:
     ]
 
 
-def glob_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """glob.glob and glob.iglob: what was built, and libraries of the system. Whether others are there is not known."""
-    folder, _, pattern = (shown.show(args[0]) if args else "").rpartition("/")
-    places = _found(interp, folder, pattern) if path in ("glob.glob", "glob.iglob") else []
-    if not places and path in ("glob.glob", "glob.iglob") and (own := _own(interp, folder, pattern)):
-        return own
-    known = places and (artifacts.find(interp.files.built, places[0]) is not None or of_the_system(places[0]))
-    return places if known else unknowns.merged(interp, *args, why=path)
+def listed(run: Run, pathname: str) -> list[str] | None:
+    """What was built, and libraries of the system, that a pattern names. None where it is not known."""
+    folder, _, pattern = pathname.rpartition("/")
+    places = _found(run, folder, pattern)
+    if not places:
+        return _own(run, folder, pattern) or None
+    known = artifacts.find(run.files.built, places[0]) is not None or of_the_system(places[0])
+    return places if known else None
 
 
 def folder_of(path: str) -> str:
@@ -269,9 +265,9 @@ class _Paths(Methods):
         """What is there is of no matter to the program."""
 
     @models("open")
-    def open(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> Value:
+    def open(self, site: Site, owner: FilePath, mode: Value = "r", *options: Value, **named: Value) -> Value:
         """The file, open."""
-        return open_file(site.run, "", [str(owner.text), *options], named, site.loc)
+        return opened(site.run, str(owner.text), mode, site.loc)
 
     def other(self, site: Site, owner: LibObject) -> Value:
         """What is not known of a path."""
@@ -288,35 +284,17 @@ def _of_process(site: Site, owner: FilePath) -> Value:
 METHODS: Rows = {FilePath: _Paths(), OpenFile: _Files()}
 
 
-def temporary(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """tempfile: a made-up folder or file."""
-    name = path.rsplit(".", 1)[-1]
-    if name in ("mkdtemp", "gettempdir"):
-        return "/tmp/made"
-    if name == "NamedTemporaryFile":
-        return OpenFile(f"/tmp/made/file{shown.show(kwargs.get('suffix', ''))}", "w")
-    if name == "TemporaryDirectory":
-        return "/tmp/made"
-    return Unknown((), path)
-
-
-def process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """subprocess: a compiler that is run builds the source files it is given."""
-    interp.note("process", {"symbol": path}, loc)
-    command = args[0] if args else kwargs.get("args")
+def process(site: Site, command: Value, given: Value, cwd: Value) -> None:
+    """A command that is run, with a text as its standard input, in a folder."""
+    site.run.note("process", {"symbol": site.path}, site.loc)
     words = [shown.show(a) for a in command] if isinstance(command, (list, tuple)) else []
     if isinstance(command, str):
         words = [str(w).strip("\"'") for w in str(command).split()]
-    if isinstance(kwargs.get("input"), str):  # the text comes through standard input
-        write_file(interp, "/dev/stdin.cu", kwargs["input"])
+    if isinstance(given, str):  # the text comes through standard input
+        write_file(site.run, "/dev/stdin.cu", given)
         words.append("/dev/stdin.cu")
-    folder = shown.show(kwargs["cwd"]) if kwargs.get("cwd") is not None else ""
-    artifacts.command(interp, words, folder, lambda word: find_file(interp, word) is not None)
-    if path == "subprocess.Popen":
-        return LibObject.by_path(
-            path, {"returncode": 0, "stdout": "", "stderr": "", "loc": loc, "pid": LibObject("subprocess.pid")}
-        )
-    return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})
+    folder = shown.show(cwd) if cwd is not None else ""
+    artifacts.command(site.run, words, folder, lambda word: find_file(site.run, word) is not None)
 
 
 def of_the_system(path: str) -> bool:
@@ -327,6 +305,3 @@ def of_the_system(path: str) -> bool:
         return True
     known = not folder or folder.startswith(SYSTEM_FOLDERS) or "-packages/" in folder
     return known and SYSTEM.fullmatch(base) is not None
-
-
-# --- kernels compiled from text at run time ----------------------------------------------------------------

@@ -9,7 +9,6 @@ import base64
 import binascii
 import bz2
 import codecs
-import json
 import lzma
 import zlib
 from collections.abc import Callable
@@ -21,9 +20,8 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.frontends import python
 from kbh_lint.frontends.python import PythonUnit
-from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import builds
-from kbh_lint.host.values import bounds, taint, unknowns
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.run_state import HoleKind
@@ -59,6 +57,7 @@ _DECODERS: dict[str, Decoder] = {
     "lzma.decompress": lambda data: lzma.LZMADecompressor().decompress(data, MAX_OUT),
     "base64.b64encode": base64.b64encode, "binascii.hexlify": binascii.hexlify,
 }  # fmt: skip
+_CODECS_DECODE = "codecs.decode"
 _CODECS: dict[str, Decoder] = {
     "hex": binascii.unhexlify, "hex_codec": binascii.unhexlify, "base64": base64.b64decode,
     "base64_codec": base64.b64decode, "zlib": _inflate, "zlib_codec": _inflate, "zip": _inflate,
@@ -99,28 +98,32 @@ def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
     return Text(text, (Piece(0, len(text), Here(span.path, span.line, span.column), 0),))
 
 
-def decode(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def decode(run: Run, path: str, data: Value, loc: ir.Loc | None) -> Value:
     """base64, zlib, gzip, bz2, lzma, binascii and codecs on known bytes; anything else is unknown."""
-    data = args[0] if args else next(iter(kwargs.values()), None)
-    decoder = _DECODERS.get(path)
-    if path == "codecs.decode":
-        name = shown.show(args[1]) if len(args) > 1 else str(kwargs.get("encoding", "utf-8"))
-        if isinstance(data, str) and name.replace("_", "") in ("rot13", "rot-13"):
-            return decoded(interp, codecs.decode(str(data), "rot13"), loc) if len(data) <= MAX_IN else _unknown(path)
-        if name.replace("-", "").lower() in ("utf8", "ascii", "latin1") and isinstance(data, bytes):
-            return decoded(interp, data.decode(name, "replace"), loc)
-        decoder = _CODECS.get(name)
+    return _by(run, _DECODERS.get(path), path, data, loc)
+
+
+def decode_as(run: Run, data: Value, encoding: str, loc: ir.Loc | None) -> Value:
+    """codecs.decode by the name of an encoding."""
+    if isinstance(data, str) and encoding.replace("_", "") in ("rot13", "rot-13"):
+        return decoded(run, codecs.decode(str(data), "rot13"), loc) if len(data) <= MAX_IN else _unknown(_CODECS_DECODE)
+    if encoding.replace("-", "").lower() in ("utf8", "ascii", "latin1") and isinstance(data, bytes):
+        return decoded(run, data.decode(encoding, "replace"), loc)
+    return _by(run, _CODECS.get(encoding), _CODECS_DECODE, data, loc)
+
+
+def _by(run: Run, decoder: Decoder | None, path: str, data: Value, loc: ir.Loc | None) -> Value:
     if isinstance(data, str):
         data = str(data).encode("utf-8", "replace")
     if decoder is None or not isinstance(data, (bytes, bytearray)) or len(data) > MAX_IN:
         return _unknown(path, data)
-    interp.burn(len(data) // 512)
+    run.burn(len(data) // 512)
     try:
         made = decoder(bytes(data))
     except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError, MemoryError) as error:
-        interp.may_fail("ValueError" if isinstance(error, ValueError) else "OSError", loc)
+        run.may_fail("ValueError" if isinstance(error, ValueError) else "OSError", loc)
         return _unknown(path)
-    interp.burn(len(made) // 512)
+    run.burn(len(made) // 512)
     return made
 
 
@@ -130,30 +133,11 @@ def _unknown(path: str, data: Value = None) -> Unknown:
     return taint.of_symbol(symbol) if symbol else Unknown((), f"decoded by {path}")
 
 
-def parse_json(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """json.loads of a known text, json.dumps of what is known."""
-    text = args[0] if args else None
-    if path.endswith(".dumps") and args and bounds.is_small(text):
-        try:
-            return json.dumps(text, **{key: kwargs[key] for key in ("sort_keys", "indent") if key in kwargs})
-        except (TypeError, ValueError, RecursionError):
-            return unknowns.merged(interp, text, why=path)
-    if not path.endswith(".loads") or not isinstance(text, (str, bytes)) or len(text) > MAX_IN // 4:
-        return Unknown((), path)
-    interp.burn(len(text) // 64)
-    try:
-        return json.loads(str(text) if isinstance(text, str) else text)
-    except (ValueError, RecursionError):
-        interp.may_fail("JSONDecodeError", loc)
-        return Unknown((), path)
-
-
 # --- code --------------------------------------------------------------------------------------------------
 
 
-def compiled(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def compiled(source: Value, path: str) -> Value:
     """compile(text, ...): the text stands for its code."""
-    source = args[0] if args else kwargs.get("source")
     if isinstance(source, Unknown) and source.why:
         return source.like()
     return source if isinstance(source, (str, bytes)) else Unknown((), path)
@@ -201,7 +185,7 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
 def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
     """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
     if path.endswith(builds.BUILT):
-        return interp.load_library(path, [path], {}, loc)
+        return interp.load_library(path, loc)
     text = builds.find_file(interp, path)
     if text is None:
         name = path.rpartition("/")[2] or "a file"

@@ -14,7 +14,6 @@ from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.named_objects import Patcher
-from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
@@ -90,15 +89,8 @@ def _found_by(owner: Value) -> str:
     return symbol if what in _REACHED else ""
 
 
-def mock(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Follows unittest.mock.patch and patch.object: in force once they are entered or started."""
-    replacement = kwargs.get("new", args[-1] if len(args) > 1 else Unknown((), "a mock"))
-    if path.endswith("patch.object") and len(args) > 1 and isinstance(args[0], Sym):
-        owner, name = args[0].path, shown.show(args[1])
-    elif args and isinstance(args[0], str):
-        owner, _, name = str(args[0]).rpartition(".")
-    else:
-        return LibObject.by_path(path)
+def patcher(owner: str, name: str, replacement: Value, loc: ir.Loc | None) -> Patcher:
+    """What unittest.mock.patch and patch.object give: in force once it is entered or started."""
 
     def start(run: Run, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
         modules.patched(run, owner, name, replacement, loc)

@@ -26,13 +26,6 @@ def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> A
     return elapsed.took(interp, interp.trace.events[start:])
 
 
-def timed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """triton.testing.do_bench and timeit.timeit: the time of a function or of a text."""
-    names = ("fn",) if path.startswith("triton") else ("stmt", "setup", "timer", "number", "globals")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    return _of(interp, given.get(names[0]), given.get("globals"), loc)
-
-
 class _TimedEvents(lanes.GpuEvents):
     """Events of streams, which tell times."""
 
@@ -58,7 +51,7 @@ class _Timers(Methods):
     def measure(self, site: Site, owner: LibObject, *times: Value, **options: Value) -> Value:
         """The time of what the timer was made for."""
         given = {**dict(zip(("stmt", "setup", "timer", "globals"), owner.args, strict=False)), **owner.kwargs}
-        time = _of(site.run, given.get("stmt"), given.get("globals"), site.loc)
+        time = timed(site.run, given.get("stmt"), given.get("globals"), site.loc)
         if not isinstance(owner, BenchmarkTimer):
             return time
         told = dict.fromkeys(("median", "mean", "iqr"), time)
@@ -84,7 +77,8 @@ _STATISTICS: dict[str, Callable[[Sequence[float]], Any]] = {
 }  # fmt: skip
 
 
-def _of(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Any:
+def timed(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Any:
+    """The time of a function or of a text."""
     if not isinstance(function, str):
         return call(interp, function, [], loc) if function is not None else Unknown((), "a time")
     start, made = len(interp.trace.events), interp.made

@@ -38,20 +38,6 @@ def cell(value: Value = 0) -> LibObject:
     return CCell("ctypes.cell", {"value": value})
 
 
-def make(interp: Run, name: str, args: list[Any]) -> Any:
-    """Constructors and helpers of ctypes: `c_int(3)`, `byref(x)`, `cast(p, T)`, `create_string_buffer(n)`."""
-    if name.startswith("c_") or name == "py_object":
-        return args[0] if args else cell()
-    if name == "create_string_buffer":
-        return cell(args[0] if args and (isinstance(args[0], str) or images.is_image(args[0])) else 0)
-    if name in ("byref", "pointer", "addressof") and args:
-        held = args[0]
-        return Slot(held.attrs, "value") if isinstance(held, CCell) else held
-    if name in ("cast", "POINTER", "string_at", "memmove") and args:
-        return args[0]
-    return None
-
-
 def array(kind: LibObject, args: list[Any]) -> list[Any]:
     """An object of an array type, `(ctypes.c_void_p * 4)(...)`."""
     count: int = kind.attrs["count"]

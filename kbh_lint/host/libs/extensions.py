@@ -13,7 +13,6 @@ from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
-from kbh_lint.host.libs import driver
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.named_objects import RawKernel, RawModule, SystemLibrary
@@ -166,19 +165,8 @@ def arch_from_flags(flags: list[str]) -> int | None:
     return best
 
 
-def ctypes_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    name = path.rsplit(".", 1)[-1]
-    if name in ("CDLL", "PyDLL", "LoadLibrary"):
-        return load_library(interp, path, args, kwargs, loc)
-    if name == "find_library" and args:  # one of the system's
-        return f"lib{shown.show(args[0])}.so"
-    made = driver.make(interp, name, args)
-    return made if made is not None else LibObject.by_path(path, {}, tuple(args), kwargs)
-
-
-def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Any:
     """A shared library: one the submission built from its own sources is read, another is machine code."""
-    name = shown.show(args[0]) if args else ""
     if builds.of_the_system(name):
         return SystemLibrary("ctypes.system", {"name": name.rpartition("/")[2]})
     made = artifacts.loaded(interp, name, loc)
@@ -189,11 +177,15 @@ def load_library(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any]
     return Blob(artifacts.without_source(interp, name, loc), loc)
 
 
+def load_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    return load_library(interp, shown.show(args[0]) if args else "", loc)
+
+
 def import_built(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """torch's own import of what it built: (module name, folder, whether it is a Python module)."""
     name = args[0] if args else kwargs.get("module_name")
     folder = args[1] if len(args) > 1 else kwargs.get("path")
-    return load_library(interp, path, [f"{shown.show(folder)}/{shown.show(name)}.so"], {}, loc)
+    return load_library(interp, f"{shown.show(folder)}/{shown.show(name)}.so", loc)
 
 
 def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:

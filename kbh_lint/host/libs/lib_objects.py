@@ -16,11 +16,11 @@ from kbh_lint.host.libs import (
     decorators,
     driver,
     extensions,
-    lib_itertools,
     nn_layers,
     object_methods,
     trace_nn,
 )
+from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     attributes,
     lifetimes,
@@ -235,7 +235,7 @@ def _tensor_method(
 def items_of(value: LibObject) -> Sequence[Any] | None:
     """The items of a container object."""
     if isinstance(value, Counting):
-        return lib_itertools.count_range(value)
+        return itertools.count_range(value)
     items = value.attrs.get("items")
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 

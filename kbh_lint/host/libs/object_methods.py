@@ -5,7 +5,8 @@ from __future__ import annotations
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import builds, decoding, environ, foreign, outside
-from kbh_lint.host.libs import autotuning, custom_ops, driver, lib_itertools, trace_nn
+from kbh_lint.host.libs import autotuning, custom_ops, driver, trace_nn
+from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     contextmanagers,
     contexts,
@@ -194,6 +195,6 @@ _ROWS: Rows = {
     **environ.METHODS,
     **autotuning.METHODS,
     **custom_ops.METHODS,
-    **lib_itertools.METHODS,
+    **itertools.METHODS,
     **trace_nn.METHODS,
 }

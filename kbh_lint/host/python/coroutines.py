@@ -14,7 +14,7 @@ from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Library, Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import Coroutine, EventLoop, Task, Thread, Waiting
 from kbh_lint.host.values.objects import Instance, LibObject, find_method
 from kbh_lint.host.values.tensors import Unknown
@@ -136,36 +136,70 @@ def end_group(interp: Run, group: LibObject) -> None:
         awaited(interp, task, None)
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A function of asyncio."""
-    name = path.rpartition(".")[2]
-    given = args[0] if args else next(iter(kwargs.values()), None)
-    if name == "run":
-        return _run(interp, given, loc)
-    if name in ("get_event_loop", "new_event_loop", "get_running_loop"):
+class Asyncio(Library):
+    """The module `asyncio`."""
+
+    @models("run")
+    def run(self, site: Site, main: Value = None, **options: Value) -> Value:
+        """A coroutine in a loop of its own."""
+        return _run(site.run, main, site.loc)
+
+    @models("get_event_loop", "new_event_loop", "get_running_loop")
+    def loop(self, site: Site) -> Value:
+        """A loop."""
         return EventLoop("asyncio.loop")
-    if name in ("create_task", "ensure_future"):
-        return _task(interp, given, loc)
-    if name == "gather":
-        return _all(interp, args, kwargs.get("return_exceptions") is True, loc)
-    if name == "sleep":
-        gave = args[1] if len(args) > 1 else kwargs.get("result")
-        return _later(lambda: _after_turn(interp, lambda: gave))
-    if name in ("wait_for", "shield"):
-        task = _task(interp, given, loc)
-        return _later(lambda: awaited(interp, task, loc))
-    if name == "wait":
-        tasks = {_task(interp, value, loc) for value in iteration.iterate(interp, given, loc)}
-        return _later(lambda: _after_turn(interp, lambda: (tasks, set())))
-    if name == "as_completed":
-        return [_task(interp, value, loc) for value in iteration.iterate(interp, given, loc)]
-    if name == "to_thread" and args:
-        return _later(lambda: lanes.result(interp, _beside(interp, args[0], args[1:], kwargs, loc)))
-    if name == "wrap_future":
-        return given
-    if name in ("iscoroutine", "isfuture"):
-        return isinstance(given, Coroutine if name == "iscoroutine" else Task)
-    return LibObject.by_path(path, {}, tuple(args), kwargs)
+
+    @models("create_task", "ensure_future")
+    def create_task(self, site: Site, coro: Value, **options: Value) -> Value:
+        """A task of a coroutine."""
+        return _task(site.run, coro, site.loc)
+
+    @models("gather")
+    def gather(self, site: Site, *aws: Value, return_exceptions: Value = False) -> Value:
+        """All of them, to be waited for."""
+        return _all(site.run, list(aws), return_exceptions is True, site.loc)
+
+    @models("sleep")
+    def sleep(self, site: Site, delay: Value = 0, result: Value = None) -> Value:
+        """A turn of the loop."""
+        return sleep(site.run, result)
+
+    @models("wait_for", "shield")
+    def wait_for(self, site: Site, aw: Value, *timeout: Value, **options: Value) -> Value:
+        """One that is waited for."""
+        task = _task(site.run, aw, site.loc)
+        return _later(lambda: awaited(site.run, task, site.loc))
+
+    @models("wait")
+    def wait(self, site: Site, aws: Value, **options: Value) -> Value:
+        """Those that are done, and those that are not: none."""
+        tasks = {_task(site.run, value, site.loc) for value in iteration.iterate(site.run, aws, site.loc)}
+        return _later(lambda: _after_turn(site.run, lambda: (tasks, set())))
+
+    @models("as_completed")
+    def as_completed(self, site: Site, aws: Value, **options: Value) -> Value:
+        """One after the other."""
+        return [_task(site.run, value, site.loc) for value in iteration.iterate(site.run, aws, site.loc)]
+
+    @models("to_thread")
+    def to_thread(self, site: Site, func: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """A function that runs beside the loop."""
+        return _later(lambda: lanes.result(site.run, _beside(site.run, func, list(args), kwargs, site.loc)))
+
+    @models("wrap_future")
+    def wrap_future(self, site: Site, future: Value, **options: Value) -> Value:
+        """The same, to be waited for."""
+        return future
+
+    @models("iscoroutine", "isfuture")
+    def asked(self, site: Site, obj: Value) -> bool:
+        """What something is."""
+        return isinstance(obj, Coroutine if site.name == "iscoroutine" else Task)
+
+
+def sleep(run: Run, result: Value) -> LibObject:
+    """`asyncio.sleep`: the loop gets its turn."""
+    return _later(lambda: _after_turn(run, lambda: result))
 
 
 class _Loops(Methods):
@@ -256,7 +290,7 @@ METHODS: Rows = {EventLoop: _Loops(), Coroutine: _Coroutines(), Task: _Tasks()}
 
 @builtin
 def _one_turn(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return call(interp, "asyncio.sleep", args, kwargs, loc)
+    return sleep(interp, None)
 
 
 prelude.NATIVE["__turn__"] = _one_turn

@@ -52,20 +52,20 @@ def substituted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
 @builtin
 def packing(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """A function of struct by its name."""
-    return packed(interp, f"struct.{args[0]}", args[1:], kwargs, loc)
+    return packed(interp, args[0], args[1:], loc)
 
 
 prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing})
 
 
-def packed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """struct on known numbers and bytes."""
-    name = path.rpartition(".")[2]
+def packed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+    """A function of struct, by its name, on known numbers and bytes."""
+    path = f"struct.{name}"
     args = [str(arg) if isinstance(arg, str) and not doubts(arg) else arg for arg in args]
     real = getattr(struct, name, None)
     short = args and isinstance(args[0], (str, bytes)) and len(args[0]) <= MAX_FORMAT
     plain = short and all(isinstance(arg, (int, float, str, bytes, bytearray)) for arg in args)
-    if not plain or kwargs or name not in ("pack", "unpack", "unpack_from", "calcsize"):
+    if not plain or name not in ("pack", "unpack", "unpack_from", "calcsize"):
         return unknowns.merged(interp, *args, why=path)
     try:
         bounds.items(interp, struct.calcsize(args[0]))
@@ -122,12 +122,11 @@ def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]
         return unknowns.merged(interp, *args, why=f"int.{name}")
 
 
-def format_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def shown_as(interp: Run, value: Value, spec: Value, loc: ir.Loc | None) -> Any:
     """format(value, spec)."""
-    spec = args[1] if len(args) > 1 else ""
-    if isinstance(args[0], Unknown) or not isinstance(spec, str) or doubts(spec):
-        return unknowns.merged(interp, *args, why=path)
-    return _shown(interp, args[0], "", str(spec), loc)
+    if isinstance(value, Unknown) or not isinstance(spec, str) or doubts(spec):
+        return unknowns.merged(interp, value, spec, why="builtins.format")
+    return _shown(interp, value, "", str(spec), loc)
 
 
 def formatted(interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -47,7 +47,7 @@ def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str
         value = args[1] if len(args) > 1 else None
         return {keys.check_key(key): value for key in iteration.materialise(interp, args[0], loc)}
     if owner is interp.builtins.get("bytes") and name == "fromhex":
-        return decoding.decode(interp, "binascii.unhexlify", args, kwargs, loc)
+        return decoding.decode(interp, "binascii.unhexlify", args[0] if args else None, loc)
     if name == "from_bytes" and owner is interp.builtins.get("int"):
         return lib_texts.whole_number(interp, name, args, kwargs, loc)
     if isinstance(owner, int) and name == "to_bytes":

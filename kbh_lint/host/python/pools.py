@@ -11,7 +11,7 @@ from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.modelled import Methods, Rows, Site, models
-from kbh_lint.host.values.named_objects import Pool, PoolFuture, Thread
+from kbh_lint.host.values.named_objects import Pool, PoolFuture
 from kbh_lint.host.values.objects import LibObject, NamedTuple
 
 if TYPE_CHECKING:
@@ -116,34 +116,21 @@ def start(interp: Run, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> 
     return future
 
 
-def completed(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def completed(interp: Run, fs: Value, loc: ir.Loc | None) -> Once:
     """concurrent.futures.as_completed: the futures, each waited for."""
-    futures = iteration.materialise(interp, args[0], loc) if args else []
+    futures = iteration.materialise(interp, fs, loc)
     for future in futures:
         interp.lanes.wait(None, future)
     return Once(futures)
 
 
-def wait(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """concurrent.futures.wait(futures, timeout, return_when): the sets of those that are done and that are not."""
-    given = {**dict(zip(("fs", "timeout", "return_when"), args, strict=False)), **kwargs}
-    futures = list(iteration.materialise(interp, given.get("fs", []), loc))
-    seconds = given.get("timeout")
-    first = "ALL" not in getattr(given.get("return_when"), "path", str(given.get("return_when", "ALL")))
-    count = 1 if first else len(futures)
+def wait(interp: Run, fs: Value, timeout: Value, return_when: Value, loc: ir.Loc | None) -> NamedTuple:
+    """concurrent.futures.wait: the sets of the futures that are done and that are not."""
+    futures = list(iteration.materialise(interp, fs, loc))
+    count = len(futures) if "ALL" in getattr(return_when, "path", str(return_when)) else 1
     waits = count == len(futures)  # else it is one of them, and which one nobody knows
-    if isinstance(seconds, (int, float)) and seconds < lanes.LONG_WAIT:
+    if isinstance(timeout, (int, float)) and timeout < lanes.LONG_WAIT:
         waits = False
     for future in futures if waits else ():
         interp.lanes.wait(None, future)
-    done, left = set(futures[:count]), set(futures[count:])
-    return NamedTuple({"done": done, "not_done": left})
-
-
-def start_new_thread(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """_thread.start_new_thread(function, args, kwargs): nothing can wait for it."""
-    if args:
-        given = list(args[1]) if len(args) > 1 and isinstance(args[1], (list, tuple)) else []
-        named = args[2] if len(args) > 2 and isinstance(args[2], dict) else {}
-        lanes.run(interp, Thread("_thread.start_new_thread", {"loc": loc}), args[0], given, named, loc)
-    return interp.process.id
+    return NamedTuple({"done": set(futures[:count]), "not_done": set(futures[count:])})

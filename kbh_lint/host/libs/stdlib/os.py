@@ -116,7 +116,7 @@ class Os(Library):
     @models("system", "popen")
     def process(self, site: Site, command: Value, *how: Value, **named: Value) -> Value:
         """Runs a command."""
-        builds.process(site.run, site.path, site.args, site.kwargs, site.loc)
+        builds.process(site, command, None, None)
         return 0 if site.name == "system" else self.other(site)
 
     def other(self, site: Site) -> Value:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import warnings
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.modelled import Modelled, Site, Value, models
+from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
 
@@ -213,25 +213,54 @@ def _plain(given: tuple[Value, ...]) -> bool:
     return all(isinstance(each, (int, str)) for each in given)
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A function of re."""
-    name = path.rpartition(".")[2]
-    if name == "escape" and args and isinstance(args[0], str) and not doubts(args[0]):
-        return re.escape(str(args[0]))
-    flags = _flags(kwargs.pop("flags", 0)) if "flags" in kwargs else 0
-    places = {"compile": 1, "sub": 4, "subn": 4, "split": 3}
-    if len(args) > places.get(name, 2):
-        flags = _flags(args[places.get(name, 2)])
-        args = args[: places.get(name, 2)]
-    pattern = args[0] if args else kwargs.pop("pattern", None)
+class Re(Library):
+    """The module `re`."""
+
+    @models("escape")
+    def escape(self, site: Site, pattern: Value) -> Value:
+        """A pattern that only a text itself matches."""
+        return re.escape(str(pattern)) if isinstance(pattern, str) and not doubts(pattern) else NotImplemented
+
+    @models("compile")
+    def compile(self, site: Site, pattern: Value, flags: Value = 0) -> Value:
+        """A pattern."""
+        return _pattern_of(pattern, flags) or NotImplemented
+
+    @models("match", "fullmatch", "search", "findall", "finditer")
+    def search(self, site: Site, pattern: Value, string: Value, flags: Value = 0) -> Value:
+        """What a pattern of that text finds."""
+        return self._by(site, pattern, flags, [string])
+
+    @models("split")
+    def split(self, site: Site, pattern: Value, string: Value, maxsplit: Value = 0, flags: Value = 0) -> Value:
+        """The texts between matches."""
+        return self._by(site, pattern, flags, [string, maxsplit])
+
+    @models("sub", "subn")
+    def replaced(
+        self, site: Site, pattern: Value, repl: Value, string: Value, count: Value = 0, flags: Value = 0
+    ) -> Value:
+        """A text with something else in the places of matches."""
+        return self._by(site, pattern, flags, [repl, string, count])
+
+    def _by(self, site: Site, pattern: Value, flags: Value, args: list[Value]) -> Value:
+        made = _pattern_of(pattern, flags)
+        return NotImplemented if made is None else made.method(Site(site.run, site.path, site.loc, args))
+
+    def other(self, site: Site) -> Value:
+        """What is not followed is made of all that it is given."""
+        return unknowns.merged(site.run, *site.args, *site.kwargs.values(), why=site.path)
+
+
+def _pattern_of(pattern: Value, flags: Value) -> Pattern | None:
+    """The pattern of a text, or one that is there; None where it is not known."""
     if isinstance(pattern, Pattern):
-        return pattern.method(Site(interp, path, loc, args[1:], kwargs))
-    known = isinstance(pattern, str) and not doubts(pattern) and len(pattern) <= MAX_PATTERN and flags is not None
-    found = _compiled(str(pattern), flags or 0) if known else None
-    if found is None:
-        return unknowns.merged(interp, *args, *kwargs.values(), why=path)
-    made = Pattern(found, pattern)
-    return made if name == "compile" else made.method(Site(interp, path, loc, args[1:], kwargs))
+        return pattern
+    known = _flags(flags)
+    if known is None or not isinstance(pattern, str) or doubts(pattern) or len(pattern) > MAX_PATTERN:
+        return None
+    found = _compiled(str(pattern), known)
+    return None if found is None else Pattern(found, pattern)
 
 
 def _replaced(interp: Run, new: Value, text: str, match: re.Match[str], loc: ir.Loc | None) -> str | None:

@@ -1,0 +1,46 @@
+"""ctypes: numbers and addresses of C, and libraries that are loaded."""
+
+from __future__ import annotations
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import shown
+from kbh_lint.host.gpu import images
+from kbh_lint.host.libs import driver, extensions
+from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.modelled import Library, Site, models
+from kbh_lint.host.values.named_objects import CCell
+
+
+class Ctypes(Library):
+    """The module `ctypes`."""
+
+    @models("CDLL", "PyDLL", "LoadLibrary")
+    def load(self, site: Site, name: Value = "", *how: Value, **named: Value) -> Value:
+        """A library."""
+        return extensions.load_library(site.run, shown.show(name), site.loc)
+
+    @models("find_library")
+    def find_library(self, site: Site, name: Value) -> str:
+        """The name of one of the system's."""
+        return f"lib{shown.show(name)}.so"
+
+    @models("create_string_buffer")
+    def buffer(self, site: Site, init: Value = 0, size: Value = None) -> Value:
+        """Bytes that functions of C may fill."""
+        return driver.cell(init if isinstance(init, str) or images.is_image(init) else 0)
+
+    @models("byref", "pointer", "addressof")
+    def address(self, site: Site, obj: Value, offset: Value = 0) -> Value:
+        """The place of a value, in which a function may leave another."""
+        return Slot(obj.attrs, "value") if isinstance(obj, CCell) else obj
+
+    @models("cast", "POINTER", "string_at", "memmove")
+    def same(self, site: Site, obj: Value, *more: Value) -> Value:
+        """The same place."""
+        return obj
+
+    def other(self, site: Site) -> Value:
+        """A number of C, `c_int(3)`, or an object of another class."""
+        if site.name.startswith("c_") or site.name == "py_object":
+            return site.args[0] if site.args else driver.cell()
+        return super().other(site)
