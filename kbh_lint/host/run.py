@@ -240,7 +240,7 @@ class Run(Recorder):
         if isinstance(func, Method):
             return lib_objects.call_method(self, func.self, func.name, args, kwargs, loc)
         if isinstance(func, Sym):
-            return libraries.call(self, func.path, args, kwargs, loc)
+            return libraries.call(Site(self, func.path, loc, args, kwargs))
         if isinstance(func, LibObject):
             return lib_objects.call_object(self, func, args, kwargs, loc)
         if isinstance(func, Blob):

@@ -183,7 +183,8 @@ def path_comparisons(package: str) -> int:
 
 def path_questions(package: str) -> int:
     """Comparisons of an attribute `path` with whatever, a named constant too, and questions how it begins or ends:
-    where an object is told from others by its name, and not by its class."""
+    where an object is told from others by its name, and not by its class. `site.path` is that of a function that is
+    called, and does not count."""
     return sum(
         isinstance(node, ast.Compare)
         and any(_is_path(side) for side in (node.left, *node.comparators))
@@ -197,7 +198,8 @@ def path_questions(package: str) -> int:
 
 
 def _is_path(node: ast.expr) -> bool:
-    return isinstance(node, ast.Attribute) and node.attr == "path"
+    called = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "site"
+    return isinstance(node, ast.Attribute) and node.attr == "path" and not called
 
 
 def vague_annotations(package: str) -> int:

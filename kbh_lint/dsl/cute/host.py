@@ -57,7 +57,7 @@ class Decorator(Modelled):
         """What the decorator makes of its function."""
         if site.args:
             return site.run.decorate(self, site.args[0], site.loc)
-        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        return foreign.foreign(site)
 
 
 class Launcher(Modelled):
@@ -74,7 +74,7 @@ class Launcher(Modelled):
 
     def called(self, site: Site) -> Value:
         """It is not for calling: whatever it may do is not read."""
-        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        return foreign.foreign(site)
 
     def other(self, site: Site) -> Value:
         """Other methods only ask for sizes."""
@@ -89,7 +89,7 @@ class Cute(Library):
         is told by the form of its name."""
         parts = site.path.split(".")
         if len(parts) < 2 or len(parts) > 2 and parts[1] not in _PARTS:
-            return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+            return foreign.foreign(site)
         if not ops.is_instruction(site.path):
             return super().call(site)
         first = site.args[0] if site.args else None

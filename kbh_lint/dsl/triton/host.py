@@ -36,7 +36,7 @@ class Decorator(Modelled):
         """What the decorator makes of a kernel."""
         if site.args:
             return site.run.decorate(self, site.args[0], site.loc)
-        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        return foreign.foreign(site)
 
     def of(self, target: JitFunction) -> JitFunction:
         """The kernel with configurations, or with values that are computed from its arguments."""

@@ -114,8 +114,7 @@ def _cute_copy(run: Cpp, call: Asked) -> Value:
 
 
 def _load_library(run: Cpp, call: Asked) -> Value:
-    args = call.args[call.short == "dlmopen" :]
-    return run.interp.load_library(shown.show(args[0]) if args else "", call.loc)
+    return run.interp.load_library(shown.show(next(iter(call.args[call.short == "dlmopen" :]), "")), call.loc)
 
 
 def _dim3(run: Cpp, call: Asked) -> Value:

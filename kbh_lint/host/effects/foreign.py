@@ -14,6 +14,7 @@ from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Blob, Bound, LibObject
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def foreign(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def foreign(site: Site) -> Any:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
+    interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if is_unread_language(path) or registry.is_opaque(path):
-        return unread_language(interp, path, args, kwargs, inputs, loc)
+        return unread_language(site, inputs)
     standard = path.partition(".")[0] in sys.stdlib_module_names
     if inputs and _is_missing(interp, path):
         return unread_call(interp, f"{path}, of a module that is not there,", inputs, loc)
@@ -88,16 +90,14 @@ def is_unread_language(path: str) -> bool:
     return any(path == package or path.startswith(f"{package}.") for package in UNREAD_LANGUAGES)
 
 
-def unread_language(
-    interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], inputs: list[Tensor], loc: ir.Loc | None
-) -> Any:
+def unread_language(site: Site, inputs: list[Tensor]) -> Any:
     """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
-    builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in args)
+    builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in site.args)
     if builds_kernel or not inputs:
-        return UnreadKernel(path) if builds_kernel else LibObject.by_path(path, {"name": path})
-    if path.rsplit(".", 1)[-1] in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
+        return UnreadKernel(site.path) if builds_kernel else LibObject.by_path(site.path, {"name": site.path})
+    if site.name in ("from_dlpack", "make_ptr", "mark_layout_dynamic"):
         return inputs[0]
-    return unread_call(interp, path, inputs, loc)
+    return unread_call(site.run, site.path, inputs, site.loc)
 
 
 def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:

@@ -171,25 +171,27 @@ def process_file(interp: Run, path: str, loc: ir.Loc | None) -> None:
 # --- calls -------------------------------------------------------------------------------------------------
 
 
-def touch(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def touch(site: Site) -> None:
     """Note the effect of a call of the standard library, if it has one outside the submission."""
+    interp, path, loc = site.run, site.path, site.loc
     root = path.split(".", 1)[0]
     handler = _ROOTS.get(root)
     if handler is not None:
-        handler(interp, path, args, kwargs, loc)
+        handler(site)
     if root in GRADERS and path.count("."):
         note(interp, "grader", path, "the grader's own code", loc)
     if path.startswith(_NETWORK):
         note(interp, "network", path, "the network", loc)
 
 
-def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _os(site: Site) -> None:
+    interp, path, args, loc = site.run, site.path, site.args, site.loc
     if path in EXIT:
         note(interp, "exit", path, "the end of the process", loc)
     elif path in _SIGNALS:
-        _signal_sent(interp, path, args, loc)
+        _signal_sent(site)
     elif path in _DESCRIPTORS:
-        _descriptor(interp, path, args, loc)
+        _descriptor(site)
     elif path in _SCHEDULING and not (path == "os.nice" and args == [0]):
         note(interp, "scheduling", path, "how the process is run", loc)
     if path in _REMOVERS | _CHANGERS:
@@ -210,8 +212,9 @@ def _os(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir
             file_written(interp, path, args[0], loc)
 
 
-def _signal_sent(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> None:
+def _signal_sent(site: Site) -> None:
     """A signal to a process: its own children may have it, itself when it handles it, others not."""
+    interp, path, args, loc = site.run, site.path, site.args, site.loc
     target = args[0] if args else None
     number = shown.show(args[-1]) if args else ""
     if path == "signal.raise_signal" or target == interp.process.id:
@@ -225,12 +228,13 @@ def _signal_sent(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) ->
     note(interp, "signal", path, "a process that is not its own", loc)
 
 
-def _descriptor(interp: Run, path: str, args: list[Any], loc: ir.Loc | None) -> None:
+def _descriptor(site: Site) -> None:
     """Descriptors by number are the grader's; those that the submission opened are objects."""
+    path, args = site.path, site.args
     aim = args[1] if path == "os.dup2" and len(args) > 1 else args[0] if args else None
     if path in ("fcntl.fcntl", "fcntl.ioctl", "os.truncate") or _is_own(aim) or aim in (1, 2) and path == "os.write":
         return
-    note(interp, "descriptor", path, "descriptors that it did not open", loc)
+    note(site.run, "descriptor", path, "descriptors that it did not open", site.loc)
 
 
 def own_descriptor() -> Unknown:
@@ -242,8 +246,9 @@ def _is_own(value: Value) -> bool:
     return isinstance(value, (LibObject, str)) or isinstance(value, Unknown) and value.sort is Sort.DESCRIPTOR
 
 
-def _hook(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _hook(site: Site) -> None:
     """A hook is undone when what was there before is put back."""
+    interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     getter = _HOOKS.get(path)
     if getter is None:
         if path == "gc.callbacks.append":
@@ -277,7 +282,8 @@ def hooks_left(interp: Run) -> None:
             interp.note("effect", {**attrs, "target": "foreign", "undone": undone, "call": call}, loc)
 
 
-def _process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _process(site: Site) -> None:
+    interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     command = args[0] if args else kwargs.get("args")
     first = command[0] if isinstance(command, (list, tuple)) and command else command
     words = text_of(first).split()
@@ -288,7 +294,8 @@ def _process(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], lo
         interp.process.children.append((path, program or "a program", loc))
 
 
-def _ctypes(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _ctypes(site: Site) -> None:
+    interp, path, args, loc = site.run, site.path, site.args, site.loc
     reaching = path in ("ctypes.memmove", "ctypes.memset", "ctypes.string_at") or path.endswith(".from_address")
     if reaching and args and not _own_memory(interp, args[0]):
         note(interp, "memory", path, "memory that is not its own", loc)
@@ -336,35 +343,35 @@ def native(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return None
 
 
-def _builtin(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    if path in EXIT:
-        note(interp, "exit", path, "the end of the process", loc)
+def _builtin(site: Site) -> None:
+    if site.path in EXIT:
+        note(site.run, "exit", site.path, "the end of the process", site.loc)
 
 
-def _shutil(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    if path in _REMOVERS:
-        file_written(interp, path, args[0] if args else None, loc)
-    elif path in _CHANGERS and len(args) > 1:
-        file_written(interp, path, args[1], loc)
+def _shutil(site: Site) -> None:
+    if site.path in _REMOVERS:
+        file_written(site.run, site.path, site.args[0] if site.args else None, site.loc)
+    elif site.path in _CHANGERS and len(site.args) > 1:
+        file_written(site.run, site.path, site.args[1], site.loc)
 
 
-def _sys(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    if path in EXIT:
-        return  # an exception: only one that nobody catches ends the process
-    _hook(interp, path, args, kwargs, loc)
+def _sys(site: Site) -> None:
+    if site.path not in EXIT:  # an exception: only one that nobody catches ends the process
+        _hook(site)
 
 
-def _socket(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _socket(site: Site) -> None:
+    interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     if path in _DESCRIPTORS or path == "socket.socket" and ("fileno" in kwargs or len(args) > 3):
         note(interp, "descriptor", path, "descriptors that it did not open", loc)
 
 
-def _signal(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    _os(interp, path, args, kwargs, loc)
-    _hook(interp, path, args, kwargs, loc)
+def _signal(site: Site) -> None:
+    _os(site)
+    _hook(site)
 
 
-_ROOTS: dict[str, Callable[..., None]] = {
+_ROOTS: dict[str, Callable[[Site], None]] = {
     "os": _os, "sys": _sys, "signal": _signal, "threading": _hook, "gc": _hook,
     "subprocess": _process, "ctypes": _ctypes, "builtins": _builtin, "shutil": _shutil, "socket": _socket,
     "fcntl": _os, "resource": _os, "faulthandler": _builtin,

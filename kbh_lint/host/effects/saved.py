@@ -10,6 +10,7 @@ from kbh_lint.host.datamodel import copies, shown
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.library_objects import FilePath, OpenFile
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -64,17 +65,17 @@ def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
     run.files.left_over = run.files.absent = True
 
 
-def hand(run: Run, path: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+def hand(site: Site) -> None:
     """Notes the paths that are given to a library's function that may write to them: what it does is not known."""
-    if path.partition(".")[0] in _MAY_WRITE and not (path in LOADERS and _only_reads(path, args, kwargs)):
-        for value in (*args, *kwargs.values()):
+    if site.path.partition(".")[0] in _MAY_WRITE and not (site.path in LOADERS and _only_reads(site)):
+        for value in (*site.args, *site.kwargs.values()):
             if isinstance(value, FilePath) or isinstance(value, str) and "/" in value:
-                run.files.handed.add(place(value))
+                site.run.files.handed.add(place(value))
 
 
-def _only_reads(path: str, args: list[Any], kwargs: dict[str, Any]) -> bool:
-    mode = kwargs.get("mode", args[2] if len(args) > 2 else "r+")
-    return path != "numpy.memmap" or mode in _READING
+def _only_reads(site: Site) -> bool:
+    mode = site.kwargs.get("mode", site.args[2] if len(site.args) > 2 else "r+")
+    return mode in _READING or site.name != "memmap"
 
 
 def forget(run: Run, file: object) -> None:
@@ -97,8 +98,9 @@ def kept(run: Run, file: object) -> Any | None:
     return None if found is keys.MISSING else found
 
 
-def save(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def save(site: Site) -> None:
     """`torch.save(value, file)` and others of the kind."""
+    run, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     if path in _ARCHIVES:
         names = {f"arr_{i}": value for i, value in enumerate(args[1:])}
         at = place(kwargs.get("file", args[0] if args else None))
@@ -120,13 +122,13 @@ def method_of(owner: Unknown, name: str) -> Any:
     return builtin(write)
 
 
-def load(run: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def load(site: Site) -> Any:
     """What a loader gives of a file that this run wrote, as a copy; None of any other, which may not be there."""
-    file, _ = _given(args, kwargs, True)
-    value = kept(run, file)
-    if value is None and isinstance(file, (str, LibObject)) and _only_reads(path, args, kwargs):
-        absent(run, file, loc)
-    return value if value is None or isinstance(value, Unknown) else copies.deep(run, value, loc)
+    file, _ = _given(site.args, site.kwargs, True)
+    value = kept(site.run, file)
+    if value is None and isinstance(file, (str, LibObject)) and _only_reads(site):
+        absent(site.run, file, site.loc)
+    return value if value is None or isinstance(value, Unknown) else copies.deep(site.run, value, site.loc)
 
 
 def _given(args: list[Any], kwargs: dict[str, Any], file_first: bool) -> tuple[Any, Any]:

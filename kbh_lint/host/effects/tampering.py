@@ -13,6 +13,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import Patcher
 from kbh_lint.host.values.tensors import Unknown
 
@@ -47,10 +48,11 @@ def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
         interp.note("monkeypatch", {"symbol": f"{text} in a dictionary found by {found}", "target": "grader"}, loc)
 
 
-def called(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def called(site: Site) -> None:
     """The same by the methods behind the syntax: `time.__setattr__(...)`, `type.__setattr__(torch.cuda.Event, ...)`,
     `vars(torch).update(...)`."""
-    owner, _, method = path.rpartition(".")
+    interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
+    owner, _, method = site.path.rpartition(".")
     if method in _OF_OBJECTS and args:
         if isinstance(args[0], Sym) and len(args) > 1:  # called through a class
             owner, args = args[0].path, args[1:]

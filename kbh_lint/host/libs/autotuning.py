@@ -61,10 +61,10 @@ class _Timers(Methods):
 METHODS: Rows = {GpuEvent: _TimedEvents(), TimeitTimer: _Timers()}
 
 
-def statistic(path: str, args: list[Any]) -> Any:
+def statistic(name: str, values: Value) -> Any:
     """A function of statistics or numpy on a list of times; NotImplemented on anything else."""
-    items = args[0] if args and isinstance(args[0], (list, tuple)) else ()
-    found = _STATISTICS.get(path.rpartition(".")[2])
+    items = values if isinstance(values, (list, tuple)) else ()
+    found = _STATISTICS.get(name)
     if found is None or not items or not all(isinstance(item, elapsed.Measured) for item in items):
         return NotImplemented
     return found(items)

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Library, Methods, Rows, Site, models
 from kbh_lint.host.values.named_objects import CustomOperator, OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
 WAY = "torch.library.decorator"
-_WRAPS = ("wrap_triton", "capture_triton")  # a kernel that is traced with what launches it
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
 _KEYS = ("composite", "cuda", "autograd")
 
@@ -54,22 +53,45 @@ def register(interp: Run, label: str, key: Value, function: Value, loc: ir.Loc |
                 operator.ways[rank] = function
 
 
-def library_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A function of torch.library."""
-    name = path.rsplit(".", 1)[-1]
-    if name == "Library":
-        return LibObject.by_path(path, {"namespace": shown.show(args[0]) if args else ""})
-    label = next((str(a) for a in args if isinstance(a, str) and "::" in a), "").partition("(")[0].replace("::", ".")
-    given = next((a for a in [*args, *kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
-    if name in _WRAPS and args and isinstance(args[0], JitFunction):
-        return args[0]
-    if name in ("custom_op", "triton_op", "impl", "register_kernel") and label:
-        made = name in ("custom_op", "triton_op")
-        second = args[1] if len(args) > 1 and not made and args[1] is not given else None
-        types = kwargs.get("types" if name == "impl" else "device_types", second)
+class TorchLibrary(Library):
+    """The package `torch.library`."""
+
+    @models("Library")
+    def library(self, site: Site, ns: Value = "", *kind: Value, **options: Value) -> Value:
+        """A set of operators."""
+        return LibObject.by_path(site.path, {"namespace": shown.show(ns)})
+
+    @models("wrap_triton", "capture_triton")
+    def wrapped(self, site: Site, kernel: Value) -> Value:
+        """A kernel that is traced with what launches it."""
+        return kernel if isinstance(kernel, JitFunction) else NotImplemented
+
+    @models("custom_op", "triton_op")
+    def operator(self, site: Site, *given: Value, device_types: Value = None, **options: Value) -> Value:
+        """An operator of a function, or what makes one of it."""
+        return self._way(site, device_types, True)
+
+    @models("impl")
+    def impl(self, site: Site, *given: Value, types: Value = None, **options: Value) -> Value:
+        """What an operator runs on some devices, or what makes a function that."""
+        return self._way(site, types, False)
+
+    @models("register_kernel")
+    def kernel(self, site: Site, *given: Value, device_types: Value = None, **options: Value) -> Value:
+        """The same, by its other name."""
+        return self._way(site, device_types, False)
+
+    def _way(self, site: Site, types: Value, made: bool) -> Value:
+        """One that names its operator, wherever it stands; types of devices may come second."""
+        label = next((str(a) for a in site.args if isinstance(a, str) and "::" in a), "")
+        label = label.partition("(")[0].replace("::", ".")
+        if not label:
+            return NotImplemented
+        func = next((a for a in [*site.args, *site.kwargs.values()] if isinstance(a, (Func, Bound, Partial))), None)
+        if types is None and not made and len(site.args) > 1 and site.args[1] is not func:
+            types = site.args[1]
         way = LibObject.by_path(WAY, {"name": label, "key": types, "op": made})
-        return way if given is None else decorate(interp, way, given, loc)
-    return LibObject.by_path(path, {}, tuple(args), kwargs)
+        return way if func is None else decorate(site.run, way, func, site.loc)
 
 
 def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -> Any:

@@ -14,6 +14,7 @@ from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.equality import SUCCESS
+from kbh_lint.host.values.modelled import Library, Site
 from kbh_lint.host.values.named_objects import CCell
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
@@ -50,23 +51,25 @@ def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return 0
 
 
-def bindings(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+class Bindings(Library):
     """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
 
-    name = path.rsplit(".", 1)[-1]
-    if name[:1].isupper() or "_" in name:
-        return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
-    if name.endswith(_STRUCTS):
-        return LibObject.by_path(f"cpp:{name}")
-    held = cell(LibObject.by_path(path, {"pointers": pointers([_argument(interp, a) for a in args])}))
-    given = [_argument(interp, a) for a in [*args, *kwargs.values()]]
-    # a launch may get its arguments as (values, ctypes of the values)
-    given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
-    if name in _MAKERS:
-        library(interp.cpp, name, (), [Slot(held.attrs, "value"), *given], loc)
-        return (SUCCESS, held.attrs["value"])
-    library(interp.cpp, name, (), given, loc)
-    return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
+    def other(self, site: Site) -> Value:
+        """Any of them, and its types and numbers."""
+        run, path, name, args = site.run, site.path, site.name, site.args
+        if name[:1].isupper() or "_" in name:
+            return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
+        if name.endswith(_STRUCTS):
+            return LibObject.by_path(f"cpp:{name}")
+        held = cell(LibObject.by_path(path, {"pointers": pointers([_argument(run, a) for a in args])}))
+        given = [_argument(run, a) for a in [*args, *site.kwargs.values()]]
+        # a launch may get its arguments as (values, ctypes of the values)
+        given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
+        if name in _MAKERS:
+            library(run.cpp, name, (), [Slot(held.attrs, "value"), *given], site.loc)
+            return (SUCCESS, held.attrs["value"])
+        library(run.cpp, name, (), given, site.loc)
+        return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 
 def _argument(interp: Run, value: Value) -> Any:

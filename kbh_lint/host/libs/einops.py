@@ -4,31 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch import recording, torchlib
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.run import Run
+    pass
 
 MAX_PATTERN = 400
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """rearrange, repeat, reduce, einsum, pack and unpack."""
-    name = path.rsplit(".", 1)[-1]
-    tensors = tensor_arguments.tensors_in(args[:1])
-    if name == "einsum" and args:
-        return torchlib.call(interp, "torch.einsum", [args[-1], *args[:-1]], kwargs, loc)
-    if not tensors:
-        return Unknown(tuple(interp.contents_of(args)), path)
-    pattern = next((str(a) for a in args[1:] if isinstance(a, str)), "")
-    sizes = {k: v for k, v in kwargs.items() if isinstance(v, int)}
-    shape = rearranged(tensors[0].shape, pattern, sizes)
-    kind = "op" if name == "reduce" else "copy"
-    event = recording.record(interp, kind, name, loc, tensors, {"cast": False})
-    return recording.make(interp, shape, tensors[0].dtype, event=event, device=tensors[0].device)
+class Einops(Library):
+    """The package `einops`."""
+
+    @models("einsum")
+    def einsum(self, site: Site, *tensors_and_pattern: Value) -> Value:
+        """torch's, with the pattern last."""
+        *tensors, pattern = tensors_and_pattern
+        return torchlib.call(site.run, "torch.einsum", [pattern, *tensors], {}, site.loc)
+
+    def other(self, site: Site) -> Value:
+        """rearrange, repeat, reduce, pack and unpack: (tensor, pattern, sizes by the names of axes)."""
+        tensors = tensor_arguments.tensors_in(site.args[:1])
+        if not tensors:
+            return Unknown(tuple(site.run.contents_of(site.args)), site.path)
+        pattern = next((str(a) for a in site.args[1:] if isinstance(a, str)), "")
+        sizes = {k: v for k, v in site.kwargs.items() if isinstance(v, int)}
+        shape = rearranged(tensors[0].shape, pattern, sizes)
+        kind = "op" if site.name == "reduce" else "copy"
+        event = recording.record(site.run, kind, site.name, site.loc, tensors, {"cast": False})
+        return recording.make(site.run, shape, tensors[0].dtype, event=event, device=tensors[0].device)
 
 
 def rearranged(shape: tuple[Any, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Any, ...] | None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType, Env, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.frontends.cuda import refused as cuda_refused
@@ -39,40 +40,55 @@ def texts(interp: Run, value: Value) -> list[str]:
     return []
 
 
-def extension_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch.utils.cpp_extension.load_inline and load."""
-    name = path.rsplit(".", 1)[-1]
-    if name not in ("load_inline", "load", "_jit_compile"):
-        return LibObject.by_path(path, {"include": "/include"})
-    interp.note("build", {"symbol": path}, loc)
-    flags = [shown.show(f) for key in ("extra_cuda_cflags", "extra_cflags") for f in texts(interp, kwargs.get(key))]
-    title = shown.show(args[0]) if args else shown.show(kwargs.get("name", "extension"))
+def built_inline(
+    run: Run,
+    title: str,
+    sources: dict[str, Value],
+    given: Options,
+    functions: Value,
+    loc: ir.Loc | None,
+) -> Extension:
+    """torch.utils.cpp_extension.load_inline: an extension of texts, by the names of the arguments that they are."""
+    listed: list[str] = []
     whole = True
-    if name == "load_inline":
-        sources: list[str] = []
-        for i, key in ((1, "cpp_sources"), (2, "cuda_sources")):
-            value = kwargs.get(key, args[i] if len(args) > i else None)
-            every = value if isinstance(value, (list, tuple)) else [value]
-            for text in every:
-                if isinstance(text, (list, tuple)):
-                    interp.fails("builtins.TypeError", loc, f"a {type(text).__name__} among the {key}")
-                if not isinstance(text, str) and text is not None:
-                    whole = False
-                    why = getattr(text, "why", "")
-                    interp.miss(f"the {key} of an extension are not known{f': {why}' if why else ''}", loc)
-            sources += texts(interp, value)
-    else:
-        value = kwargs.get("sources", args[1] if len(args) > 1 else None)
-        sources = read_all(interp, value, loc)
-    if not sources or not whole:
-        interp.files.unread_build = True
-    linked(interp, [shown.show(f) for f in texts(interp, kwargs.get("extra_ldflags"))], loc)
-    given = kwargs.get("functions", args[3] if len(args) > 3 else None) if name == "load_inline" else None
-    given = texts(interp, list(given) if isinstance(given, dict) else given) if whole else []
-    elsewhere = bool(kwargs.get("extra_include_paths")) or any(flag.startswith(("-I", "-isystem")) for flag in flags)
-    made = build(interp, title, sources, flags, loc, given, elsewhere)
-    folder = kwargs.get("build_directory")
-    _left(interp, made, f"{EXTENSIONS}/{title}" if folder is None else shown.show(folder), sources)
+    for key, value in sources.items():
+        for text in value if isinstance(value, (list, tuple)) else [value]:
+            if isinstance(text, (list, tuple)):
+                run.fails("builtins.TypeError", loc, f"a {type(text).__name__} among the {key}")
+            if not isinstance(text, str) and text is not None:
+                whole = False
+                why = getattr(text, "why", "")
+                run.miss(f"the {key} of an extension are not known{f': {why}' if why else ''}", loc)
+        listed += texts(run, value)
+    wanted = texts(run, list(functions) if isinstance(functions, dict) else functions) if whole else []
+    if not whole:
+        run.files.unread_build = True
+    return built_of(run, title, listed, given, wanted, loc)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How torch is told to build an extension."""
+
+    cuda_flags: Value = None
+    flags: Value = None
+    linked: Value = None
+    include_paths: Value = None
+    folder: Value = None
+
+
+def built_of(
+    run: Run, title: str, sources: list[str], given: Options, wanted: Sequence[str], loc: ir.Loc | None
+) -> Extension:
+    """An extension as torch builds it, whose library stays in its folder. `wanted` are functions that it must have."""
+    flags = [shown.show(flag) for value in (given.cuda_flags, given.flags) for flag in texts(run, value)]
+    if not sources:
+        run.files.unread_build = True
+    linked(run, [shown.show(flag) for flag in texts(run, given.linked)], loc)
+    elsewhere = bool(given.include_paths) or any(flag.startswith(("-I", "-isystem")) for flag in flags)
+    made = build(run, title, sources, flags, loc, wanted, elsewhere)
+    folder = f"{EXTENSIONS}/{title}" if given.folder is None else shown.show(given.folder)
+    _left(run, made, folder, sources)
     return made
 
 
@@ -177,17 +193,6 @@ def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Any:
     return Blob(artifacts.without_source(interp, name, loc), loc)
 
 
-def load_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return load_library(interp, shown.show(args[0]) if args else "", loc)
-
-
-def import_built(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch's own import of what it built: (module name, folder, whether it is a Python module)."""
-    name = args[0] if args else kwargs.get("module_name")
-    folder = args[1] if len(args) > 1 else kwargs.get("path")
-    return load_library(interp, f"{shown.show(folder)}/{shown.show(name)}.so", loc)
-
-
 def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
     """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
     for flag in flags:
@@ -203,27 +208,21 @@ def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
             artifacts.without_source(interp, flag, loc)
 
 
-def raw_kernel(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch.cuda._compile_kernel(source, name)."""
-    source = args[0] if args else kwargs.get("kernel_source")
-    name = args[1] if len(args) > 1 else kwargs.get("kernel_name")
+def raw_kernel(run: Run, source: Value, name: Value, loc: ir.Loc | None) -> Value:
+    """torch.cuda._compile_kernel(source, name), cupy.RawKernel(source, name)."""
     if not isinstance(source, str):
-        interp.miss("the text of a kernel is not known", loc)
+        run.miss("the text of a kernel is not known", loc)
         return UnreadKernel("run-time compiled")
-    extension = build(interp, shown.show(name), [source], [], loc)
+    extension = build(run, shown.show(name), [source], [], loc)
     return RawKernel("raw.kernel", {"extension": extension, "name": shown.show(name)})
 
 
-def raw_kernel_cupy(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return raw_kernel(interp, args or [kwargs.get("code"), kwargs.get("name")], {}, loc)
-
-
-def raw_module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    source = args[0] if args else kwargs.get("code")
+def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
+    """cupy.RawModule(code=source)."""
     if not isinstance(source, str):
-        interp.miss("the text of a module is not known", loc)
+        run.miss("the text of a module is not known", loc)
         return UnreadKernel("run-time compiled")
-    return RawModule("raw.module", {"extension": build(interp, "module", [source], [], loc)})
+    return RawModule("raw.module", {"extension": build(run, "module", [source], [], loc)})
 
 
 def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -172,7 +172,7 @@ def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str
         return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
     if args and isinstance(args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(args):
         return args[0]
-    return foreign.foreign(interp, owner.path, args, kwargs, loc)
+    return foreign.foreign(Site(interp, owner.path, loc, args, kwargs))
 
 
 def call_method(
@@ -182,7 +182,7 @@ def call_method(
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
     if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Sym):
-        tampering.called(interp, f"builtins.type.{name}", args, kwargs, loc)
+        tampering.called(Site(interp, f"builtins.type.{name}", loc, args, kwargs))
         return None
     if name in ("__getattr__", "__getattribute__") and args and not isinstance(owner, (Instance, LibObject)):
         return interp.get_attr(owner, str(args[0]), loc)

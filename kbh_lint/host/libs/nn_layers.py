@@ -11,6 +11,7 @@ from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import layers, recording, signatures, torchlib
 from kbh_lint.host.torch.layers import CONTAINERS, LAYERS, Layer
 from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Instance, LibObject, Method, is_module
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -44,8 +45,9 @@ def is_known(path: str) -> bool:
     return path.startswith(OF_LAYERS) and (name in LAYERS or name in CONTAINERS or name in _STACKS or name in _BLOCKS)
 
 
-def module(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def module(site: Site) -> LibObject:
     """Construct a layer or a container of torch.nn."""
+    interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     name = kind(path)
     made = LibObject.by_path(path, {}, tuple(args), kwargs)
     if name in CONTAINERS:
@@ -87,7 +89,7 @@ def _layer(interp: Run, made: LibObject, name: str, args: list[Any], kwargs: dic
         made.attrs[key] = held
     if name == "MultiheadAttention":
         size, bias = attrs.get("embed_dim"), attrs.get("bias")
-        made.attrs["out_proj"] = module(interp, OF_LAYERS + "Linear", [size, size, bias], _typed(said), None)
+        made.attrs["out_proj"] = module(Site(interp, OF_LAYERS + "Linear", None, [size, size, bias], _typed(said)))
     given = attrs.get("_weight")
     if isinstance(given, Tensor):
         made.attrs["weight"] = given
@@ -108,7 +110,7 @@ def _block(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any]
     size, wide, bias = given["d_model"], given["dim_feedforward"], {"bias": given["bias"], **_typed(given["dtype"])}
 
     def part(name: str, *values: object, **more: object) -> Any:
-        return module(interp, OF_LAYERS + name, list(values), {**more}, loc)
+        return module(Site(interp, OF_LAYERS + name, loc, list(values), {**more}))
 
     attention = {**bias, "batch_first": given["batch_first"], "dropout": given["dropout"]}
     names = _BLOCKS[kind(made.path)]
@@ -131,7 +133,7 @@ def _stack(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any]
     first = given.get("layer") if given is not None else None
     if given is None or not isinstance(count, int) or not isinstance(first, LibObject) or count > _MOST_COPIES:
         return
-    copies = [module(interp, first.path, list(first.args), first.kwargs, loc) for _ in range(count)]
+    copies = [module(Site(interp, first.path, loc, list(first.args), first.kwargs)) for _ in range(count)]
     made.attrs["layers"] = LibObject.by_path(OF_LAYERS + "ModuleList", {"items": copies})
     made.attrs.update(num_layers=count, norm=given["norm"])
 

@@ -46,7 +46,7 @@ def call(site: Site, owner: LibObject) -> Value:
         return made
     inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
     if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
-        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        return foreign.foreign(site)
     return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
 

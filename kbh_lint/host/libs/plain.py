@@ -51,4 +51,4 @@ class Foreign(Library):
 
     def other(self, site: Site) -> Value:
         """A call of any."""
-        return foreign.foreign(site.run, site.path, site.args, site.kwargs, site.loc)
+        return foreign.foreign(site)

@@ -266,7 +266,7 @@ def instance_method(
         return found
     base = layer_base(owner)
     if base and name == "__init__":  # a subclass of a layer has the layer's own weights
-        owner.attrs.update(nn_layers.module(interp, base, args, kwargs, loc).attrs)
+        owner.attrs.update(nn_layers.module(Site(interp, base, loc, args, kwargs)).attrs)
         return None
     if base and name in ("forward", "_conv_forward"):
         args = args[:1] if name == "_conv_forward" else args

@@ -1,61 +1,196 @@
-"""Functions of torch and the standard library that call what they are given, or give it back in another dress."""
+"""Functions of torch, by their full paths, that say what others compute, or call what they are given: settings, seeds,
+devices, compilation, hooks of all modules."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from kbh_lint.base import ir
-from kbh_lint.base.values import Func, Value
-from kbh_lint.host.values.frames import Handler
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import DType, Func, Value
+from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.libs import extensions
+from kbh_lint.host.python import module_calls
+from kbh_lint.host.torch import tensor_attributes, tensor_views
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
-from kbh_lint.host.values.tensors import Tensor
-
-if TYPE_CHECKING:
-    from kbh_lint.host.run import Run
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 CALLABLE = (Func, Bound, Partial, Memo, Compiled, Instance)
-
-
-def same(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Tracing, scripting and the like: the function or module that it is given computes the same afterwards."""
-    given = args[0] if args else next((v for v in kwargs.values() if isinstance(v, CALLABLE)), None)
-    if isinstance(given, (*CALLABLE, TorchLayer)):
-        return given
-    return LibObject.by_path(path, {}, tuple(args), kwargs)
-
-
-def now(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`checkpoint(f, *args)`, `fork(f, *args)`: f is called; keywords that are the wrapper's own are left out."""
-    if not args:
-        return LibObject.by_path(path, {}, (), kwargs)
-    return interp.call(args[0], args[1:], {k: v for k, v in kwargs.items() if k not in _OWN}, loc)
-
-
 _OWN = frozenset("use_reentrant context_fn determinism_check debug early_stop preserve_rng_state".split())
+_SETTINGS = [
+    *(
+        "torch." + name
+        for name in "set_float32_matmul_precision use_deterministic_algorithms set_default_dtype set_default_device "
+        "set_num_threads set_num_interop_threads set_flush_denormal set_default_tensor_type "
+        "cuda.set_per_process_memory_fraction".split()
+    )
+]
+_SEEDS = ["torch." + n for n in "manual_seed cuda.manual_seed cuda.manual_seed_all random.manual_seed seed".split()]
+_SAME = [
+    *("torch.jit." + n for n in "trace trace_module ignore export unused freeze script_if_tracing".split()),
+    "torch.jit.optimize_for_inference", "torch.fx.symbolic_trace", "torch.fx.wrap",
+    "torch.func.functionalize",
+    *("torch.compiler." + n for n in "disable allow_in_graph assume_constant_result".split()),
+    *(f"torch.{n}.custom_{way}" for n in ("amp", "cuda.amp") for way in ("fwd", "bwd")),
+    "torch.autograd.function.once_differentiable",
+]  # fmt: skip
+_IDENTITY = [
+    *("torch." + n for n in "jit.wait jit._wait utils.dlpack.to_dlpack utils.dlpack.from_dlpack from_dlpack".split()),
+    *("torch.return_types." + n for n in "topk sort max min mode".split()),
+    *("torch.nn.Buffer", "torch.promote_types"),
+]
 
 
-def functional_call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch.func.functional_call(module, tensors by dotted name, args, kwargs): the module with other tensors."""
-    names = ("module", "parameter_and_buffer_dicts", "args", "kwargs")
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    module, changed = given.get("module"), given.get("parameter_and_buffer_dicts")
-    sets = changed if isinstance(changed, (list, tuple)) else [changed]
-    before: list[tuple[dict[str, Any], str, Any]] = []
-    for dotted, tensor in [pair for each in sets if isinstance(each, dict) for pair in each.items()]:
-        path, _, name = str(dotted).rpartition(".")
-        owner = _attributes(module, path)
-        if isinstance(tensor, Tensor) and name in owner:
-            before.append((owner, name, owner[name]))
-            owner[name] = tensor
-    inner, named = given.get("args"), given.get("kwargs")
-    listed = list(inner) if isinstance(inner, (list, tuple)) else [inner] if inner is not None else []
-    try:
-        return interp.call(module, listed, named if isinstance(named, dict) else {}, loc)
-    finally:
-        for owner, name, value in reversed(before):
-            owner[name] = value
+class OfTorch(Library):
+    """A part of torch."""
+
+    @models(*_SAME)
+    def same(self, site: Site, /, *given: Value, **named: Value) -> Value:
+        """Tracing, scripting and the like: the function or module that it is given computes the same afterwards."""
+        func = given[0] if given else next((v for v in named.values() if isinstance(v, CALLABLE)), None)
+        return func if isinstance(func, (*CALLABLE, TorchLayer)) else LibObject.by_path(site.path, {}, given, named)
+
+    @models(*_IDENTITY)
+    def identity(self, site: Site, value: Value, *more: Value, **options: Value) -> Value:
+        """What hands over a value as it is."""
+        return value
+
+    @models("torch.utils.checkpoint.checkpoint", "torch.jit.fork", "torch.jit._fork")
+    def now(self, site: Site, function: Value, /, *args: Value, **kwargs: Value) -> Value:
+        """A call of a function; keywords that are the wrapper's own are left out."""
+        return site.run.call(function, list(args), {k: v for k, v in kwargs.items() if k not in _OWN}, site.loc)
+
+    @models("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
+    def functional_call(
+        self,
+        site: Site,
+        module: Value,
+        parameter_and_buffer_dicts: Value,
+        args: Value = None,
+        kwargs: Value = None,
+        *more: Value,
+        **options: Value,
+    ) -> Value:
+        """A call of a module with other tensors, by dotted names."""
+        changed = parameter_and_buffer_dicts
+        sets = changed if isinstance(changed, (list, tuple)) else [changed]
+        before: list[tuple[dict[str, Any], str, Value]] = []
+        for dotted, tensor in [pair for each in sets if isinstance(each, dict) for pair in each.items()]:
+            path, _, name = str(dotted).rpartition(".")
+            owner = _attributes(module, path)
+            if isinstance(tensor, Tensor) and name in owner:
+                before.append((owner, name, owner[name]))
+                owner[name] = tensor
+        listed = list(args) if isinstance(args, (list, tuple)) else [args] if args is not None else []
+        try:
+            return site.run.call(module, listed, kwargs if isinstance(kwargs, dict) else {}, site.loc)
+        finally:
+            for owner, name, value in reversed(before):
+                owner[name] = value
+
+    @models("torch.utils.swap_tensors")
+    def swap_tensors(self, site: Site, t1: Value, t2: Value) -> None:
+        """Whoever holds one finds the other in it."""
+        if isinstance(t1, Tensor) and isinstance(t2, Tensor):
+            for field in fields(Tensor):
+                left, right = (getattr(tensor, field.name) for tensor in (t1, t2))
+                setattr(t1, field.name, right)
+                setattr(t2, field.name, left)
+
+    @models("torch.nn.Parameter", "torch.nn.parameter.Parameter")
+    def parameter(self, site: Site, data: Value = None, requires_grad: Value = True) -> Value:
+        """A weight over the memory of a tensor."""
+        if not isinstance(data, Tensor):
+            return data
+        made = tensor_views.alias(data, data.shape, data.strides)
+        made.parameter = True
+        return made
+
+    @models("torch.compile", "torch.jit.script")
+    def compile(self, site: Site, model: Value = None, *more: Value, **options: Value) -> Value:
+        """A function or a module that is compiled, or what compiles one."""
+        if model is None or isinstance(model, str):
+            return LibObject("torch.compile.decorator")
+        site.run.note("torch-compile", {}, site.loc)
+        return Compiled(model, site.loc)
+
+    @models(*module_calls.FOR_ALL)
+    def hook_all(self, site: Site, hook: Value, **options: Value) -> Value:
+        """A hook of all modules."""
+        return module_calls.register(site.run.module_hooks, module_calls.FOR_ALL[site.path], [hook], options)
+
+    @models("torch.cond")
+    def cond(self, site: Site, pred: Value, true_fn: Value, false_fn: Value, operands: Value = ()) -> Value:
+        """One function or another, by a truth."""
+        chosen = true_fn if site.run.truth(pred, site.loc) else false_fn
+        return site.run.call(chosen, list(operands) if isinstance(operands, (list, tuple)) else [], {}, site.loc)
+
+    @models("torch.device")
+    def device(self, site: Site, type: Value = "cuda", index: Value = None) -> Value:
+        """A device."""
+        return tensor_attributes.device(tensor_arguments.device_of(type))
+
+    @models(*_SETTINGS)
+    def setting(self, site: Site, *given: Value, **named: Value) -> Value:
+        """A setting of torch's."""
+        if given:
+            modules.setting(site.run, site.path, given[0], site.loc)
+        return LibObject.by_path(site.path)
+
+    @models(*("torch." + n for n in "no_grad inference_mode enable_grad set_grad_enabled autocast".split()))
+    def context(self, site: Site, /, *given: Value, **named: Value) -> Value:
+        """Context managers and decorators that change nothing of what is computed here."""
+        func = given[0] if given else None
+        return func if isinstance(func, (Func, Bound)) else LibObject.by_path(site.path, {}, given, named)
+
+    @models(*_SEEDS)
+    def seed(self, site: Site, seed: Value = None) -> Value:
+        """Seeds random numbers; between two calls that is a setting."""
+        if site.run.trace.call_index:
+            modules.setting(site.run, site.path, seed, site.loc)
+        return LibObject("torch.Generator")
+
+    @models("torch.finfo", "torch.iinfo")
+    def info(self, site: Site, type: Value = None) -> Value:
+        """The limits of an element type."""
+        name = type.name if isinstance(type, DType) else "f32"
+        top = dtypes.TYPES[name].largest if name in dtypes.TYPES else 1.0
+        held = {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38}
+        return LibObject(site.path, held)
+
+    @models("torch.load")
+    def load(self, site: Site, f: Value = None, *more: Value, **options: Value) -> Value:
+        """What was pickled elsewhere."""
+        site.run.note("unpickle", {"symbol": site.path}, site.loc)
+        return Unknown((), site.path)
+
+    @models("torch.is_tensor")
+    def is_tensor(self, site: Site, obj: Value) -> bool:
+        """Whether something is a tensor."""
+        return isinstance(obj, Tensor)
+
+    @models("torch.is_grad_enabled")
+    def is_grad_enabled(self, site: Site) -> bool:
+        """It is not."""
+        return False
+
+    @models("torch.get_num_threads")
+    def threads(self, site: Site) -> int:
+        """A number that is taken to be so."""
+        return 8
+
+    @models("torch.Size")
+    def size(self, site: Site, sizes: Value) -> Value:
+        """A tuple of sizes."""
+        return tuple(sizes) if isinstance(sizes, list) else sizes
+
+    @models("torch.ops.load_library", "torch.classes.load_library")
+    def load_library(self, site: Site, path: Value = "") -> Value:
+        """A library of operators."""
+        return extensions.load_library(site.run, shown.show(path), site.loc)
 
 
 def _attributes(module: Value, path: str) -> dict[str, Any]:
@@ -63,38 +198,3 @@ def _attributes(module: Value, path: str) -> dict[str, Any]:
     for part in path.split(".") if path else ():
         module = module.attrs.get(part) if isinstance(module, (Instance, LibObject)) else None
     return module.attrs if isinstance(module, (Instance, LibObject)) else {}
-
-
-def identity(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """What hands over a value as it is: torch.jit.wait, to_dlpack."""
-    return args[0] if args else LibObject.by_path(path)
-
-
-def swap_tensors(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """torch.utils.swap_tensors(a, b): whoever holds one finds the other in it."""
-    if len(args) == 2 and isinstance(args[0], Tensor) and isinstance(args[1], Tensor):
-        for field in fields(Tensor):
-            left, right = (getattr(tensor, field.name) for tensor in args)
-            setattr(args[0], field.name, right)
-            setattr(args[1], field.name, left)
-
-
-CALLS: dict[str, Handler] = {
-    "torch.utils.swap_tensors": swap_tensors,
-    **dict.fromkeys(
-        [
-            *("torch.jit." + n for n in "trace trace_module ignore export unused freeze script_if_tracing".split()),
-            "torch.jit.optimize_for_inference", "torch.fx.symbolic_trace", "torch.fx.wrap",
-            "torch.func.functionalize",
-            *("torch.compiler." + n for n in "disable allow_in_graph assume_constant_result".split()),
-            *(f"torch.{n}.custom_{way}" for n in ("amp", "cuda.amp") for way in ("fwd", "bwd")),
-            "torch.autograd.function.once_differentiable",
-        ],
-        same,
-    ),
-    **dict.fromkeys(("torch.utils.checkpoint.checkpoint", "torch.jit.fork", "torch.jit._fork"), now),
-    "torch.func.functional_call": functional_call,
-    "torch.nn.utils.stateless.functional_call": functional_call,
-    **dict.fromkeys(("torch.jit.wait", "torch.jit._wait", "torch.utils.dlpack.to_dlpack",
-                    "torch.utils.dlpack.from_dlpack", "torch.from_dlpack"), identity),
-}  # fmt: skip

@@ -59,11 +59,6 @@ def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str
     return HookHandle("torch.utils.hooks.RemovableHandle", {"hooks": hooks, "key": key})
 
 
-def register_for_all(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> LibObject:
-    """A hook of all modules."""
-    return register(interp.module_hooks, FOR_ALL[path], args, kwargs)
-
-
 def remove(handle: LibObject) -> None:
     """`handle.remove()`."""
     handle.attrs["hooks"].pop(handle.attrs["key"], None)

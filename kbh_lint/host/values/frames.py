@@ -14,9 +14,6 @@ FULL_ITERATIONS = 6  # of a loop that works on tensors; the rest is taken to be 
 MAX_FRAMES = 60  # calls within one another
 MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 
-# A call of a library: (interpreter, path, arguments, keyword arguments, place).
-Handler = Callable[[Any, str, list[Any], dict[str, Any], "ir.Loc | None"], Any]
-
 
 def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
     """Mark a Python function as a built-in of the interpreted program: it gets (interp, args, kwargs, loc)."""

@@ -1,0 +1,82 @@
+"""torch.utils, whose cpp_extension builds, and cupy, which compiles texts."""
+
+from __future__ import annotations
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import shown
+from kbh_lint.host.libs import extensions
+from kbh_lint.host.libs.plain import Foreign
+from kbh_lint.host.libs.wrappers import OfTorch
+from kbh_lint.host.values.modelled import Site, models
+from kbh_lint.host.values.objects import LibObject
+
+
+class CppExtension(OfTorch):
+    """The package `torch.utils.cpp_extension`."""
+
+    @models("load_inline")
+    def load_texts(
+        self,
+        site: Site,
+        name: Value = "extension",
+        cpp_sources: Value = None,
+        cuda_sources: Value = None,
+        functions: Value = None,
+        *more: Value,
+        extra_cuda_cflags: Value = None,
+        extra_cflags: Value = None,
+        extra_ldflags: Value = None,
+        extra_include_paths: Value = None,
+        build_directory: Value = None,
+        **options: Value,
+    ) -> Value:
+        """An extension of texts."""
+        site.run.note("build", {"symbol": site.path}, site.loc)
+        told = (extra_cuda_cflags, extra_cflags, extra_ldflags, extra_include_paths, build_directory)
+        sources = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources}
+        return extensions.built_inline(
+            site.run, shown.show(name), sources, extensions.Options(*told), functions, site.loc
+        )
+
+    @models("load", "_jit_compile")
+    def load_files(
+        self,
+        site: Site,
+        name: Value = "extension",
+        sources: Value = None,
+        *more: Value,
+        extra_cuda_cflags: Value = None,
+        extra_cflags: Value = None,
+        extra_ldflags: Value = None,
+        extra_include_paths: Value = None,
+        build_directory: Value = None,
+        **options: Value,
+    ) -> Value:
+        """An extension of files."""
+        site.run.note("build", {"symbol": site.path}, site.loc)
+        told = (extra_cuda_cflags, extra_cflags, extra_ldflags, extra_include_paths, build_directory)
+        listed = extensions.read_all(site.run, sources, site.loc)
+        return extensions.built_of(site.run, shown.show(name), listed, extensions.Options(*told), (), site.loc)
+
+    @models("_import_module_from_library")
+    def import_built(self, site: Site, module_name: Value, path: Value, *is_module: Value, **named: Value) -> Value:
+        """torch's own import of what it built."""
+        return extensions.load_library(site.run, f"{shown.show(path)}/{shown.show(module_name)}.so", site.loc)
+
+    def other(self, site: Site) -> Value:
+        """What asks for folders and flags."""
+        return LibObject.by_path(site.path, {"include": "/include"})
+
+
+class Cupy(Foreign):
+    """The package `cupy`, of which only what compiles texts is followed."""
+
+    @models("cupy.RawKernel")
+    def kernel(self, site: Site, code: Value = None, name: Value = None, *more: Value, **options: Value) -> Value:
+        """A kernel of a text."""
+        return extensions.raw_kernel(site.run, code, name, site.loc)
+
+    @models("cupy.RawModule")
+    def module(self, site: Site, code: Value = None, *more: Value, **options: Value) -> Value:
+        """The kernels of a text."""
+        return extensions.raw_module(site.run, code, site.loc)

@@ -1,0 +1,101 @@
+"""torch.cuda: the device, its streams and graphs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import operators
+from kbh_lint.host.libs import extensions
+from kbh_lint.host.libs.wrappers import OfTorch
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values import device, objects
+from kbh_lint.host.values.modelled import Site, models
+from kbh_lint.host.values.objects import Graph, LibObject, Method
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+_STATE = {
+    "is_available": True, "current_device": 0, "device_count": 1, "is_bf16_supported": True, "is_initialized": True,
+    "is_current_stream_capturing": True, "empty_cache": None, "set_device": None, "init": None,
+}  # fmt: skip
+
+
+class Cuda(OfTorch):
+    """The package `torch.cuda`."""
+
+    def call(self, site: Site) -> Value:
+        """A call; that of a function of a graph's class with the graph is one of its method."""
+        if site.args and isinstance(site.args[0], Graph):
+            return site.run.call(Method(site.args[0], site.name), site.args[1:], site.kwargs, site.loc)
+        return super().call(site)
+
+    @models(*_STATE)
+    def state(self, site: Site, *given: Value, **named: Value) -> Value:
+        """What is always so on the machine of a benchmark."""
+        return _STATE[site.name]
+
+    @models("get_device_capability", "get_device_properties", "get_device_name", "mem_get_info", "get_arch_list")
+    def about(self, site: Site, *given: Value, **named: Value) -> Value:
+        """What torch says of the GPU."""
+        return _about_device(site.run, site.name, site.loc)
+
+    @models("synchronize")
+    def synchronize(self, site: Site, device: Value = None) -> None:
+        """The caller waits for the whole device."""
+        site.run.lanes.wait_all()
+
+    @models("current_stream")
+    def current_stream(self, site: Site, device: Value = None) -> Value:
+        """The stream on which work goes."""
+        return lanes.current(site.run)
+
+    @models("set_stream")
+    def set_stream(self, site: Site, stream: Value = None) -> Value:
+        """Work goes on another stream from now on."""
+        lanes.set_stream(site.run, stream)
+        return self.other(site)
+
+    @models("CUDAGraph")
+    def graph(self, site: Site, *given: Value, **named: Value) -> Value:
+        """A graph without anything in it."""
+        return Graph()
+
+    @models("cudart")
+    def cudart(self, site: Site) -> Value:
+        """torch's own way to the CUDA runtime."""
+        return LibObject.by_path(objects.OF_TORCH)
+
+    @models("_compile_kernel")
+    def compile_kernel(
+        self, site: Site, kernel_source: Value = None, kernel_name: Value = None, *more: Value, **options: Value
+    ) -> Value:
+        """A kernel of a text."""
+        return extensions.raw_kernel(site.run, kernel_source, kernel_name, site.loc)
+
+    @models("make_graphed_callables")
+    def graphed(self, site: Site, callables: Value, *more: Value, **options: Value) -> Value:
+        """The same functions, whose kernels are captured."""
+        return callables
+
+    def other(self, site: Site) -> Value:
+        """How much memory there is is not known; anything else is an object."""
+        if "memory" in site.name and site.name.rpartition("_")[2] in ("allocated", "reserved", "cached"):
+            return Unknown((), site.path)
+        return super().other(site)
+
+
+def _about_device(interp: Run, name: str, loc: ir.Loc | None) -> Value:
+    """What torch says of the GPU."""
+    found = interp.session.device
+    if name == "mem_get_info":
+        return operators.binary(interp, "-", found.memory, 8 << 30, loc), found.memory
+    if name == "get_arch_list":
+        return [f"sm_{found.major}{found.minor}"]
+    interp.note("capability-read", {}, loc)
+    if name == "get_device_capability":
+        return found.major, found.minor
+    return found.name if name == "get_device_name" else device.torch_properties(found)
