@@ -51,6 +51,8 @@ _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _PLAIN = (set, frozenset)
+_NUMBERS = frozenset((int, float, bool))
+_Kind = Callable[["Run", Value, Value, "ir.Loc | None"], Value]
 _SETS = {"|": "update", "&": "intersection_update", "-": "difference_update", "^": "symmetric_difference_update"}
 DUNDERS = {
     f"__{kind}{name}__": (op, kind)
@@ -84,63 +86,141 @@ def _placed(interp: Run, op: str, left: Value, right: Value) -> Placed | None:
 
 
 def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
-    """`left op right`."""
+    """`left op right`: what the first kind of operands that knows them makes of them."""
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return _plain(interp, op, left, right, loc)
     if isinstance(left, Instance) or isinstance(right, Instance):
         name = _SPECIAL[op]
         answer = _asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
         if answer is not NotImplemented:
             return answer
-    if op in "+*":
-        left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
+        if op in "+*":
+            left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         taint.flows(interp, left, right, loc)
         return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if op in "+-" and (placed := _placed(interp, op, left, right)) is not None:
         return placed
     if isinstance(left, Unknown) or isinstance(right, Unknown):
-        time = elapsed.between(interp, left, right) if op == "-" else NotImplemented
-        ends = whole_numbers.apart(left, right) if op == "-" and time is NotImplemented else None
-        return unknowns.merged(interp, left, right, ends=ends) if time is NotImplemented else time
-    if isinstance(left, str) and op == "%":
-        bounds.text(interp, left)
-        right = _as_texts(interp, left, right, loc)
-        shown = percent(left, right)
-        parts = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
-        unknown = [part for part in parts if isinstance(part, Unknown) or doubts(part)]
-        return doubted(shown, unknowns.merged(interp, *unknown)) if unknown else shown
-    if isinstance(left, str) and isinstance(right, str) and op == "+":
+        return _of_unknowns(interp, op, left, right)
+    for kind in _KINDS.get(op, ()):
+        made = kind(interp, left, right, loc)
+        if made is not NotImplemented:
+            return made
+    return _plain(interp, op, left, right, loc)
+
+
+def _of_unknowns(interp: Run, op: str, left: Value, right: Value) -> Value:
+    """An unknown value made of two, of a difference with its bounds; of two clocks the time between them."""
+    if op != "-":
+        return unknowns.merged(interp, left, right)
+    time = elapsed.between(interp, left, right)
+    if time is not NotImplemented:
+        return time
+    return unknowns.merged(interp, left, right, ends=whole_numbers.apart(left, right))
+
+
+def _formatted(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """`template % values`."""
+    if not isinstance(left, str):
+        return NotImplemented
+    bounds.text(interp, left)
+    right = _as_texts(interp, left, right, loc)
+    shown = percent(left, right)
+    parts = right if isinstance(right, tuple) else right.values() if isinstance(right, dict) else (right,)
+    unknown = [part for part in parts if isinstance(part, Unknown) or doubts(part)]
+    return doubted(shown, unknowns.merged(interp, *unknown)) if unknown else shown
+
+
+def _joined(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """Texts and sequences after one another, within bounds."""
+    if isinstance(left, str) and isinstance(right, str):
         bounds.text(interp, left, right)
         return concat((left, right))
-    if op == "|" and _is_type(left) and _is_type(right):
-        return UnionType("types.UnionType", {}, (left, right))
-    if op == "*" and isinstance(left, Sym) and left.path.startswith("ctypes."):
-        return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
-    if op == "*" and (isinstance(left, _SEQUENCES) or isinstance(right, _SEQUENCES)):
-        sequence, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
-        seq: Any = sequence
-        if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
-            return unknowns.merged(interp, left, right, why="a repetition past the bound")
-        repeated: Any = seq * times
-        if isinstance(seq, (list, tuple)):
-            bounds.items(interp, len(repeated))
-        else:
-            bounds.text(interp, repeated)
-        return repeated
-    if isinstance(left, Tally) and isinstance(right, Tally) and op in "+-&|":
+    if isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
+        bounds.items(interp, len(left) + len(right))
+    return NotImplemented
+
+
+def _union(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """`int | None`."""
+    return UnionType("types.UnionType", {}, (left, right)) if _is_type(left) and _is_type(right) else NotImplemented
+
+
+def _array(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """`c_int * n`."""
+    if not isinstance(left, Sym) or not left.path.startswith("ctypes."):
+        return NotImplemented
+    return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
+
+
+def _repeated(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """A sequence several times, within bounds."""
+    if not isinstance(left, _SEQUENCES) and not isinstance(right, _SEQUENCES):
+        return NotImplemented
+    sequence, times = (left, right) if isinstance(left, _SEQUENCES) else (right, left)
+    seq: Any = sequence
+    if not isinstance(times, int) or len(seq) * times > bounds.MAX_ITEMS:
+        return unknowns.merged(interp, left, right, why="a repetition past the bound")
+    made: Any = seq * times
+    if isinstance(seq, (list, tuple)):
+        bounds.items(interp, len(made))
+    else:
+        bounds.text(interp, made)
+    return made
+
+
+def _of_counters(op: str) -> _Kind:
+    """An operator of two `collections.Counter`."""
+    real = getattr(Counter, f"__{_SPECIAL[op]}__")
+
+    def kind(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+        if not isinstance(left, Tally) or not isinstance(right, Tally):
+            return NotImplemented
         bounds.visited(interp, left)
-        return Tally(getattr(Counter, f"__{_SPECIAL[op]}__")(Counter(left), Counter(right)))
-    if op in _SETS and isinstance(left, Keys) and isinstance(right, (set, frozenset, Keys)):
-        left, right = set(left), set(right)
-    if op in _SETS and isinstance(left, (set, frozenset, dict)):
+        return Tally(real(Counter(left), Counter(right)))
+
+    return kind
+
+
+def _of_sets(op: str) -> _Kind:
+    """An operator of sets, or of the keys of dicts; of dicts `|` alone."""
+
+    def kind(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+        if isinstance(left, Keys) and isinstance(right, (set, frozenset, Keys)):
+            left, right = set(left), set(right)
+        if not isinstance(left, (set, frozenset, dict)):
+            return NotImplemented
         bounds.visited(interp, left)
         bounds.visited(interp, right)
         others: Any = right
         if op != "|" and any(isinstance(item, Unknown) for item in (*left, *(others if type(right) in _PLAIN else ()))):
             return unknowns.merged(interp, list(left), list(others), why="a set of what nobody knows")
-    if op == "+" and isinstance(left, _SEQUENCES) and isinstance(right, _SEQUENCES):
-        bounds.items(interp, len(left) + len(right))
-    if op == "/" and isinstance(left, FilePath):
-        return FilePath(joined_path(left.text, _path_text(right)))
+        return _plain(interp, op, left, right, loc)
+
+    return kind
+
+
+def _below(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """`path / name`."""
+    return FilePath(joined_path(left.text, _path_text(right))) if isinstance(left, FilePath) else NotImplemented
+
+
+# What operators have a meaning of their own for, beside numbers: the kinds of operands in the order they are asked.
+_KINDS: dict[str, tuple[_Kind, ...]] = {
+    "+": (_of_counters("+"), _joined),
+    "-": (_of_counters("-"), _of_sets("-")),
+    "*": (_array, _repeated),
+    "/": (_below,),
+    "%": (_formatted,),
+    "&": (_of_counters("&"), _of_sets("&")),
+    "|": (_union, _of_counters("|"), _of_sets("|")),
+    "^": (_of_sets("^"),),
+}
+
+
+def _plain(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Value:
+    """What Python itself makes of two values, within bounds; a number of this process makes another one."""
     try:
         if op in ("**", "<<"):
             bounds.power(left, right)

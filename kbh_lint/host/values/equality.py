@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SUCCESS = Sym("CUDA_SUCCESS")
 SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
 _NUMBERS = ("fractions.", "decimal.")
+_PLAIN = frozenset((int, float, bool, str, type(None)))  # which Python itself compares
 
 
 def is_success(value: Value) -> bool:
@@ -26,20 +27,51 @@ def is_success(value: Value) -> bool:
 
 
 def same(interp: Run, left: Value, right: Value) -> Any:
-    """`left == right`: True, False or an Unknown."""
+    """`left == right`: True, False or an Unknown. The first kind of values that knows both says."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
-    if (type(left) is ProcessNumber) is not (type(right) is ProcessNumber) and isinstance(left, (int, float)):
-        unknown = unknowns.by_chance(left, right) if isinstance(right, (int, float)) else None
-        if unknown is not None:
-            return unknown
-    if isinstance(left, Bound) and isinstance(right, Bound) and left.self is right.self and left.func is right.func:
-        return True
-    if isinstance(left, Unknown) or isinstance(right, Unknown):
-        answer = unknowns.same_unknown(interp, left, right)
-        return taint.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
+    if type(left) in _PLAIN and type(right) in _PLAIN:
+        return left == right
+    for kind in _KINDS:
+        answer = kind(interp, left, right)
+        if answer is not NotImplemented:
+            return answer
+    return _same_objects(interp, left, right)
+
+
+def _by_chance(interp: Run, left: Value, right: Value) -> Value:
+    """A number of this process and one that the program writes."""
+    if (type(left) is ProcessNumber) is (type(right) is ProcessNumber):
+        return NotImplemented
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
+        return NotImplemented
+    unknown = unknowns.by_chance(left, right)
+    return NotImplemented if unknown is None else unknown
+
+
+def _bound(interp: Run, left: Value, right: Value) -> Value:
+    """The same method of the same object."""
+    both = isinstance(left, Bound) and isinstance(right, Bound) and left.self is right.self and left.func is right.func
+    return True if both else NotImplemented
+
+
+def _unknown(interp: Run, left: Value, right: Value) -> Value:
+    """What nobody knows."""
+    if not isinstance(left, Unknown) and not isinstance(right, Unknown):
+        return NotImplemented
+    answer = unknowns.same_unknown(interp, left, right)
+    return taint.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
+
+
+def _doubted(interp: Run, left: Value, right: Value) -> Value:
+    """Texts that were made of unknown values."""
     if isinstance(left, str) and isinstance(right, str) and (doubts(left) or doubts(right)):
         return _same_text(interp, left, right)
+    return NotImplemented
+
+
+def _by_class(interp: Run, left: Value, right: Value) -> Value:
+    """Objects whose class has an `__eq__`."""
     for one, other in ((left, right), (right, left)):
         own = find_method(one, "__eq__") if isinstance(one, Instance) else None
         if own is not None:
@@ -47,36 +79,78 @@ def same(interp: Run, left: Value, right: Value) -> Any:
             if isinstance(answer, Unknown) and answer.sort is Sort.NOT_IMPLEMENTED:
                 continue
             return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
-    if is_success(left) or is_success(right):
-        return is_success(left) and is_success(right) or left == 0 or right == 0
+    return NotImplemented
+
+
+def _statuses(interp: Run, left: Value, right: Value) -> Value:
+    """The status of a CUDA call."""
+    if not is_success(left) and not is_success(right):
+        return NotImplemented
+    return is_success(left) and is_success(right) or left == 0 or right == 0
+
+
+def _of_fields(interp: Run, left: Value, right: Value) -> Value:
+    """Objects that are compared by their fields, and keys of dicts, which are compared as sets."""
     if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
         one, other = compared_as(left), compared_as(right)
         if one is not left or other is not right:
             interp.burn()
             return same(interp, one, other)
     if isinstance(left, Keys) or isinstance(right, Keys):
-        left, right = (set(side) if isinstance(side, Keys) else side for side in (left, right))
-    items = (left, right) if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)) else None
-    if items is not None and (type(left) is not type(right) or len(items[0]) != len(items[1])):
+        return same(interp, *(set(side) if isinstance(side, Keys) else side for side in (left, right)))
+    return NotImplemented
+
+
+def _sequences(interp: Run, left: Value, right: Value) -> Value:
+    """Lists and tuples, item by item."""
+    if not isinstance(left, (list, tuple)) or not isinstance(right, (list, tuple)):
+        return NotImplemented
+    if type(left) is not type(right) or len(left) != len(right):
         return False
     if not bounds.is_small(left) or not bounds.is_small(right):
-        return unknowns.merged(interp, left, right, why="a comparison past the bound")
-    if items is not None:
-        doubt: Any = True
-        for a, b in zip(*items, strict=True):
-            verdict = same(interp, a, b)
-            if verdict is False:
-                return False
-            if verdict is not True:
-                doubt = verdict
-        return doubt
-    if isinstance(left, dict) and isinstance(right, dict):
-        return _same_items(interp, left, right)
-    if taint.of_library(left) or taint.of_library(right):
-        if _alike(left, right):
-            return taint.presumed(True, Sort.ALIKE)
-        return taint.presumed(_same_objects(interp, left, right) is True)
-    return _same_objects(interp, left, right)
+        return _too_large(interp, left, right)
+    doubt: Value = True
+    for a, b in zip(left, right, strict=True):
+        verdict = same(interp, a, b)
+        if verdict is False:
+            return False
+        if verdict is not True:
+            doubt = verdict
+    return doubt
+
+
+def _too_large(interp: Run, left: Value, right: Value) -> Unknown:
+    return unknowns.merged(interp, left, right, why="a comparison past the bound")
+
+
+def _mappings(interp: Run, left: Value, right: Value) -> Value:
+    """Dicts, item by item; what is too large to be compared is not."""
+    if not bounds.is_small(left) or not bounds.is_small(right):
+        return _too_large(interp, left, right)
+    return _same_items(interp, left, right) if isinstance(left, dict) and isinstance(right, dict) else NotImplemented
+
+
+def _of_libraries(interp: Run, left: Value, right: Value) -> Value:
+    """What libraries gave, of which more may be true than is known."""
+    if not taint.of_library(left) and not taint.of_library(right):
+        return NotImplemented
+    if _alike(left, right):
+        return taint.presumed(True, Sort.ALIKE)
+    return taint.presumed(_same_objects(interp, left, right) is True)
+
+
+_KINDS = (
+    _by_chance,
+    _bound,
+    _unknown,
+    _doubted,
+    _by_class,
+    _statuses,
+    _of_fields,
+    _sequences,
+    _mappings,
+    _of_libraries,
+)
 
 
 def _alike(left: object, right: object) -> bool:
