@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
-from typing import Any
-
 import pytest
+from cuda_support import casts, run
+from origins_support import flags, params
 
-from kbh_lint.base import values
 from kbh_lint.base.values import UNKNOWN, Buffer, Scalar
-from kbh_lint.frontends import cuda
-from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.core.facts import KernelFacts, Origins
 
 F32 = Buffer("f32", 9, "f32")
 BF16 = Buffer("bf16", 9, "bf16")
 N = Scalar(UNKNOWN)
-
-
-def run(source: str, **args: Any) -> KernelFacts:
-    text = textwrap.dedent(source)
-    env = cuda.module_env(cuda.lower(text, cuda.lines_origin(text, "kernel.cu")))
-    found = env.vars["kernel"]
-    assert isinstance(found, values.Overloads)
-    return analyze(found.funcs[0], args)
-
-
-def params(origins: Origins) -> set[str]:
-    return {o.param for o in origins if "index" not in o.flags}
-
-
-def flags(origins: Origins, param: str) -> set[str]:
-    return {flag for o in origins if o.param == param for flag in o.flags}
-
-
-def casts(facts: KernelFacts) -> set[tuple[str, str]]:
-    return {(c.source, c.target) for c in facts.casts}
 
 
 WIDENINGS = {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from origins_support import flags as flags
+from origins_support import params as params
+
 from kbh_lint.base import ir, values
 from kbh_lint.base.values import UNKNOWN, Buffer, Scalar, Sym
 from kbh_lint.frontends import python
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.core.facts import KernelFacts, Origins
+from kbh_lint.kernels.core.facts import KernelFacts
 
 X8, W8 = Buffer("e4m3", 1, "e4m3"), Buffer("e4m3", 2, "e4m3")
 X16, W16 = Buffer("bf16", 1, "bf16"), Buffer("bf16", 2, "bf16")
@@ -25,16 +28,6 @@ def run(source: str, **args: Any) -> KernelFacts:
     for node in funcs:
         env.vars[node.name] = values.JitFunction(values.Func(node, env))
     return analyze(values.Func(funcs[-1], env), args)
-
-
-def params(origins: Origins, *, index: bool = False) -> set[str]:
-    """The parameters of the origins that are data, or of those that are an index."""
-    return {o.param for o in origins if ("index" in o.flags) == index}
-
-
-def flags(origins: Origins, param: str) -> set[str]:
-    """What happened to the data of a parameter."""
-    return {flag for o in origins if o.param == param for flag in o.flags}
 
 
 GEMM = """
