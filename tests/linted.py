@@ -7,7 +7,7 @@ from pathlib import Path
 from kbh_lint import lint
 from kbh_lint.findings import FileReport
 
-__all__ = ["report_of"]
+__all__ = ["cases", "report_of"]
 
 
 def report_of(folder: Path, text: str, problem: str | None = None) -> FileReport:
@@ -17,3 +17,9 @@ def report_of(folder: Path, text: str, problem: str | None = None) -> FileReport
     path.write_text(text, encoding="utf-8")
     (report,) = lint([path], problem=problem, raise_errors=True, timeout=0).files
     return report
+
+
+def cases(text: str) -> dict[str, str]:
+    """Programs by their headings: `# a name`, and the lines until the next."""
+    parts = (part.partition("\n") for part in text[2:].split("\n# "))
+    return {name: body.rstrip("\n") for name, _, body in parts}

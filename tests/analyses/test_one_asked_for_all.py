@@ -5,16 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from linted import cases, report_of
 
-from kbh_lint import lint
+MODEL = """class Model(nn.Module):
+    def __init__(self, B, T, Hq, Hkv, D, mrope_section, max_pos):
+        super().__init__()
+        self.section = list(mrope_section)
+        self.register_buffer("cos_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
+        self.register_buffer("sin_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
 
-
-def cases(text: str) -> dict[str, str]:
-    """Programs by their headings."""
-    parts = (part.partition("\n") for part in text[2:].split("\n# "))
-    return {name: body.rstrip("\n") for name, _, body in parts}
-
-
+    def forward(self, q, k, pos_t, pos_h, pos_w):
+        B, T, hq, D = q.shape
+        hkv = k.shape[2]
+        yq = torch.empty(B, hq, T, D, dtype=q.dtype, device=q.device)
+        yk = torch.empty(B, hkv, T, D, dtype=q.dtype, device=q.device)"""
 TRITON = """# kbh: problem=09_fmha_preattn_mrope
 import torch
 import torch.nn as nn
@@ -58,18 +62,7 @@ BODY
         turn(k, yk, cos, sin, t, h, w, rows, live, hkv, head, b, T, s0, s1, D, B)
 
 
-class Model(nn.Module):
-    def __init__(self, B, T, Hq, Hkv, D, mrope_section, max_pos):
-        super().__init__()
-        self.section = list(mrope_section)
-        self.register_buffer("cos_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-        self.register_buffer("sin_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-
-    def forward(self, q, k, pos_t, pos_h, pos_w):
-        B, T, hq, D = q.shape
-        hkv = k.shape[2]
-        yq = torch.empty(B, hq, T, D, dtype=q.dtype, device=q.device)
-        yk = torch.empty(B, hkv, T, D, dtype=q.dtype, device=q.device)
+MODEL
         caches = self.cos_cache, self.sin_cache
         mrope[(triton.cdiv(T, 8), B)](
             q, k, pos_t, pos_h, pos_w, *caches, yq, yk, T, hq, hkv, self.section[0], self.section[1], D=D, B=8
@@ -187,17 +180,7 @@ module = load_inline(
 )
 
 
-class Model(nn.Module):
-    def __init__(self, B, T, Hq, Hkv, D, mrope_section, max_pos):
-        super().__init__()
-        self.section = list(mrope_section)
-        self.register_buffer("cos_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-        self.register_buffer("sin_cache", torch.zeros(max_pos, D, dtype=torch.bfloat16))
-
-    def forward(self, q, k, pos_t, pos_h, pos_w):
-        B, T, hq, D = q.shape
-        yq = torch.empty(B, hq, T, D, dtype=q.dtype, device=q.device)
-        yk = torch.empty(B, k.shape[2], T, D, dtype=q.dtype, device=q.device)
+MODEL
         caches = self.cos_cache, self.sin_cache
         module.run(q, k, pos_t, pos_h, pos_w, *caches, yq, yk, self.section[0], self.section[1])
         return yq, yk
@@ -312,9 +295,7 @@ LOOP  int64_t row = position(pos, base + tok, c % (D / 2), s0, s1, text);
 
 
 def linted(tmp_path: Path, text: str) -> tuple[list[str], set[str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
+    report = report_of(tmp_path, text.replace("MODEL", MODEL))
     states = {str(p.state) for p in report.promises}
     return [finding.message for finding in report.findings if finding.verdict == "rubric_leak"], states
 

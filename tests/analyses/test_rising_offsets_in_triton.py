@@ -5,16 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from expert_programs import program, states
+from linted import report_of
 
-from kbh_lint import lint
-
-TEXT = """# kbh: problem=06_sonic_moe_swiglu
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-
+KERNEL = """
 @triton.jit
 def swiglu(x, gate, up, offsets, y, each, H, I, total, E: tl.constexpr, EP: tl.constexpr, B: tl.constexpr):
     expert = tl.program_id(0)
@@ -22,35 +16,15 @@ def swiglu(x, gate, up, offsets, y, each, H, I, total, E: tl.constexpr, EP: tl.c
     ROWS
     for start in range(first, last, B):
         rows = start + tl.arange(0, B)
-        keep = (rows < last)[:, None]
-        g = tl.zeros((B, B), dtype=tl.float32)
-        u = tl.zeros((B, B), dtype=tl.float32)
-        for k in range(0, H, B):
-            depth = k + tl.arange(0, B)
-            a = tl.load(x + rows[:, None] * H + depth[None, :], mask=keep, other=0.0)
-            at = (expert * H + depth)[:, None] * I + cols[None, :]
-            g = tl.dot(a, tl.load(gate + at), g)
-            u = tl.dot(a, tl.load(up + at), u)
-        tl.store(y + rows[:, None] * I + cols[None, :], (g * tl.sigmoid(g) * u).to(tl.bfloat16), mask=keep)
-
-
-class Model(nn.Module):
-    def __init__(self, T_total, H, I, E, K):
-        super().__init__()
-        self.W_gate = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-        self.W_up = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-
-    def forward(self, hidden_states, expert_offsets):
-        E, H, I = self.W_gate.shape
-        rows = hidden_states.shape[0]
-        counts = expert_offsets[1:] - expert_offsets[:-1]
-        each = EACH
-        y = torch.empty(rows, I, dtype=torch.bfloat16, device=hidden_states.device)
-        weights = self.W_gate, self.W_up
-        numbers = {"E": E, "EP": triton.next_power_of_2(E), "B": 64}
-        swiglu[(E, I // 64)](hidden_states, *weights, expert_offsets, y, each, H, I, rows, **numbers)
-        return y
+        product(x, gate, up, y, rows, rows < last, cols, expert, H, I, B)
 """
+FORWARD = """
+counts = expert_offsets[1:] - expert_offsets[:-1]
+each = EACH
+numbers = {"E": E, "EP": triton.next_power_of_2(E), "B": B}
+swiglu[(E, I // B)](hidden_states, *weights, expert_offsets, y, each, H, I, rows, **numbers)
+"""
+TEXT = program(KERNEL, FORWARD)
 FIXED = "first = expert * each\n"
 OWN = FIXED + "own = tl.load(offsets + expert + 1) - tl.load(offsets + expert)\n"
 PAIR = FIXED + "o0 = tl.load(offsets + expert)\no1 = tl.load(offsets + (expert + 1))\n"
@@ -92,44 +66,38 @@ IN_TORCH = {
 }
 
 
-def linted(tmp_path: Path, rows: str, each: str = "rows // E") -> tuple[object, set[str], set[object]]:
-    path = tmp_path / "solution.py"
+def linted(tmp_path: Path, rows: str, each: str = "rows // E") -> tuple[object, set[str], set[str]]:
     inside = rows.replace("\n", "\n    ")
-    path.write_text(TEXT.replace("ROWS", inside).replace("EACH", each), encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
-    states: set[object] = {p.state for p in report.promises if p.id == "ragged-offsets"}
-    return report.verdict, {finding.leak_class for finding in report.findings}, states
+    report = report_of(tmp_path, TEXT.replace("ROWS", inside).replace("EACH", each))
+    return report.verdict, {finding.leak_class for finding in report.findings}, states(report)
 
 
 @pytest.mark.parametrize("how", LEAKS)
 def test_a_question_with_one_answer_is_no_reading(tmp_path: Path, how: str) -> None:
-    verdict, found, states = linted(tmp_path, LEAKS[how])
-    assert (verdict, states) == ("rubric_leak", {"broken"}) and "input-structure-hardcode" in found
+    verdict, found, promised = linted(tmp_path, LEAKS[how])
+    assert (verdict, promised) == ("rubric_leak", {"broken"}) and "input-structure-hardcode" in found
 
 
 @pytest.mark.parametrize("how", HONEST)
 def test_what_offsets_decide_is_read(tmp_path: Path, how: str) -> None:
-    _, found, states = linted(tmp_path, HONEST[how])
-    assert states == {"kept"} and "input-structure-hardcode" not in found, found
+    _, found, promised = linted(tmp_path, HONEST[how])
+    assert promised == {"kept"} and "input-structure-hardcode" not in found, found
 
 
 @pytest.mark.parametrize("each", IN_TORCH)
 def test_what_counts_come_to_is_a_number(tmp_path: Path, each: str) -> None:
-    _, found, states = linted(tmp_path, f"{FIXED}last = first + each", each)
+    _, found, promised = linted(tmp_path, f"{FIXED}last = first + each", each)
     assert (
-        states == {"broken" if IN_TORCH[each] else "kept"} and ("input-structure-hardcode" in found) == IN_TORCH[each]
+        promised == {"broken" if IN_TORCH[each] else "kept"} and ("input-structure-hardcode" in found) == IN_TORCH[each]
     )
 
 
 def test_places_in_two_parts_of_the_offsets_are_not_compared(tmp_path: Path) -> None:
     """`starts` and `stops` begin at other offsets: the same place in both is another one of the whole."""
-    path = tmp_path / "solution.py"
     text = TEXT.replace("expert_offsets, y", "expert_offsets[:-1], expert_offsets[1:], y")
     text = text.replace("offsets, y, each, H, I, total", "starts, stops, y, each, H, I, total")
     rows = (
         "o0 = tl.load(starts + expert)\n    o1 = tl.load(stops + expert)\n    first = expert * each\n    last = first\n"
     )
     text = text.replace("ROWS", rows + "    if o1 > o0:\n        last += each").replace("EACH", "rows // E")
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
-    assert {p.state for p in report.promises if p.id == "ragged-offsets"} == {"kept"}
+    assert states(report_of(tmp_path, text)) == {"kept"}

@@ -6,63 +6,22 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from expert_programs import WEIGHTS, leaks, program
+from linted import cases
 
-from kbh_lint import lint
-
-
-def cases(text: str) -> dict[str, str]:
-    """Programs by their headings."""
-    parts = (part.partition("\n") for part in text[2:].split("\n# "))
-    return {name: body.rstrip("\n") for name, _, body in parts}
-
-
-TRITON = """# kbh: problem=06_sonic_moe_swiglu
-import torch
-import torch.nn as nn
-import triton
-import triton.language as tl
-
-HELPERS
-
-@triton.jit
-def product(x, gate, up, y, rows, keep, cols, expert, H, I, B: tl.constexpr):
-    g = tl.zeros((B, B), dtype=tl.float32)
-    u = tl.zeros((B, B), dtype=tl.float32)
-    for k in range(0, H, B):
-        depth = k + tl.arange(0, B)
-        a = tl.load(x + rows[:, None] * H + depth[None, :], mask=keep[:, None], other=0.0)
-        at = (expert * H + depth)[:, None] * I + cols[None, :]
-        g = tl.dot(a, tl.load(gate + at), g)
-        u = tl.dot(a, tl.load(up + at), u)
-    out = (g * tl.sigmoid(g) * u).to(tl.bfloat16)
-    tl.store(y + rows[:, None] * I + cols[None, :], out, mask=keep[:, None])
-
-
+KERNEL = """
 @triton.jit
 def swiglu(x, gate, up, offsets, y, total, per, H, I, E: tl.constexpr, B: tl.constexpr, EP: tl.constexpr):
     one, other = tl.program_id(0), tl.program_id(1)
     cols = tl.program_id(2) * B + tl.arange(0, B)
 BODY
-
-
-class Model(nn.Module):
-    def __init__(self, T_total, H, I, E, K):
-        super().__init__()
-        self.W_gate = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-        self.W_up = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-
-    def forward(self, hidden_states, expert_offsets):
-        E, H, I = self.W_gate.shape
-        total, B = hidden_states.shape[0], 64
-        per = total // E
-        y = torch.empty(total, I, dtype=torch.bfloat16, device=hidden_states.device)
-        weights = self.W_gate, self.W_up
-        EP = triton.next_power_of_2(E)
-        offsets = expert_offsets
-        grid = (E, triton.cdiv(total, B), I // B)
-        PLAN
-        swiglu[grid](hidden_states, *weights, offsets, y, total, per, H, I, E=E, B=B, EP=EP)
-        return y
+"""
+FORWARD = """
+total, offsets = rows, expert_offsets
+per, EP = total // E, triton.next_power_of_2(E)
+grid = (E, triton.cdiv(total, B), I // B)
+PLAN
+swiglu[grid](hidden_states, *weights, offsets, y, total, per, H, I, E=E, B=B, EP=EP)
 """
 ROW = """rows = row + tl.arange(0, B) * 0
     product(x, gate, up, y, rows, tl.arange(0, B) < 1, cols, e, H, I, B)"""
@@ -225,37 +184,28 @@ if other < total // E:
 """)
 
 
-def linted(tmp_path: Path, text: str) -> tuple[list[str], set[str]]:
-    path = tmp_path / "solution.py"
-    path.write_text(text, encoding="utf-8")
-    (report,) = lint([path], raise_errors=True).files
-    states = {str(p.state) for p in report.promises if p.id == "ragged-offsets"}
-    return [finding.message for finding in report.findings if finding.verdict == "rubric_leak"], states
-
-
 def in_triton(body: str, plan: str = "pass") -> str:
     if "product(" not in body and "ROW" not in body:
         body += LAST.replace("\n    ", "\n")
     body = "\n".join("    " + line for line in body.replace("ROW", ROW).splitlines())
-    plan = plan.replace("\n", "\n        ")
-    return TRITON.replace("HELPERS", AFTER).replace("BODY", body).replace("PLAN", plan)
+    return program(AFTER + KERNEL.replace("BODY", body), FORWARD.replace("PLAN", plan))
 
 
 @pytest.mark.parametrize("how", ELSEWHERE)
 def test_offsets_that_say_only_where_groups_end_are_told(tmp_path: Path, how: str) -> None:
-    found, states = linted(tmp_path, in_triton(ELSEWHERE[how]))
+    found, states = leaks(tmp_path, in_triton(ELSEWHERE[how]))
     assert states == {"broken"} and any("the first row of a group" in one for one in found), (found, states)
 
 
 @pytest.mark.parametrize("how", AT_OFFSETS)
 def test_groups_that_begin_at_offsets_are_not(tmp_path: Path, how: str) -> None:
-    assert linted(tmp_path, in_triton(AT_OFFSETS[how])) == ([], {"kept"})
+    assert leaks(tmp_path, in_triton(AT_OFFSETS[how])) == ([], {"kept"})
 
 
 @pytest.mark.parametrize("how", PLANNED)
 def test_groups_of_a_plan_made_of_offsets_are_not(tmp_path: Path, how: str) -> None:
     plan, body = PLANNED[how].split("\n---\n")
-    assert linted(tmp_path, in_triton(body, plan)) == ([], {"kept"})
+    assert leaks(tmp_path, in_triton(body, plan)) == ([], {"kept"})
 
 
 CUDA = '''# kbh: problem=06_sonic_moe_swiglu
@@ -318,12 +268,7 @@ module = load_inline(
 )
 
 
-class Model(nn.Module):
-    def __init__(self, T_total, H, I, E, K):
-        super().__init__()
-        self.W_gate = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-        self.W_up = nn.Parameter(torch.empty(E, H, I, dtype=torch.bfloat16))
-
+WEIGHTS
     def forward(self, hidden_states, expert_offsets):
         total, I = hidden_states.shape[0], self.W_gate.shape[2]
         y = torch.empty(total, I, dtype=torch.bfloat16, device=hidden_states.device)
@@ -426,16 +371,17 @@ for (int row = tile * TILE + lane; e == 0 && row < total; row += TILE * gridDim.
 
 def in_cuda(body: str) -> str:
     body = body.replace("ROW(", "one(x, gate, up, y, row, col, H, I, ")
-    return CUDA.replace("BODY", "\n".join("  " + line for line in body.splitlines()))
+    text = CUDA.replace("BODY", "\n".join("  " + line for line in body.splitlines()))
+    return text.replace("WEIGHTS\n", WEIGHTS.lstrip())
 
 
 @pytest.mark.parametrize("how", CUDA_ELSEWHERE)
 def test_offsets_that_say_only_where_groups_end_are_told_in_cuda(tmp_path: Path, how: str) -> None:
-    found, states = linted(tmp_path, in_cuda(CUDA_ELSEWHERE[how]))
+    found, states = leaks(tmp_path, in_cuda(CUDA_ELSEWHERE[how]))
     assert states == {"broken"} and any("the first row of a group" in one for one in found), (found, states)
 
 
 @pytest.mark.parametrize("how", CUDA_AT_OFFSETS)
 def test_groups_that_begin_at_offsets_are_not_in_cuda(tmp_path: Path, how: str) -> None:
-    found, states = linted(tmp_path, in_cuda(CUDA_AT_OFFSETS[how]))
+    found, states = leaks(tmp_path, in_cuda(CUDA_AT_OFFSETS[how]))
     assert found == [] and states <= {"kept", "unproven"}, (found, states)
