@@ -14,7 +14,7 @@ from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, outside, saved
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.library_objects import FilePath, OpenFile
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Sort, Unknown
 from kbh_lint.source.embedded import FileText, Piece, Text, concat
@@ -121,7 +121,7 @@ class _Files(Methods):
             return taint.of_symbol(path[:40])
         return None if site.name == "readline" else _held(site.run, path, site.loc)
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What is not followed gives nothing."""
         return None
 
@@ -269,7 +269,7 @@ class _Paths(Methods):
         """The file, open."""
         return opened(site.run, str(owner.text), mode, site.loc)
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What is not known of a path."""
         return Unknown((), f"Path.{site.name}")
 

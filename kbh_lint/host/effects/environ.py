@@ -10,7 +10,7 @@ from kbh_lint.host.datamodel import exceptions, shown
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.library_objects import Environment
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -98,7 +98,7 @@ class _Environ(Methods):
         given = {**(other if isinstance(other, dict) else {}), **named}
         site.run.process.environ.update({str(key): value for key, value in given.items()})
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What is not followed gives nothing."""
         return None
 

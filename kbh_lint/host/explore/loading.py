@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import FLOATS, INTS
 from kbh_lint.base.formulas import evaluate_int
-from kbh_lint.host.libs import trace_nn
+from kbh_lint.host.libs import module_methods, trace_nn
 from kbh_lint.host.torch import recording, whole_numbers
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Instance, LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
@@ -81,7 +82,7 @@ def _load_by_own_code(interp: Run, run: ShapeRun, model: Instance, binding: Bind
         method = interp.get_attr(model, own[0], None)
         interp.call(method, [given] if own[0] == "load_state_dict" else [given, *rest], {}, None)
     else:
-        trace_nn.instance_method(interp, model, "load_state_dict", [given], {}, None)
+        module_methods.instance_method(Site(interp, f"{model.cls.name}.load_state_dict", None, [given]), model)
     for event in interp.trace.events[start:]:
         event.attrs["loading"] = True
     held = [v for v in model.attrs.values() if isinstance(v, Tensor) and v.storage.content.label.startswith("state:")]

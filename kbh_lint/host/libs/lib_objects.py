@@ -16,6 +16,7 @@ from kbh_lint.host.libs import (
     decorators,
     driver,
     extensions,
+    module_methods,
     nn_layers,
     object_methods,
     trace_nn,
@@ -200,7 +201,8 @@ def call_method(
     if isinstance(owner, Memo) and name == "cache_clear":
         return owner.results.clear()
     if isinstance(owner, Instance):
-        return trace_nn.instance_method(interp, owner, name, args, kwargs, loc)
+        path = f"{owner.cls.name}.{name.removeprefix('super:')}"
+        return module_methods.instance_method(Site(interp, path, loc, args, kwargs), owner)
     if isinstance(owner, LibObject):
         return object_methods.call(Site(interp, f"{owner.path}.{name}", loc, args, kwargs), owner)
     if isinstance(owner, DType) and name == "to":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import builds, decoding, environ, foreign, outside
-from kbh_lint.host.libs import autotuning, custom_ops, driver, trace_nn
+from kbh_lint.host.libs import autotuning, custom_ops, driver, module_methods, trace_nn
 from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     contextmanagers,
@@ -18,7 +18,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import Property, Storage
-from kbh_lint.host.values.modelled import Methods, Modelled, Rows, Site, models, row_of
+from kbh_lint.host.values.modelled import Methods, Modelled, Owner, Rows, Site, models, row_of
 from kbh_lint.host.values.named_objects import (
     ContextObject,
     FunctionContext,
@@ -104,7 +104,7 @@ class _Storages(Methods):
         """Its address."""
         return owner.attrs["tensor"].storage.address
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What is not followed."""
         return Unknown((), site.name)
 
@@ -112,7 +112,7 @@ class _Storages(Methods):
 class _System(Methods):
     """Libraries of CUDA and of the system, and torch's own way to the CUDA runtime."""
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """A function of one."""
         return driver.call(site.run, site.name, site.args, site.loc)
 
@@ -120,7 +120,7 @@ class _System(Methods):
 class _FunctionContexts(Methods):
     """`ctx` of a `torch.autograd.Function`."""
 
-    def other(self, site: Site, owner: LibObject) -> None:
+    def other(self, site: Site, owner: Owner) -> None:
         """It keeps tensors and marks them."""
 
 
@@ -160,7 +160,7 @@ class _Importers(Methods):
         file = shown.show(owner.args[1]) if len(owner.args) > 1 else ""
         return decoding.load_module(site.run, file, site.loc)
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What does nothing of its own."""
         return None
 
@@ -197,4 +197,5 @@ _ROWS: Rows = {
     **custom_ops.METHODS,
     **itertools.METHODS,
     **trace_nn.METHODS,
+    **module_methods.METHODS,
 }

@@ -12,10 +12,9 @@ from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.library_objects import Super
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import TorchLayer
-from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method, is_named_tuple
+from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
 _DEEPEST = 32  # modules in modules
 _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
-_OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
-_STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
+STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
 
 
 class _Layers(Methods):
@@ -99,21 +97,13 @@ class _Layers(Methods):
         called = isinstance(items, dict)
         return site.run.call(Method(items, site.name), list(args), kwargs, site.loc) if called else NotImplemented
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """The modules and weights in it."""
         return listed(owner, site.name)
 
 
-class _Supers(Methods):
-    """`super()`, whose methods are those of a class that torch has."""
-
-    def other(self, site: Site, owner: LibObject) -> Value:
-        """All of them."""
-        return instance_method(site.run, owner.attrs["self"], site.name, site.args, site.kwargs, site.loc)
-
-
 LAYERS = _Layers()
-METHODS: Rows = {TorchLayer: LAYERS, Super: _Supers()}
+METHODS: Rows = {TorchLayer: LAYERS}
 
 
 def _converted(
@@ -237,7 +227,7 @@ def _of_layer(instance: object, name: str) -> bool:
 
 def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
     """The hooks that run when a module's state is saved or loaded, each with the method that registered it."""
-    found = owner.attrs.get(_STATE_HOOKS)
+    found = owner.attrs.get(STATE_HOOKS)
     return found if isinstance(found, list) else []
 
 
@@ -247,81 +237,3 @@ def layer_base(owner: Instance) -> str:
         if nn_layers.is_known(path):
             return path
     return ""
-
-
-def instance_method(
-    interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """Methods an object of the submission inherits from torch.nn.Module or autograd.Function."""
-    name = name.removeprefix("super:")
-    if not isinstance(owner, Instance):
-        return Unknown((), name)
-    if name in ("_replace", "_asdict") and is_named_tuple(owner):
-        fields = {**{field: owner.attrs.get(field) for field in owner.cls.field_names()}, **kwargs}
-        return fields if name == "_asdict" else Instance(owner.cls, fields)
-    if name in ("get_parameter", "get_buffer", "get_submodule") and args:
-        found: Any = owner
-        for part in str(args[0]).split("."):
-            found = interp.get_attr(found, part, loc)
-        return found
-    base = layer_base(owner)
-    if base and name == "__init__":  # a subclass of a layer has the layer's own weights
-        owner.attrs.update(nn_layers.module(Site(interp, base, loc, args, kwargs)).attrs)
-        return None
-    if base and name in ("forward", "_conv_forward"):
-        args = args[:1] if name == "_conv_forward" else args
-        return nn_layers.apply(interp, LibObject.by_path(base, owner.attrs), args, kwargs, loc)
-    if name == "register_buffer" and args:
-        key = str(args[0])
-        value = args[1] if len(args) > 1 else kwargs.get("tensor")
-        persistent = args[2] if len(args) > 2 else kwargs.get("persistent", True)
-        owner.attrs[key] = value
-        owner.buffers[key] = persistent is not False
-        return None
-    if name == "register_parameter" and len(args) > 1:
-        owner.attrs[str(args[0])] = args[1]
-        owner.buffers[str(args[0])] = True
-        return None
-    if name == "__setattr__" and len(args) > 1:
-        interp.set_plain(owner, str(args[0]), args[1], loc)
-        return None
-    if name == "__getattribute__" and args:
-        return interp.plain_attr(owner, str(args[0]), loc)
-    if name == "__getattr__" and args:
-        return owner.attrs.get(str(args[0]), Unknown())
-    if name == "__call__":
-        return module_calls.call(interp, owner, args, kwargs, loc)
-    if name in ("_call_impl", "_wrapped_call_impl"):
-        return module_calls.call_whole(interp, owner, args, kwargs, loc)
-    if name in module_calls.REGISTERS:
-        return module_calls.register(owner.attrs, module_calls.REGISTERS[name], args, kwargs)
-    if name == "compile":
-        return module_calls.compile_in_place(interp, owner, kwargs, loc)
-    if name in ("eval", "train"):
-        nn_layers.set_mode(interp, owner, name == "train" and (args[0] if args else kwargs.get("mode", True)))
-        return owner
-    if name in ("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply"):
-        return owner
-    if name in ("add_module", "register_module") and len(args) > 1:
-        owner.attrs[str(args[0])] = args[1]
-        return None
-    if name == "items" and "items" not in owner.attrs:
-        return list(state_of(owner).items())
-    if name == "state_dict":
-        return dict(state_of(owner))
-    if name in ("load_state_dict", "_load_from_state_dict"):
-        for key, tensor in state_of(owner).items():
-            source = args[0].get(key) if args and isinstance(args[0], dict) else None
-            if isinstance(source, Tensor):
-                tensor_copies.copy_(interp, "copy", [tensor, source], {}, loc)
-        return None
-    if name in (
-        "register_load_state_dict_post_hook",
-        "_register_load_state_dict_pre_hook",
-        "register_state_dict_post_hook",
-    ):
-        owner.attrs[_STATE_HOOKS] = [*state_hooks(owner), (name, args[0] if args else None)]
-        return None
-    if base and name in _OF_CONTAINERS:
-        return LAYERS.call(Site(interp, f"{base}.{name}", loc, args, kwargs), LibObject.by_path(base, owner.attrs))
-    return listed(owner, name)

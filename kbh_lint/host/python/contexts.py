@@ -9,7 +9,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.python import contextmanagers, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import (
     ChildProcess,
     Closing,
@@ -118,7 +118,7 @@ class _Stacks(Methods):
         """The stack itself."""
         return owner
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """What is not followed gives back what it is given."""
         return site.args[0] if site.args else None
 

@@ -18,12 +18,13 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, Made
 from kbh_lint.base.values import Value as Value
-from kbh_lint.host.values.objects import LibObject, Method, Specialized
+from kbh_lint.host.values.objects import Instance, LibObject, Method, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+Owner = LibObject | Instance  # whose methods libraries have
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -192,13 +193,13 @@ class Methods:
     def __init_subclass__(cls) -> None:
         cls.functions = modelled(cls)
 
-    def call(self, site: Site, owner: LibObject) -> Value:
+    def call(self, site: Site, owner: Owner) -> Value:
         """`owner.name(...)`; NotImplemented where nothing is known of it."""
         found = self.functions.get(site.name)
         made = _answer(found, (self, site, owner), site) if found is not None else NotImplemented
         return self.other(site, owner) if made is NotImplemented else made
 
-    def other(self, site: Site, owner: LibObject) -> Value:
+    def other(self, site: Site, owner: Owner) -> Value:
         """A call of a method without a model, or with one that does not fit."""
         return NotImplemented
 

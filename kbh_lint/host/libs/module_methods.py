@@ -1,0 +1,183 @@
+"""Methods that objects of the submission inherit: from torch.nn.Module, from a layer of torch, from a named tuple."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.libs import nn_layers
+from kbh_lint.host.libs.trace_nn import LAYERS, STATE_HOOKS, layer_base, listed, state_hooks, state_of
+from kbh_lint.host.python import module_calls
+from kbh_lint.host.torch import tensor_copies
+from kbh_lint.host.values.library_objects import Super
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
+from kbh_lint.host.values.objects import Instance, LibObject, is_named_tuple
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+_OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
+
+
+class _Modules(Methods):
+    """What an object of the submission inherits from torch.nn.Module, from a layer or from a named tuple."""
+
+    @models("_replace")
+    def replace(self, site: Site, owner: Instance, /, **fields: Value) -> Value:
+        """A named tuple with other values in some fields."""
+        return Instance(owner.cls, {**_fields(owner), **fields}) if is_named_tuple(owner) else NotImplemented
+
+    @models("_asdict")
+    def asdict(self, site: Site, owner: Instance) -> Value:
+        """The values of a named tuple by the names of its fields."""
+        return _fields(owner) if is_named_tuple(owner) else NotImplemented
+
+    @models("get_parameter", "get_buffer", "get_submodule")
+    def held(self, site: Site, owner: Instance, target: Value) -> Value:
+        """What is in it under a dotted name."""
+        found: Value = owner
+        for part in str(target).split("."):
+            found = site.run.get_attr(found, part, site.loc)
+        return found
+
+    @models("__init__")
+    def init(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> None:
+        """A subclass of a layer has the layer's own weights."""
+        base = layer_base(owner)
+        if base:
+            owner.attrs.update(nn_layers.module(Site(site.run, base, site.loc, list(args), kwargs)).attrs)
+
+    @models("forward")
+    def forward(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
+        """What the layer computes from which its class derives."""
+        base = layer_base(owner)
+        layer = LibObject.by_path(base, owner.attrs)
+        return nn_layers.apply(site.run, layer, list(args), kwargs, site.loc) if base else NotImplemented
+
+    @models("_conv_forward")
+    def convolve(self, site: Site, owner: Instance, input: Value, *weights: Value, **named: Value) -> Value:
+        """The same of a convolution, which is given its own weights."""
+        return self.forward(site, owner, input, **named)
+
+    @models("register_buffer")
+    def register_buffer(
+        self, site: Site, owner: Instance, name: Value, tensor: Value = None, persistent: Value = True
+    ) -> None:
+        """A tensor that is no weight."""
+        owner.attrs[str(name)] = tensor
+        owner.buffers[str(name)] = persistent is not False
+
+    @models("register_parameter")
+    def register_parameter(self, site: Site, owner: Instance, name: Value, param: Value) -> None:
+        """A weight."""
+        owner.attrs[str(name)] = param
+        owner.buffers[str(name)] = True
+
+    @models("add_module", "register_module")
+    def add_module(self, site: Site, owner: Instance, name: Value, module: Value) -> None:
+        """A module in it."""
+        owner.attrs[str(name)] = module
+
+    @models("__setattr__")
+    def setattr(self, site: Site, owner: Instance, name: Value, value: Value) -> None:
+        """`self.name = value`."""
+        site.run.set_plain(owner, str(name), value, site.loc)
+
+    @models("__getattribute__")
+    def getattribute(self, site: Site, owner: Instance, name: Value) -> Value:
+        """`self.name`."""
+        return site.run.plain_attr(owner, str(name), site.loc)
+
+    @models("__getattr__")
+    def getattr(self, site: Site, owner: Instance, name: Value) -> Value:
+        """The same of what its class does not have."""
+        return owner.attrs.get(str(name), Unknown())
+
+    @models("__call__")
+    def called(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
+        """`module(...)`."""
+        return module_calls.call(site.run, owner, list(args), kwargs, site.loc)
+
+    @models("_call_impl", "_wrapped_call_impl")
+    def whole(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
+        """Its `forward` with its hooks."""
+        return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
+
+    @models(*module_calls.REGISTERS)
+    def hook(self, site: Site, owner: Instance, *args: Value, **kwargs: Value) -> Value:
+        """A hook that runs with it."""
+        return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
+
+    @models(
+        "register_load_state_dict_post_hook",
+        "_register_load_state_dict_pre_hook",
+        "register_state_dict_post_hook",
+    )
+    def state_hook(self, site: Site, owner: Instance, hook: Value = None, *more: Value, **options: Value) -> None:
+        """A hook that runs when its state is saved or loaded."""
+        owner.attrs[STATE_HOOKS] = [*state_hooks(owner), (site.name, hook)]
+
+    @models("compile")
+    def compile(self, site: Site, owner: Instance, *args: Value, **kwargs: Value) -> None:
+        """Calls go through torch.compile."""
+        module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
+
+    @models("eval")
+    def eval(self, site: Site, owner: Instance) -> Value:
+        """It is used from now on."""
+        nn_layers.set_mode(site.run, owner, False)
+        return owner
+
+    @models("train")
+    def train(self, site: Site, owner: Instance, mode: Value = True) -> Value:
+        """It is trained from now on."""
+        nn_layers.set_mode(site.run, owner, mode)
+        return owner
+
+    @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply")
+    def same(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
+        """What changes nothing that is computed here."""
+        return owner
+
+    @models("state_dict")
+    def state_dict(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
+        """Its weights and persistent buffers by dotted names."""
+        return dict(state_of(owner))
+
+    @models("load_state_dict", "_load_from_state_dict")
+    def load_state_dict(
+        self, site: Site, owner: Instance, state_dict: Value = None, *more: Value, **options: Value
+    ) -> None:
+        """Copies what it is given into them."""
+        for key, tensor in state_of(owner).items():
+            source = state_dict.get(key) if isinstance(state_dict, dict) else None
+            if isinstance(source, Tensor):
+                tensor_copies.copy_(site.run, "copy", [tensor, source], {}, site.loc)
+
+    def other(self, site: Site, owner: Owner) -> Value:
+        """Methods of the container from which its class derives; the modules and weights in it."""
+        if site.name == "items" and "items" not in owner.attrs:
+            return list(state_of(owner).items())
+        base = layer_base(owner) if site.name in _OF_CONTAINERS and isinstance(owner, Instance) else ""
+        return LAYERS.call(site, LibObject.by_path(base, owner.attrs)) if base else listed(owner, site.name)
+
+
+_MODULES = _Modules()
+
+
+def instance_method(site: Site, owner: Value) -> Value:
+    """A method that an object of the submission inherits from a class of a library."""
+    return _MODULES.call(site, owner) if isinstance(owner, Instance) else Unknown((), site.name)
+
+
+def _fields(owner: Instance) -> dict[str, Any]:
+    return {field: owner.attrs.get(field) for field in owner.cls.field_names()}
+
+
+class _Supers(Methods):
+    """`super()`, whose methods are those of a class that torch has."""
+
+    def other(self, site: Site, owner: Owner) -> Value:
+        """All of them."""
+        return instance_method(site, owner.attrs["self"])
+
+
+METHODS: Rows = {Super: _Supers()}
