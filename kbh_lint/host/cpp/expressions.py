@@ -19,7 +19,7 @@ from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.datamodel import operators, subscripts
+from kbh_lint.host.datamodel import comparisons, operators, subscripts
 from kbh_lint.host.torch import tensor_attributes, whole_numbers
 from kbh_lint.host.values import keys, unknowns
 from kbh_lint.host.values.cpp_objects import CStruct, LibraryMethod, OwnMethod, Pointer, Slot, Template
@@ -242,7 +242,7 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
         return node.ops[0] == "!="
     if integers.is_plain(left) and integers.is_plain(right):
         left, right = integers.alike(left, right)
-    return operators.compare(run.interp, node.ops[0], left, right, node.loc)
+    return comparisons.compare(run.interp, node.ops[0], left, right, node.loc)
 
 
 def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:

@@ -1,4 +1,4 @@
-"""Operators and comparisons of the interpreted program: real on plain values, abstract on tensors and unknowns."""
+"""Operators of the interpreted program: real on plain values, abstract on tensors and unknowns."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Sym, Value
-from kbh_lint.host.datamodel import elapsed, iteration, subscripts, texts
+from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.datamodel import elapsed, iteration, texts
 from kbh_lint.host.torch import torchlib, whole_numbers
-from kbh_lint.host.values import bounds, equality, taint, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.containers import Keys, Tally
 from kbh_lint.host.values.library_objects import FilePath, joined_path
 from kbh_lint.host.values.named_objects import CArray, UnionType
@@ -26,7 +26,6 @@ from kbh_lint.host.values.objects import (
     is_named_tuple,
     kind_of,
     of_chance,
-    ordered_as,
 )
 from kbh_lint.host.values.tensors import Placed, Sort, Tensor, Unknown
 from kbh_lint.source.embedded import concat, cut, doubted, doubts, replace
@@ -42,13 +41,10 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
 _WIDE = re.compile(r"%\([^)]*\)[^sd%]")  # a conversion of a name that says more than that
 _UNARY: dict[str, Callable[[Any], Any]] = {"-": operator.neg, "~": operator.invert, "+": operator.pos}
 _SEQUENCES = (str, bytes, bytearray, list, tuple)
-_TENSOR = {
+TENSOR = {
     "+": "add", "-": "sub", "*": "mul", "/": "div", "//": "floor_divide", "%": "remainder", "**": "pow",
     "<<": "bitwise_left_shift", ">>": "bitwise_right_shift", "&": "bitwise_and", "|": "bitwise_or",
     "^": "bitwise_xor", "@": "matmul", "==": "eq", "!=": "ne", "<": "lt", "<=": "le", ">": "gt", ">=": "ge",
-}  # fmt: skip
-_COMPARE: dict[str, Callable[[Any, Any], Any]] = {
-    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge,
 }  # fmt: skip
 _PLAIN = (set, frozenset)
 _NUMBERS = frozenset((int, float, bool))
@@ -63,7 +59,6 @@ DUNDERS = {
     )
 }  # fmt: skip
 _SPECIAL = {op: name.strip("_") for name, (op, kind) in DUNDERS.items() if not kind}
-_ORDER = {"<": ("__lt__", "__gt__"), "<=": ("__le__", "__ge__"), ">": ("__gt__", "__lt__"), ">=": ("__ge__", "__le__")}
 _OF_ONE = {"-": "__neg__", "~": "__invert__", "+": "__pos__"}
 
 
@@ -91,14 +86,14 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
         return _plain(interp, op, left, right, loc)
     if isinstance(left, Instance) or isinstance(right, Instance):
         name = _SPECIAL[op]
-        answer = _asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
+        answer = asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
         if answer is not NotImplemented:
             return answer
         if op in "+*":
             left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         taint.flows(interp, left, right, loc)
-        return torchlib.call(interp, f"torch.{_TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
+        return torchlib.call(interp, f"torch.{TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
     if op in "+-" and (placed := _placed(interp, op, left, right)) is not None:
         return placed
     if isinstance(left, Unknown) or isinstance(right, Unknown):
@@ -245,7 +240,7 @@ def _as_texts(interp: Run, template: str, values: Value, loc: ir.Loc | None) -> 
     return made if isinstance(values, tuple) else made[0]
 
 
-def _asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
+def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
     """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
     for owner, name, other in ways:
         found = find_method(owner, name) if isinstance(owner, Instance) else None
@@ -344,7 +339,7 @@ def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) 
     if isinstance(old, Tensor):
         if op == "@":
             return binary(interp, op, old, value, loc)
-        return torchlib.call(interp, f"torch.{_TENSOR[op]}_", [old, value], {}, loc)
+        return torchlib.call(interp, f"torch.{TENSOR[op]}_", [old, value], {}, loc)
     if isinstance(old, list) and op == "+":
         more = iteration.iterate(interp, value, loc)
         bounds.items(interp, len(old) + len(more))
@@ -360,7 +355,7 @@ def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) 
         getattr(old, _SETS[op])(bounds.visited(interp, value))
         return old
     if isinstance(old, Instance):
-        answer = _asked(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
+        answer = asked(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
         if answer is not NotImplemented:
             return answer
     return binary(interp, op, old, value, loc)
@@ -372,61 +367,3 @@ def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | Non
     if kind == "i":
         return inplace(interp, op, owner, other, loc)
     return binary(interp, op, other, owner, loc) if kind == "r" else binary(interp, op, owner, other, loc)
-
-
-def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
-    """`left op right` for one comparison operator."""
-    if right is None and op in ("==", "!=") and taint.symbol_of(left):
-        op = "is" if op == "==" else "is not"
-    if op in ("is", "is not"):
-        found = left is right or (
-            isinstance(left, (DType, Sym, int, str)) and left == right and type(left) is type(right)
-        )
-        if taint.symbol_of(left):  # with nobody looking on there is nothing: no tracer, no caller further up
-            made, absent = unknowns.merged(interp, left), op == "is" and right is None
-            return Unknown(made.contents, made.why, made=made.made, taint=made.taint, likely=absent)
-        if not found and any(isinstance(side, Unknown) and not side.contents for side in (left, right)):
-            return taint.presumed(op == "is not")
-        return found if op == "is" else not found
-    if op in ("in", "not in"):
-        answer = subscripts.contains(interp, right, left, loc)
-        if isinstance(answer, Unknown):
-            return answer
-        return answer if op == "in" else not answer
-    if op in _ORDER and (isinstance(left, Instance) or isinstance(right, Instance)):
-        own, reflected = _ORDER[op]
-        answer = _asked(interp, ((left, own, right), (right, reflected, left)), loc)
-        if answer is not NotImplemented:
-            return answer
-        left, right = ordered_as(left), ordered_as(right)
-    if isinstance(left, Tensor) and left.shape == () and isinstance(right, (int, float)) and op in _COMPARE:
-        settled = unknowns.by_range(op, Unknown((), "", left.attrs.get("range")), right)
-        if settled is not None:
-            answer = torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
-            answer.attrs["holds"] = settled
-            return answer
-    if isinstance(left, Tensor) or isinstance(right, Tensor):
-        if isinstance(left, (Tensor, int, float, Unknown)) and isinstance(right, (Tensor, int, float, Unknown)):
-            return torchlib.call(interp, f"torch.{_TENSOR[op]}", [left, right], {}, loc)
-        return op == "!="
-    if op in ("==", "!="):
-        answer = equality.same(interp, left, right)
-        if isinstance(answer, Unknown):
-            return taint.opposite(answer) if op == "!=" else answer
-        return answer if op == "==" else not answer
-    if isinstance(left, Unknown) or isinstance(right, Unknown) or doubts(left) or doubts(right):
-        settled = unknowns.by_range(op, left, right)
-        unknown = unknowns.merged(interp, left, right, why="a comparison")
-        return unknown if settled is None else interp.assume(loc, settled, unknown.contents)
-    if type(left) is ProcessNumber or type(right) is ProcessNumber:
-        if unknowns.by_chance(left, right) is not None or not isinstance(right, int) or right > 0:
-            return unknowns.merged(interp, why="a number of this process")
-    if elapsed.against(left, right):
-        return Unknown((), "a time")
-    try:
-        if not bounds.is_small(left):
-            return unknowns.merged(interp, left, right, why="a comparison past the bound")
-        return _COMPARE[op](left, right)
-    except Exception as error:
-        failed(interp, error, loc)
-        return unknowns.merged(interp, left, right, why="a comparison")

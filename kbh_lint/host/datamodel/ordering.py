@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import operators
+from kbh_lint.host.datamodel import comparisons
 from kbh_lint.host.values.objects import Instance, find_method, ordered_as
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Ordered:
         sides = self.value, other.value
         if self.before is not None:
             sides = self.interp.call(self.before, list(sides), {}, self.loc), 0
-        return bool(self.interp.truth(operators.compare(self.interp, op, *sides, self.loc), self.loc))
+        return bool(self.interp.truth(comparisons.compare(self.interp, op, *sides, self.loc), self.loc))
 
 
 def key_of(interp: Run, value: Value, loc: ir.Loc | None) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -86,75 +86,117 @@ def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
 
 
 def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
-    """`owner[key]`."""
-    if type(key) is ProcessNumber and (
-        isinstance(owner, (list, tuple)) or isinstance(owner, dict) and _is_table(interp, owner)
-    ):
-        unknown = unknowns.by_chance(key)
-        if unknown is not None and owner:
-            return _any_of(interp, list(owner.values()) if isinstance(owner, dict) else owner, unknown, loc)
-    if isinstance(owner, JitFunction):
-        return Configured(owner, key)
-    if isinstance(owner, Configured):
-        return Configured(owner.jit, key, owner.bound)
-    if isinstance(owner, Tensor):
-        return tensor_views.index(interp, owner, key, loc)
-    if isinstance(owner, Unknown):
-        if taint.symbol_of(owner) == "sys.modules" and key == OWN_NAME:
-            return OwnModule(interp.scopes.main.vars)
-        if taint.symbol_of(owner) == "sys.modules" and isinstance(key, str) and GRADER_NAMES & set(key.split(".")):
-            return Sym(str(key))  # the grader's own module, taken from the loaded ones
-        return unknowns.merged(interp, owner, key)
-    if isinstance(owner, dict):
-        found = keys.find_key(interp, owner, key)
-        if found is not keys.MISSING:
-            return found
-        if isinstance(owner, Tally):
-            return 0
-        factory = owner.factory if isinstance(owner, Defaults) else None
-        if factory is not None:
-            value = interp.call(factory, [], {}, loc)
-            owner[key] = value
-            return value
-        if isinstance(key, Unknown):
-            return _any_of(interp, list(owner.values()), key, loc) if len(owner) == 2 else unknowns.merged(interp, key)
-        exceptions.raise_("KeyError", [key], loc)
-    if isinstance(owner, (list, tuple, range)) and isinstance(key, Unknown):
-        return _any_of(interp, owner, key, loc) if owner else unknowns.merged(interp, key)
-    if isinstance(owner, str):
-        if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
-            start, stop, _ = key.indices(len(owner))
-            bounds.text(interp, owner)
-            part, before = cut(owner, start, max(stop, start)), cut(owner, 0, start)
-            return doubted(part, unknowns.merged(interp, before)) if doubts(before) else part
-        bounds.text(interp, owner if isinstance(key, slice) else "")
-        if doubts(owner) and not (type(key) is int and key >= 0 and not doubts(cut(owner, 0, key + 1))):
-            return unknowns.merged(interp, owner, key, why="a character")
-        at: Any = key
-        return str.__getitem__(owner, at)
-    if isinstance(owner, Instance):
-        found = find_method(owner, "__getitem__")
-        if found is not None:
-            return interp.call(found, [key], {}, loc)
-        if owner.items is not None:
-            return item_of(interp, owner, key, loc)
-        if any(path in LAUNCHERS for path in owner.cls.external_bases()):
-            return Partial(interp.get_attr(owner, "run", loc), (), {"grid": key, "warmup": False})
-        if is_named_tuple(owner):
-            return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
-    if isinstance(owner, (list, tuple, range)):
-        place: Any = key
-        try:
-            return owner[place] if isinstance(key, int) else bounds.visited(interp, owner[place])
-        except (IndexError, TypeError):
-            if isinstance(key, int):
-                exceptions.raise_("IndexError", [key], loc)
-            return unknowns.merged(interp, key)
-    if isinstance(owner, (bytes, bytearray)) and not isinstance(key, Unknown):
-        return bounds.visited(interp, owner)[key]
+    """`owner[key]`, as the first class of the owner that has a row in `_ITEMS` says."""
+    if type(key) is ProcessNumber:
+        made = _by_chance(interp, owner, key, loc)
+        if made is not NotImplemented:
+            return made
+    for cls in type(owner).__mro__:
+        if cls in _ITEMS:
+            made = _ITEMS[cls](interp, owner, key, loc)
+            if made is not NotImplemented:
+                return made
+            break
     if exceptions.plain(owner):
         interp.may_fail("TypeError", loc)
     return interp.get_item(owner, key, loc)
+
+
+def _by_chance(interp: Run, owner: Value, key: ProcessNumber, loc: ir.Loc | None) -> Value:
+    """An item that a number of this process picks: any of them."""
+    items: Sequence[Value] = owner if isinstance(owner, (list, tuple)) else ()
+    if isinstance(owner, dict) and _is_table(interp, owner):
+        items = list(owner.values())
+    unknown = unknowns.by_chance(key) if items else None
+    return NotImplemented if unknown is None else _any_of(interp, items, unknown, loc)
+
+
+def _of_unknown(interp: Run, owner: Unknown, key: Value, loc: ir.Loc | None) -> Value:
+    """An item of what nobody knows; of `sys.modules` the submission itself, or the grader."""
+    if isinstance(key, str) and taint.symbol_of(owner) == "sys.modules":
+        if key == OWN_NAME:
+            return OwnModule(interp.scopes.main.vars)
+        if GRADER_NAMES & set(key.split(".")):
+            return Sym(str(key))  # the grader's own module, taken from the loaded ones
+    return unknowns.merged(interp, owner, key)
+
+
+def _of_dict(interp: Run, owner: dict[Value, Value], key: Value, loc: ir.Loc | None) -> Value:
+    """What a dict has under a key, or makes of one that it lacks."""
+    found = keys.find_key(interp, owner, key)
+    if found is not keys.MISSING:
+        return found
+    if isinstance(owner, Tally):
+        return 0
+    factory = owner.factory if isinstance(owner, Defaults) else None
+    if factory is not None:
+        value = interp.call(factory, [], {}, loc)
+        owner[key] = value
+        return value
+    if isinstance(key, Unknown):
+        return _any_of(interp, list(owner.values()), key, loc) if len(owner) == 2 else unknowns.merged(interp, key)
+    exceptions.raise_("KeyError", [key], loc)
+
+
+def _of_text(interp: Run, owner: str, key: Value, loc: ir.Loc | None) -> Value:
+    """A part of a text, which knows where it was written, or a character."""
+    if isinstance(key, slice) and key.step in (None, 1) and isinstance(owner, Text):
+        start, stop, _ = key.indices(len(owner))
+        bounds.text(interp, owner)
+        part, before = cut(owner, start, max(stop, start)), cut(owner, 0, start)
+        return doubted(part, unknowns.merged(interp, before)) if doubts(before) else part
+    bounds.text(interp, owner if isinstance(key, slice) else "")
+    if doubts(owner) and not (type(key) is int and key >= 0 and not doubts(cut(owner, 0, key + 1))):
+        return unknowns.merged(interp, owner, key, why="a character")
+    at: Any = key
+    return str.__getitem__(owner, at)
+
+
+def _of_object(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Value:
+    """An item of an object, as its class or the one that it derives from says."""
+    found = find_method(owner, "__getitem__")
+    if found is not None:
+        return interp.call(found, [key], {}, loc)
+    if owner.items is not None:
+        return item_of(interp, owner, key, loc)
+    if any(path in LAUNCHERS for path in owner.cls.external_bases()):
+        return Partial(interp.get_attr(owner, "run", loc), (), {"grid": key, "warmup": False})
+    if is_named_tuple(owner):
+        return get_item(interp, tuple(owner.attrs.get(name) for name in owner.cls.field_names()), key, loc)
+    return NotImplemented
+
+
+def _of_sequence(interp: Run, owner: Sequence[Value], key: Value, loc: ir.Loc | None) -> Value:
+    """An item of a list, a tuple or a range, or a part of one."""
+    if isinstance(key, Unknown):
+        return _any_of(interp, owner, key, loc) if owner else unknowns.merged(interp, key)
+    place: Any = key
+    try:
+        return owner[place] if isinstance(key, int) else bounds.visited(interp, owner[place])
+    except (IndexError, TypeError):
+        if isinstance(key, int):
+            exceptions.raise_("IndexError", [key], loc)
+        return unknowns.merged(interp, key)
+
+
+def _of_bytes(interp: Run, owner: bytes | bytearray, key: Value, loc: ir.Loc | None) -> Value:
+    """A number of bytes, or a part of them."""
+    at: Any = key
+    return NotImplemented if isinstance(key, Unknown) else bounds.visited(interp, owner)[at]
+
+
+# What an item is, by the class of what it is of.
+_ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
+    JitFunction: lambda interp, owner, key, loc: Configured(owner, key),
+    Configured: lambda interp, owner, key, loc: Configured(owner.jit, key, owner.bound),
+    Tensor: tensor_views.index,
+    Unknown: _of_unknown,
+    dict: _of_dict,
+    str: _of_text,
+    Instance: _of_object,
+    **dict.fromkeys((list, tuple, range), _of_sequence),
+    **dict.fromkeys((bytes, bytearray), _of_bytes),
+}
 
 
 def mapping(interp: Run, value: Value, loc: ir.Loc | None) -> dict[Any, Any] | None:

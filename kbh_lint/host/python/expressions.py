@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func
-from kbh_lint.host.datamodel import iteration, names, operators, shown, subscripts, texts
+from kbh_lint.host.datamodel import comparisons, iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
@@ -110,7 +110,7 @@ def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Any:
     doubts: list[Any] = []  # links of a chain that are not known: all links must hold
     for op, right_node in zip(node.ops, node.rights, strict=True):
         right = interp.eval(right_node, frame)
-        result = operators.compare(interp, op, left, right, node.loc)
+        result = comparisons.compare(interp, op, left, right, node.loc)
         if result is False:
             return False
         if isinstance(result, (Unknown, Tensor)):

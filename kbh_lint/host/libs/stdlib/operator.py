@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import operators, shown, subscripts
+from kbh_lint.host.datamodel import comparisons, operators, shown, subscripts
 from kbh_lint.host.libs.plain import Unfollowed
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.modelled import Site, models
@@ -71,7 +71,7 @@ class Operator(Unfollowed):
     @models("contains")
     def contains(self, site: Site, a: Value, b: Value) -> Value:
         """`b in a`."""
-        return operators.compare(site.run, "in", b, a, site.loc)
+        return comparisons.compare(site.run, "in", b, a, site.loc)
 
     @models(*_OF_ONE)
     def unary(self, site: Site, a: Value) -> Value:
@@ -96,7 +96,7 @@ class Operator(Unfollowed):
         if len(site.args) == 2 and dunder in operators.DUNDERS:
             return operators.dunder(site.run, site.args[0], dunder, site.args[1], site.loc)
         if len(site.args) == 2 and dunder in _COMPARED:
-            return operators.compare(site.run, _COMPARED[dunder], site.args[0], site.args[1], site.loc)
+            return comparisons.compare(site.run, _COMPARED[dunder], site.args[0], site.args[1], site.loc)
         return super().other(site)
 
 
