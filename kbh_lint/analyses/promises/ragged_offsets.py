@@ -9,6 +9,7 @@ from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
 from kbh_lint.analyses.reading.begins import begins_elsewhere
+from kbh_lint.analyses.reading.by_tile import chosen_for_tiles
 from kbh_lint.analyses.reading.used import few_rows_unseen, near_unseen, used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -64,6 +65,7 @@ class _Less(NamedTuple):
 
 ONE_ROW = _Less("tell a group of one row from an empty one by", "a group of one row in {name} is none here")
 BEGINNING = _Less("take the first row of a group from", "{name} says only where a group ends")
+TILE = _Less("tell the rows of a tile apart by", "{name} says of which group a tile is, and not each of its rows")
 NEIGHBOUR = _Less("tell a length from one less by", "lengths in {name} that differ by one are the same here")
 
 
@@ -74,6 +76,7 @@ def _read_for_less(asked: Asked) -> Iterator[tuple[_Less, dict[str, Event]]]:
     followed = not not_followed(asked.run, found, asked.work)
     yield NEIGHBOUR, _unseen(found, wanted, "drawn", near_unseen) if followed else {}
     yield BEGINNING, begins_elsewhere(found, wanted) if followed else {}
+    yield TILE, chosen_for_tiles(found, wanted) if followed else {}
 
 
 def _unseen(

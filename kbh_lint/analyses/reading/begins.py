@@ -15,26 +15,26 @@ from kbh_lint.kernels.extents.ends_only import only_ends
 
 MAX_CONFIGS = 12  # of one launch
 MAX_LAUNCHES = 4  # of one for each group a later one may overwrite what an earlier one wrote
-_PLAIN = (Buffer, Scalar, DType, TypeValue, int, float, str)
+PLAIN = (Buffer, Scalar, DType, TypeValue, int, float, str)
 
 
 def begins_elsewhere(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
     """The offsets that every reader takes for ends alone, each with one of these launches."""
     known: dict[str, Event] = {}
     for name in {content.label.partition(":")[2] for content in found.outside if content.notes.get("rising")}:
-        launches = _readers(name, found) if name in wanted else []
+        launches = readers(name, found) if name in wanted else []
         if launches and all(_ends_in(event, name) for event in launches):
             known[name] = launches[0]
     return known
 
 
-def _readers(name: str, found: Slice) -> list[Event]:
+def readers(name: str, found: Slice) -> list[Event]:
     """The launches that read offsets, or a copy of them; none where anything else is made of them, or decided."""
     launches: list[Event] = []
     for event in found.events:
-        if any(_of(steering, name) for steering in event.attrs.get("steer", ())):
+        if any(made_of(steering, name) for steering in event.attrs.get("steer", ())):
             return []
-        mine = [read for read, _ in event.reads if read.dtype in INTS and _of(read, name)]
+        mine = [read for read, _ in event.reads if read.dtype in INTS and made_of(read, name)]
         if not mine:
             continue
         if event.kind == "copy" and len(event.reads) == 1 and "from" in event.attrs:
@@ -47,7 +47,7 @@ def _readers(name: str, found: Slice) -> list[Event]:
     return launches if len(launches) <= MAX_LAUNCHES and all(event.weight == 1 for event in launches) else []
 
 
-def _of(content: Content, name: str) -> bool:
+def made_of(content: Content, name: str) -> bool:
     """Whether a content is an input, or was made of what it holds or held in an earlier call."""
     return content.label == f"input:{name}" or any(root.name == name for root in roots(content))
 
@@ -57,8 +57,8 @@ def _ends_in(event: Event, name: str) -> bool:
     attrs = event.attrs
     if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
         return False
-    held_by = {at for at, content in attrs["contents"].items() if content.dtype in INTS and _of(content, name)}
-    if held_by != {read.storage.ident for read, _ in event.reads if read.dtype in INTS and _of(read, name)}:
+    held_by = {at for at, content in attrs["contents"].items() if content.dtype in INTS and made_of(content, name)}
+    if held_by != {read.storage.ident for read, _ in event.reads if read.dtype in INTS and made_of(read, name)}:
         return False
     return all(_in_one(event, binding, held_by) for binding in attrs["bindings"][:MAX_CONFIGS])
 
@@ -67,7 +67,7 @@ def _in_one(event: Event, binding: dict[str, Any], held_by: set[int]) -> bool:
     """The same in one of them; offsets are in the storages `held_by`."""
     attrs = event.attrs
     given = {name: value for name, value in binding.items() if getattr(value, "storage", -1) in held_by}
-    plain = all(value is None or isinstance(value, _PLAIN) for value in binding.values())
+    plain = all(value is None or isinstance(value, PLAIN) for value in binding.values())
     if not plain or {value.storage for value in given.values()} != held_by:
         return False
     told = {param: _known(event, param, attrs["contents"][value.storage]) for param, value in given.items()}
