@@ -43,6 +43,37 @@ CARRIED: dict[str, Edits] = {
         (GRID, "carry[(triton.cdiv(V, self.BV), B * H, 2)]("),
     ),
 }
+RUN_IN = """\
+    for early in range(BEGIN, first):
+        line_in = (head * (T // C) + early) * C + tl.arange(0, C)
+        at_in = line_in[:, None] * K + dk[None, :]
+        known_in = (dk < K)[None, :] & (line_in >= 0)[:, None]
+        moved = tl.load(u + line_in[:, None] * V + dv[None, :], mask=(dv < V)[None, :], other=0.0)
+        moved -= tl.dot(tl.load(w + at_in, mask=known_in, other=0.0), state.to(tl.bfloat16))
+        fade_in = tl.load(decay + (head * (T // C) + early) * K + dk, mask=dk < K, other=0.0)
+        kept_in = tl.trans(tl.load(keep + at_in, mask=known_in, other=0.0))
+        state = tl.dot(kept_in, moved.to(tl.bfloat16), state * fade_in[:, None])
+"""
+
+
+def run_in(begin: str, each: str, count: str) -> Edits:
+    """Pieces, and before each a loop that brings the state up to it from some chunk on."""
+    (old, new), grid = pieces(each, count)
+    at = new.index("    for chunk")
+    return (old, new[:at] + RUN_IN.replace("BEGIN", begin) + new[at:]), grid
+
+
+FROM_EARLIER = {
+    "two chunks before": run_in("tl.maximum(first - 2, 0)", "4", "triton.cdiv(T // C, 4)"),
+    "a chunk before, if there is one": run_in("tl.where(first > 0, first - 1, 0)", "4", "triton.cdiv(T // C, 4)"),
+    "half a piece before": run_in("tl.maximum(first - each // 2, 0)", "T // C // 4", "4"),
+    "from the second chunk on": run_in("tl.minimum(1, first)", "4", "triton.cdiv(T // C, 4)"),
+}
+FROM_THE_FIRST = {
+    "all chunks before": run_in("0", "4", "triton.cdiv(T // C, 4)"),
+    "all chunks before a half": run_in("0", "T // C // 2", "2"),
+    "more than there are before": run_in("tl.maximum(first - T // C, 0)", "4", "triton.cdiv(T // C, 4)"),
+}
 
 
 def linted(tmp_path: Path, edits: Edits) -> tuple[str, list[str], str]:
@@ -119,3 +150,14 @@ def test_a_state_that_begins_anew_forgets_what_was_before(tmp_path: Path, how: s
 @pytest.mark.parametrize("how", CARRIED)
 def test_programs_that_go_through_all_of_a_sequence_carry_it(tmp_path: Path, how: str) -> None:
     assert linted(tmp_path, CARRIED[how]) == ("clean", [], "kept")
+
+
+@pytest.mark.parametrize("how", FROM_EARLIER)
+def test_a_state_that_is_brought_up_from_a_little_before_forgets_the_rest(tmp_path: Path, how: str) -> None:
+    verdict, found, state = linted(tmp_path, FROM_EARLIER[how])
+    assert (verdict, state) == ("rubric_leak", "broken") and "earlier steps" in found[0], found
+
+
+@pytest.mark.parametrize("how", FROM_THE_FIRST)
+def test_a_state_that_is_brought_up_from_the_first_step_on_forgets_nothing(tmp_path: Path, how: str) -> None:
+    assert linted(tmp_path, FROM_THE_FIRST[how]) == ("clean", [], "kept")

@@ -3,7 +3,7 @@
 A state that products read again in the next step is what a recurrence carries along a sequence. Where each program
 takes a piece of it, the state has to come from the piece before: zeros forget all that was there. It may be carried
 beside, since the state is linear in what it begins with: nothing is said of a loop where products read what was loaded
-before it.
+before it. A loop in front may bring the state up to where a piece begins: that has to go back to the first step.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: 
             return None
 
 
-def _in_pieces(follow: Rounds, loops: Collection[ir.Loc], storage: int) -> Iterator[Restart]:
+def _in_pieces(follow: Rounds, loops: Mapping[ir.Loc, tuple[ir.Loc, ...]], storage: int) -> Iterator[Restart]:
     for where in follow.stores.values():
         if where is None or where.storage != storage:
             continue
@@ -54,34 +54,71 @@ def _in_pieces(follow: Rounds, loops: Collection[ir.Loc], storage: int) -> Itera
         turn = follow.iterations[atom]
         counted = follow.turns(turn) if turn.loc in loops else None
         pieces = [one for one in counted or () if one]
-        if len({one.start for one in pieces}) > 1 and factor > 0:
-            yield Restart(turn.loc, factor, max(one[-1] - one[0] + one.step for one in pieces))
+        before = _before(follow, loops.get(turn.loc, ()))
+        if len({one.start for one in pieces}) > 1 and factor > 0 and before is not None:
+            yield Restart(turn.loc, factor, max(one[-1] - one[0] + one.step for one in pieces) + before)
+
+
+def _before(follow: Rounds, loops: Collection[ir.Loc]) -> int | None:
+    """The most steps that loops before a piece go through; None where each goes back to the first one of all, or that
+    is not known."""
+    longest = 0
+    for loc in loops:
+        turns = [turn for turn in follow.iterations.values() if turn.loc == loc]
+        counted = follow.turns(turns[0]) if len(turns) == 1 else None
+        rounds = [one for one in counted or () if one]
+        if not any(one.start > 0 for one in rounds):
+            return None
+        longest += max(one[-1] - one[0] + one.step for one in rounds)
+    return longest
 
 
 @by_node
-def _beginning_anew(body: tuple[ir.Stmt, ...]) -> frozenset[ir.Loc]:
-    """The loops of a kernel that begin a state anew: asked once, whatever it is launched with."""
-    return frozenset(node.loc for node in all_nodes(body) if isinstance(node, ir.For) and _begins_anew(node, body))
+def _beginning_anew(body: tuple[ir.Stmt, ...]) -> dict[ir.Loc, tuple[ir.Loc, ...]]:
+    """The loops of a kernel that begin a state anew, each with the loops that bring it up to where that one begins:
+    asked once, whatever it is launched with."""
+    loops = [node for node in all_nodes(body) if isinstance(node, ir.For)]
+    known = ((loop, _begun_in(loop, loops, body)) for loop in loops)
+    return {loop.loc: tuple(one.loc for one in before) for loop, before in known if before is not None}
 
 
-def _begins_anew(loop: ir.For, body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether a name that is zero before a loop is, in it, a side of a product and made of one; no side of a product is
-    loaded before the loop.
+def _begun_in(loop: ir.For, loops: list[ir.For], body: tuple[ir.Stmt, ...]) -> list[ir.For] | None:
+    """The loops in which a name that is zero before them comes to what it is before `loop`, where it is, in all of
+    them, a side of a product and made of one; None where there is no such name, or a side of a product is loaded before
+    them.
     """
     inside = {id(node) for node in all_nodes(loop.body)}
-    outside: dict[str, list[object]] = {}
+    outside: dict[str, list[tuple[object, object]]] = {}
     within: set[str] = set()
     for node in all_nodes(body):
         for name, value in _assigned(node):
             if id(node) in inside:
                 within.add(name)
             else:
-                outside.setdefault(name, []).append(value)
-    carried = {name for name in within if name in outside and all(map(_zeros, outside[name]))}
-    begun = {name for name, values in outside.items() if any(map(_loads, values))}
-    return any(_in_product(name, loop.body) for name in carried) and not any(
-        _in_product(name, loop.body) for name in begun
-    )
+                outside.setdefault(name, []).append((node, value))
+    for name in sorted(within & outside.keys()):
+        others = [node for node, value in outside[name] if not _zeros(value)]
+        before = [one for one in loops if others and _all_in(others, one) and one.loc[1:] < loop.loc[1:]]
+        before = [one for one in before if not _all_in([loop], one)]
+        begun = len(outside[name]) > len(others) and len(before) == bool(others)
+        if not begun or not all(_in_product(name, one.body) for one in (loop, *before)):
+            continue
+        if not any(_loaded_before(other, outside[other], [loop, *before]) for other in outside):
+            return before
+    return None
+
+
+def _all_in(nodes: list[object], loop: ir.For) -> bool:
+    """Whether all of some statements stand in a loop."""
+    inside = {id(node) for node in all_nodes(loop.body)}
+    return all(id(node) in inside for node in nodes)
+
+
+def _loaded_before(name: str, given: list[tuple[object, object]], loops: list[ir.For]) -> bool:
+    """Whether a name is loaded before all of these loops, and a side of a product in one of them."""
+    loaded = [node for node, value in given if _loads(value)]
+    early = [node for node in loaded if not any(_all_in([node], loop) for loop in loops[1:])]
+    return bool(early) and any(_in_product(name, loop.body) for loop in loops)
 
 
 def _assigned(node: object) -> Iterator[tuple[str, object]]:
