@@ -208,6 +208,29 @@ CUDA_HONEST = {
     "by the smaller": (CUDA_PAGES, "", "score = fmaxf(-1e30f, score - 1e30f * float(max(at + 1 - length, 0)));"),
 }  # fmt: skip
 
+DOWN = {  # a number that is counted down: by what, and at the end of each round
+    "left in a name": ("left = length", "place < left", "left -= BLOCK"),
+    "left in a sum": ("left = length + 0", "place < left", "left = left - BLOCK"),
+    "what there is": ("left = 0", "positions < length - left * 0", "left += 1"),
+    "a tile that moves": ("left = length - place", "left > 0", "left -= BLOCK"),
+}
+ROUNDED = LENGTH + "const int last = (length + 15) / 16 * 16; "
+DOWN_IN_CUDA = {
+    "a name": ("int left = length;", "if (left <= 0) score = -1e30f; --left;"),
+    "a name that ends the loop": ("int left = length;", "if (left-- <= 0) score = -1e30f;"),
+    "a field": ("struct { int left; } s; s.left = length;", "if (s.left <= 0) score = -1e30f; s.left -= 1;"),
+    "an element": ("int left[1] = {length};", "if (left[0] <= 0) score = -1e30f; left[0] -= 1;"),
+    "without a sign": ("unsigned left = length;", "if (left == 0) score = -1e30f; else --left;"),
+    "by a lambda": ("int left = length; auto step = [&]() { left -= 1; };", "if (left <= 0) score = -1e30f; step();"),
+    "in shared memory": (
+        "__shared__ int left; if (lane == 0) left = length; __syncthreads();",
+        "if (left <= 0) score = -1e30f; __syncthreads(); if (lane == 0) left -= 1; __syncthreads();"
+    ),
+    "the end of a page": (
+        "int end = 0;", "if (at % 16 == 0) end = min(16, length - at); if (at % 16 >= end) score = -1e30f;"
+    ),
+}  # fmt: skip
+
 
 def linted(tmp_path: Path, text: str, **parts: str) -> tuple[str, str, list[str]]:
     for name, part in parts.items():
@@ -245,3 +268,18 @@ def test_lengths_that_count_by_pages_are_told_in_cuda(tmp_path: Path, how: str) 
 @pytest.mark.parametrize("how", CUDA_HONEST)
 def test_lengths_that_count_by_one_are_read_in_cuda(tmp_path: Path, how: str) -> None:
     assert in_cuda(tmp_path, *CUDA_HONEST[how]) == ("clean", "kept", [])
+
+
+@pytest.mark.parametrize("how", DOWN)
+def test_lengths_that_are_counted_down_are_read(tmp_path: Path, how: str) -> None:
+    begun, keep, step = DOWN[how]
+    text = TRITON.replace("    top = tl.full", f"    {begun}\n    top = tl.full").replace(
+        "        top = new_top\n", f"        top = new_top\n        {step}\n"
+    )
+    assert linted(tmp_path, text, LAST=PAGES, KEEP=keep, MASKED=WHERE) == ("clean", "kept", [])
+
+
+@pytest.mark.parametrize("how", DOWN_IN_CUDA)
+def test_lengths_that_are_counted_down_are_read_in_cuda(tmp_path: Path, how: str) -> None:
+    begun, scored = DOWN_IN_CUDA[how]
+    assert in_cuda(tmp_path, ROUNDED + begun, "", scored) == ("clean", "kept", [])

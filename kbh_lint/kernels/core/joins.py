@@ -6,6 +6,7 @@ from typing import Any
 
 from kbh_lint.base import dtypes
 from kbh_lint.kernels.core.origins import union, union_casts
+from kbh_lint.kernels.core.ranges import Ranged
 from kbh_lint.kernels.core.value import (
     LETS_GO,
     LITERAL,
@@ -111,7 +112,8 @@ def join(a: V, b: V) -> V:
         const is a.const and dtype == a.dtype and content == a.content and origins is a.origins and casts is a.casts
         and deps is a.deps and cells is a.cells and shape == a.shape and x is a.x and ct is a.ct
     ):  # fmt: skip
-        return a
+        if type(a) is V or isinstance(a, Ranged) and a.holds(b):
+            return a
     return V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
 
 

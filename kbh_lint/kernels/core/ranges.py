@@ -55,6 +55,14 @@ class Ranged(V):
         made.ends, made.all = ends, all
         return made
 
+    def holds(self, other: V) -> bool:
+        """Whether all that another value may be lies between these ends, and its elements come to the same."""
+        return (
+            isinstance(other, Ranged)
+            and self.all == other.all
+            and self.ends[0] <= other.ends[0] <= other.ends[1] <= self.ends[1]
+        )
+
     def with_(self, **changes: object) -> V:
         made = V.with_(self, **changes)
         return Ranged.of(made, self.ends, self.all) if changes.keys() <= _SAME_NUMBERS else made
