@@ -7,7 +7,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS, NARROW, is_wider
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.core.facts import KernelFacts, Product
+from kbh_lint.kernels.core.facts import KernelFacts, Origins, Product
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +122,7 @@ def _of_launch(event: Event) -> list[ProductUse]:
     held: dict[int, Content] = event.attrs["contents"]
     out: dict[tuple[object, ...], ProductUse] = {}
     seen: set[tuple[object, ...]] = set()  # what tells uses apart follows from these
+    known: dict[Origins, tuple[list[Root], bool]] = {}  # what unrolled products share: where a side comes from
     for facts in facts_of(event):
         for product in facts.products:
             operands = (product.a, product.b, product.a_origins, product.b_origins)
@@ -131,17 +132,19 @@ def _of_launch(event: Event) -> list[ProductUse]:
             seen.add(asked)
             sides = []
             for origins, dtype in ((product.a_origins, product.a), (product.b_origins, product.b)):
-                plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
-                found = [r for o in plain if o.storage in held for r in roots(held[o.storage])]
-                sides.append((plain, found, dtype))
-            narrow = [(r, dtype) for _, found, dtype in sides for r in _narrow(found)]
-            every = [r for _, found, _ in sides for r in found]
+                if origins not in known:
+                    plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
+                    found = [r for o in plain if o.storage in held for r in roots(held[o.storage])]
+                    known[origins] = found, any("unpack" in o.flags for o in plain)
+                sides.append((*known[origins], dtype))
+            narrow = [(r, dtype) for found, _, dtype in sides for r in _narrow(found)]
+            every = [r for found, _, _ in sides for r in found]
             upcast = any(is_wider(dtype, r.content.dtype) for r, dtype in narrow)
             steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
             if upcast:
                 steps += _casts_of(facts, product, narrow)
-            lost = [n for _, found, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
-            inside = any("unpack" in o.flags for plain, _, _ in sides for o in plain)
+            lost = [n for found, _, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
+            inside = any(unpacked for _, unpacked, _ in sides)
             use = ProductUse(
                 where="kernel",
                 engine=product.kind,

@@ -8,7 +8,7 @@ behind `uint8_t*`), facts name the float type: a byte view is no conversion.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from kbh_lint import registry
@@ -17,7 +17,7 @@ from kbh_lint.base.limits import Budget
 from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.ranges import Rising
 from kbh_lint.kernels.core.run import Run
-from kbh_lint.kernels.core.walker import OutOfFuel
+from kbh_lint.kernels.core.walker import Enough, OutOfFuel
 
 DEFAULT_FUEL = 60_000
 _MAX_RUNS = 3
@@ -41,6 +41,7 @@ def analyze(
     outer: Callable[[Any], Any] | None = None,
     ranges: Mapping[int, tuple[int, int]] | None = None,
     rising: Mapping[int, Rising] | None = None,
+    until: Collection[int] = (),
 ) -> KernelFacts:
     """Proves facts about `kernel` at the given arguments (and template arguments, by name).
 
@@ -48,12 +49,14 @@ def analyze(
     Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
     and taken from `budget`. `outer` turns values of the host that a kernel sees through its scope into those that
     kernels know. With `ranges`, the ends of the whole numbers in storages, and those that are `rising`, facts are
-    those of such numbers alone.
+    those of such numbers alone. It ends early where something of all storages in `until` has reached what it may reach:
+    facts are those that were found by then.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     run = _run(kernel, fuel, outer)
     run.ranges.given.update(ranges or {})
     run.ranges.rising.update(rising or {})
+    run.until = frozenset(until)
     try:
         for _ in range(_MAX_RUNS):
             run.memory.dirty = False
@@ -61,6 +64,8 @@ def analyze(
             run.calls.run_kernel(kernel, args)
             if not run.memory.dirty:
                 break
+    except Enough:
+        pass
     except OutOfFuel:
         run.facts.unread("the kernel is too large to analyse within its bound", kernel.node.loc)
     except RecursionError:

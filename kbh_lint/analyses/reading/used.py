@@ -61,7 +61,8 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
         if most_left is None or not left[most_left]:
             return names & set(asked)
         event, held = doubtful.pop(most_left)
-        stack = [content for at, content in held.items() if at not in unneeded(event)]
+        nothing = unneeded(event)
+        stack = [content for at, content in held.items() if at not in nothing]
 
 
 def _beside(content: Content, asked: Collection[str]) -> frozenset[int]:
@@ -179,18 +180,26 @@ def _rising(event: Event, storages: Collection[int]) -> dict[int, Rising]:
 def _unneeded(
     event: Event, ends: dict[int, tuple[int, int]], rising: dict[int, Rising] | None = None
 ) -> frozenset[int]:
-    attrs, before, after = event.attrs, set[int](), set[int]()
+    attrs, after = event.attrs, set[int]()
     first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
+    asked = ends.keys() if rising is None else rising.keys()
     rising = _rising(event, ends) if rising is None else rising
-    for binding, facts in list(first.values())[:MAX_WALKS]:
+    walked = list(first.values())[:MAX_WALKS]
+    before = {at for _, facts in walked for at in _reached(facts)}
+    before |= {origin.storage for _, facts in walked for gone in facts.lost for origin in gone.origins}
+    wanted = before & asked
+    if len(first) > MAX_WALKS:
+        return frozenset()
+    for binding, _ in walked:
+        left = wanted - after  # where all that is asked about still reaches something, the rest is no question
+        if not left:
+            break
         budget = attrs["answered"].budgets.kernels
-        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=rising)
+        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=rising, until=left)
         if again.unread:
             return frozenset()
-        before |= _reached(facts) | {origin.storage for gone in facts.lost for origin in gone.origins}
         after |= _reached(again)
-    kept = len(first) > MAX_WALKS or -1 in after
-    return frozenset() if kept else frozenset((before - after) & ends.keys())
+    return frozenset() if -1 in after else frozenset(wanted - after)
 
 
 def _legal(content: Content) -> tuple[int, int] | None:

@@ -229,7 +229,7 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
             return _chosen(run, run.choose(own, args, ref.args, env, node.args), args, node, env)
     if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
         return cpp_construction.construct(run, ref.args[0], args, env, node.loc)
-    meant = cpp_names.outside(ref.name, env, run.types.classes)
+    meant = run.outside(ref.name, env)
     if meant.startswith(cpp_names.SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
         return cpp_libraries.library(run, meant, ref.args, args, node.loc)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):

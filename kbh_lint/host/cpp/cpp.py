@@ -18,6 +18,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import expressions as cpp_expressions
 from kbh_lint.host.cpp import launches as cpp_launches
 from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import python_objects as cpp_python
@@ -53,6 +54,7 @@ class Cpp:
         self.statics: dict[int, dict[str, Any]] = {}
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
         self.products: dict[Any, tuple[Env, CutlassType | None]] = {}  # of types of files, with the scope of each
+        self.spelled: dict[tuple[str, int], tuple[Env, str]] = {}  # names of libraries, by what a file calls them
         self.depth = 0
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
@@ -106,6 +108,19 @@ class Cpp:
     def lookup(self, name: str, env: Env) -> Any:
         """What a name means in a scope."""
         return cpp_places.lookup(self, name, env)
+
+    def outside(self, name: str, env: Env) -> str:
+        """A name as the library spells it that defines it: once for all functions of a file, but where something in the
+        function that runs is called as the name begins, or a directive stands in it."""
+        head, around = name.partition("::")[0], env
+        while around.parent is not None and not around.namespace:
+            if around.uses or head in around.vars:
+                return cpp_names.outside(name, env, self.types.classes)
+            around = around.parent
+        known = self.spelled.get((name, id(around)))
+        if known is None or known[0] is not around:
+            known = self.spelled[name, id(around)] = around, cpp_names.outside(name, around, self.types.classes)
+        return known[1]
 
     def initial(self, node: ir.Decl, env: Env) -> Any:
         """The value of a declared variable or field."""

@@ -121,8 +121,12 @@ def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
 
 
 def _static(run: Cpp, name: str, env: Env) -> Slot | None:
-    """Where a static variable of a class lies, which lives as long as the run; constants have no place."""
-    inside = run.types.classes.scoped(name, (), env)
+    """Where a static variable of a class lies."""
+    return _lasting(run, run.types.classes.scoped(name, (), env))
+
+
+def _lasting(run: Cpp, inside: Member | None) -> Slot | None:
+    """Where a member of a class lies that lives as long as the run; constants have no place."""
     decl = None if inside is None else inside.node
     if inside is None or not isinstance(decl, ir.Decl) or "static" not in decl.storage or "constexpr" in decl.storage:
         return None
@@ -243,7 +247,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         if isinstance(value, ir.Decl):
             fixed = "constexpr" in value.storage and value.init is not None
             return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
-        if cpp_names.is_alias(value) and cpp_names.is_known(meant := cpp_names.outside(name, env, run.types.classes)):
+        if cpp_names.is_alias(value) and cpp_names.is_known(meant := run.outside(name, env)):
             return Sym(meant)
         hidden = cpp_names.hidden(name, value, env)
         return Sym(hidden) if hidden else value
@@ -266,7 +270,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     owner = name.rpartition("::")[0]
     if owner:  # `Alias::member`, `T::value`
         inside = run.types.classes.scoped(name, (), env)
-        if (static := _static(run, name, env)) is not None:
+        if (static := _lasting(run, inside)) is not None:
             return static.get()
         if inside is not None and inside.constant:
             return cpp_types.constant(run, inside)
@@ -274,7 +278,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
             return Overloads(inside.funcs)
         if inside is not None and isinstance(inside.node, (ir.Using, ir.ClassDef)):
             return TypeValue(ir.TypeRef(name, (), ()), env)
-    meant = cpp_names.outside(name, env, run.types.classes)
+    meant = run.outside(name, env)
     if "::" in name and short in _file_scope(env).vars and not meant.startswith(cpp_names.SPACES):
         return lookup(run, short, _file_scope(env))
     if short == "nullopt":

@@ -58,6 +58,13 @@ class Recorder:
             self.refused, list(self.lost.values()), list(self.leads.values()), self.tests, self.too_large,
         )  # fmt: skip
 
+    def reached(self) -> set[int]:
+        """The storages of which something has reached a result, an address, a bound or a branch so far."""
+        groups = (self.stores, self.bounds, self.choices, self.waits, self.casts)
+        origins = [fact.origins for group in groups for fact in group.values()]
+        origins += [side for product in self.products.values() for side in (product.a_origins, product.b_origins)]
+        return {origin.storage for some in origins for origin in some}
+
     def not_loaded(self, loc: Loc) -> None:
         """Takes back the loads of an expression that was only looked at."""
         for key in [key for key in self.loads if key[2] == loc]:

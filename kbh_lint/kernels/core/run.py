@@ -35,6 +35,7 @@ class Run:
     def __init__(self, name: str, fuel: int) -> None:
         self.name = name
         self.fuel = fuel
+        self.until: frozenset[int] = frozenset()  # the storages that are asked about, where nothing else is
         self.frame = Frame({}, values.Env(), None, ())
         self.sides = Sides()
         self.facts = Recorder(self)

@@ -9,10 +9,13 @@ from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import V
-from kbh_lint.kernels.core.walker import Exit, OutOfFuel, Walker
+from kbh_lint.kernels.core.walker import Enough, Exit, OutOfFuel, Walker
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
+
+
+OFTEN = 8  # steps from one look at what was reached to the next
 
 
 class Statements(Walker[V, Frame]):
@@ -30,6 +33,8 @@ class Statements(Walker[V, Frame]):
         run.fuel -= 1
         if run.fuel < 0:
             raise OutOfFuel
+        if run.until and not run.fuel % OFTEN and run.until <= run.facts.reached():
+            raise Enough
 
     def evaluate(self, node: ir.Expr) -> V:
         return self.run.expressions.eval(node)

@@ -40,6 +40,10 @@ class OutOfFuel(Exception):
     """A walk reached its bound on steps."""
 
 
+class Enough(Exception):
+    """All that a walk was asked about is known."""
+
+
 class Framed(Protocol[F]):
     """What a walk belongs to, and what holds the frame of the function that runs."""
 
