@@ -30,7 +30,7 @@ from grader.judge import judging as judge
 from grader.judge import plan as planning
 from grader.judge.cores import building, enough, kept_away, set_free, shared
 from grader.judge.judging import Early
-from grader.judge.opening import Meanwhile, Rehearse, Step, Waiting, opened, rehearsal
+from grader.judge.opening import Meanwhile, Rehearse, Step, Waiting, alike, opened, rehearsal
 from grader.judge.session import Session
 from grader.judge.turns import counters_at_once
 from grader.sandbox import Sandbox, SandboxError, second, seen_at
@@ -225,16 +225,18 @@ class Ahead:
     def _open_beside(self) -> None:
         """Has the processes that wait import the submission and rehearse it when the first trial lets them."""
         job = self._job
-        once = partial(rehearsal, job.problem, job.chosen.record.scale, job.device, 1)
+        scale = job.chosen.record.scale
+        once = partial(rehearsal, job.problem, scale, job.device, 1)
+        timed = partial(alike, job.problem, scale) if job.options.timing else None
 
-        def tried(waiting: Waiting | None) -> Waiting | None:
+        def tried(waiting: Waiting | None, before: Rehearse | None = None) -> Waiting | None:
             if waiting is None:
                 return None
             visitor = self._meanwhile.visitor()
-            found = self._threads.submit(opened, waiting.session, visitor.step, once)
+            found = self._threads.submit(opened, waiting.session, visitor.step, once, before)
             return replace(waiting, visitor=visitor, opened=found)
 
-        self._replay, self._later = tried(self._replay), tried(self._later)
+        self._replay, self._later = tried(self._replay), tried(self._later, timed)
         self._open_profiled()
 
     def open(self, held: Callable[[], AbstractContextManager[None]]) -> None:

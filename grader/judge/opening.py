@@ -22,6 +22,7 @@ from grader.deck.code import TORCH_DTYPES, DeckError, load_code
 from grader.deck.keys import new_master
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect
+from grader.judge.empty_calls import empty_calls
 from grader.judge.resources import free_bytes
 from grader.judge.session import Session
 from grader.sandbox.base import CheckError
@@ -29,7 +30,7 @@ from grader.sandbox.supervise import ChildGone
 from grader.wire.channel import layout, size_of
 from kbh_lint.problems import Problem
 
-__all__ = ["Enough", "Meanwhile", "Rehearse", "Step", "Visitor", "Waiting", "opened", "rehearsal"]
+__all__ = ["Enough", "Meanwhile", "Rehearse", "Step", "Visitor", "Waiting", "alike", "opened", "rehearsal"]
 
 LEAST_FREE = 0.5  # of the device's memory, for a rehearsal beside other processes
 HELD = 24  # times a shape's tensors must be free: for four processes with as much again, and an oracle in fp64
@@ -110,16 +111,22 @@ class Visitor:
         self._gate._leaves(self)
 
 
-def opened(session: Session, step: Step = nullcontext, rehearse: Rehearse | None = None) -> bool:
+def opened(
+    session: Session, step: Step = nullcontext, rehearse: Rehearse | None = None, before: Rehearse | None = None
+) -> bool:
     """Has the submission imported and, with `rehearse`, tried, each question inside `step()`, until that has Enough.
+    `before` is done before the import.
 
     Whether the process can be used further: what goes wrong here is held against nobody, and a fresh one is asked.
     """
     try:
         expect(session.up(), "when it was started")
-        for ask in (session.start, session.submission):
-            with step():
-                expect(ask(), "when it was imported")
+        with step():
+            expect(session.start(), "when it was started")
+        if before is not None:
+            before(session, step)
+        with step():
+            expect(session.submission(), "when it was imported")
         if rehearse is not None:
             rehearse(session, step)
     except Enough:
@@ -127,6 +134,14 @@ def opened(session: Session, step: Step = nullcontext, rehearse: Rehearse | None
     except FAULTS:
         return False
     return True
+
+
+def alike(problem: Problem, scale: str, session: Session, step: Step) -> None:
+    """Has the empty calls made that a process makes which is timed: this one will be."""
+    contract = next(iter(problem.contracts.values()))
+    for shape in planning.graded_shapes(problem, scale):
+        with step():
+            empty_calls(session, problem.id, contract.bind(shape))
 
 
 def rehearsal(problem: Problem, scale: str, device: str, calls: int, session: Session, step: Step) -> None:

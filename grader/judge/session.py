@@ -124,6 +124,11 @@ class Session:
         self._up = True
         return self._child.wait("start", SETUP_LIMIT)
 
+    @property
+    def imported(self) -> bool:
+        """Whether the submission was asked to be imported."""
+        return self._imported is not None
+
     def submission(self) -> Frame:
         """Has the submission imported, which may compile; its time counts from here. It does so once, whoever asks
         first.

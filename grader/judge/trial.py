@@ -21,7 +21,7 @@ from grader.deck.oracles import Replayed
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect, first_line
 from grader.judge.batches import State, lone_calls, sealed_batches
-from grader.judge.empty_calls import empty_calls, together
+from grader.judge.empty_calls import empty_calls, lesser, together
 from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
@@ -116,10 +116,13 @@ class Trial:
     def go_on(self, session: Session, plans: Sequence[ShapePlan]) -> None:
         """Times more calls, in a process of its own, of the shapes whose times are wanted to be known well, and has
         calls made alone again where those of the first process denied the others.
+
+        On a GPU that process makes the same empty calls before the import as the first one.
         """
         self.session, self.last = session, True
         self._since = time.monotonic()
-        self._course([plan for plan in plans if plan.shape.label in self.split | self.denied], [], (self._later,))
+        alike = [plan.shape for plan in plans] if self.on_gpu and not session.imported else []
+        self._course([plan for plan in plans if plan.shape.label in self.split | self.denied], alike, (self._later,))
 
     def _course(
         self, plans: Sequence[ShapePlan], calibrate: Sequence[Shape], steps: Sequence[Step],
@@ -215,7 +218,8 @@ class Trial:
             self._spend("start")
             for shape in calibrate:
                 self.say(f"measuring an empty call at {shape.label}")
-                self.nulls[shape.label] = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
+                found = empty_calls(self.session, self.problem.id, self.contract.bind(shape))
+                self.nulls[shape.label] = lesser(self.nulls.get(shape.label, found), found)
                 self._spend("empty calls")
             if self.on_gpu:
                 self.nulls = together(self.nulls, {one.label: self._call_bytes(one) for one in calibrate})

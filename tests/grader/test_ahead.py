@@ -230,6 +230,8 @@ def test_instruments_start_beside_a_build_that_is_made_and_get_what_was_built(
         for name in ("trace", "counters"):
             assert (started[name][1] / "caches" / "kernel.cubin").read_text() == "code"
         ahead.open(contextlib.nullcontext)
+        for _, begun in ahead._beside_build.values():
+            begun.result()
         assert started["trace"][2].begun and started["counters"][2].begun
     assert started["trace"][2].closed and started["counters"][2].closed
     free = turns.counters_at_once("cuda")
@@ -298,10 +300,13 @@ def test_where_no_other_is_timed_all_that_wait_are_opened_beside_the_first_calls
     monkeypatch.setattr(module, "shared", lambda: others)
     asked: list[object] = []
 
-    def opened(session: object, step: Any, rehearse: object) -> bool:
+    def opened(session: object, step: Any, rehearse: object, before: object = None) -> bool:
         with step():
             asked.append(session)
+        alike.append(session if before is not None else None)
         return True
+
+    alike: list[object] = []
 
     monkeypatch.setattr(module, "opened", opened)
     sandbox: Any = object()
@@ -326,6 +331,8 @@ def test_where_no_other_is_timed_all_that_wait_are_opened_beside_the_first_calls
             begun = ahead._profiled[instrument]
             assert begun.opened is not None and begun.opened.result(30)
     assert len(asked) == (2 if others else 4)
+    timed = [one for one in alike if one is not None]
+    assert timed == ([] if others else [started["later"][2]]), "one that is timed makes the empty calls, too"
 
 
 class Failing:

@@ -16,7 +16,9 @@ from toy import HONEST
 
 from grader.judge import batches, cores
 from grader.judge import judging as judge
+from grader.judge import trial as trial_module
 from grader.judge.judging import replay, run_trial
+from grader.judge.seen import Null
 from grader.judge.session import Session
 from grader.judge.trial import Trial
 from grader.record.spread import Wanted
@@ -49,6 +51,27 @@ def test_half_of_the_samples_may_come_from_a_second_process_that_finds_nothing_o
     asked_again = {case.case for case in shape.cases if case.digest}
     assert len(({case.case for case in shape.cases} & later) - asked_again) <= 3 and asked_again & later
     assert here.replay(result) == ()
+
+
+@pytest.mark.parametrize("on_gpu", [False, True])
+def test_a_second_process_on_a_gpu_makes_the_empty_calls_of_the_first_before_the_import(
+    ground: Callable[[str], Ground], monkeypatch: pytest.MonkeyPatch, on_gpu: bool
+) -> None:
+    """Times depend on what was done before in a process: where in memory later tensors lie."""
+    asked: list[tuple[int, bool]] = []
+    measure = trial_module.empty_calls
+
+    def empty_calls(session: Session, *more: Any) -> Null:
+        asked.append((id(session), session.imported))
+        return measure(session, *more)
+
+    monkeypatch.setattr(trial_module, "empty_calls", empty_calls)
+    monkeypatch.setattr(Trial, "on_gpu", property(lambda self: on_gpu))
+    monkeypatch.setattr(trial_module.Trial, "_memory_taken", lambda self: 0.0)
+    here = ground(HONEST)
+    result = here.trial(replace(OPTIONS, samples=8, later=6, compare_least=4, wanted={here.label: EXACT}))
+    assert result.status == "right"
+    assert len({one for one, _ in asked}) == len(asked) == 1 + on_gpu and not any(late for _, late in asked)
 
 
 @pytest.mark.parametrize("wanted", [{}, {"most": 0.0}], ids=["not wanted", "too slow a call"])

@@ -16,6 +16,7 @@ from test_baselines import EAGER, WRONG
 from grader.cli import grade as grade_cli
 from grader.judge import empty_calls
 from grader.judge import judging as judge
+from grader.judge.answers import Called
 from grader.judge.empty_calls import empty_calls as asked
 from grader.judge.seen import Null, Sample, Seen
 from grader.record.cell import TrialResult
@@ -110,17 +111,26 @@ def measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[object]:
     return found
 
 
-def session(device: str = "cuda", setting: str = "bubblewrap") -> object:
+def session(device: str = "cuda", setting: str = "bubblewrap") -> Any:
     def load(*_: object, **__: object) -> Frame:
-        return Frame(Kind.READY, 0)
+        return Frame(Kind.READY, 0, (0.9,))
 
-    return SimpleNamespace(device=torch.device(device), setting=setting, measured={}, load=load)
+    def call(*_: object) -> Called:
+        calls.append(setting)
+        return Called(Frame(Kind.DONE, 0, (1e-6,)), 2e-6)
+
+    calls: list[str] = []
+    return SimpleNamespace(
+        device=torch.device(device), setting=setting, measured={}, load=load, call=call, calls=calls
+    )  # fmt: skip
 
 
 def test_on_a_gpu_an_empty_call_is_measured_once_for_each_problem_shape_and_sandbox(measured: list[object]) -> None:
     first: Any = session()
     assert asked(first, "toy", "8x4") == NULL  # type: ignore[arg-type]
-    again = asked(session(), "toy", "8x4")  # type: ignore[arg-type]
+    later: Any = session()
+    again = asked(later, "toy", "8x4")  # type: ignore[arg-type]
+    assert len(later.calls) == empty_calls.NULL_CALLS, "where in memory later tensors lie depends on them"
     assert again == replace(NULL, earlier=True, alone_middle=7e-5), "the less of both is what a call alone costs"
     assert asked(first, "toy", "8x4") == NULL and len(measured) == 1  # type: ignore[arg-type]
     for other in ((session(), "toy", "9x4"), (session(), "other", "8x4"), (session(setting="plain"), "toy", "8x4")):
