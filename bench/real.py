@@ -34,7 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from real_rows import NOT_RUN, Kept, RealError, Row, fill, missed, read, tables, write
+from real_rows import NOT_RUN, Kept, RealError, Row, costs, fill, missed, read, tables, write
 
 ROOT = Path(__file__).resolve().parent.parent
 GRADE = "import sys; from kbh_lint.cli import kbh_main; sys.exit(kbh_main(['grade', *sys.argv[1:]]))"
@@ -101,7 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     page.add_argument("measured", type=Path, nargs="+", help="files of measurements, one a device")
     page.add_argument("-o", "--output", type=Path, help="write the page there")
     page.add_argument("--check", action="store_true", help="exit 1 where the page differs")
-    page.add_argument("--goals", action="store_true", help="exit 1 where a goal of cost is missed")
+    page.add_argument(
+        "--goals", action="store_true", help="tell the median and the worst cell; exit 1 where a goal is missed"
+    )
     page.set_defaults(do=_page)
     return ask
 
@@ -427,6 +429,8 @@ def _page(asked: argparse.Namespace) -> int:
     every = [read(file) for file in asked.measured]
     text = tables(every[0]) if len(every) == 1 else "\n\n".join(f"## {one.device}\n\n{tables(one)}" for one in every)
     faults = [fault for one in every for fault in missed(one)] if asked.goals else []
+    for line in [line for one in every for line in costs(one)] if asked.goals else []:
+        print(line, file=sys.stderr)
     if asked.output is None:
         print(text)
     elif asked.check:

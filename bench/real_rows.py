@@ -92,10 +92,24 @@ def write(file: Path, kept: Kept) -> None:
     os.replace(made, file)
 
 
+def costs(kept: Kept) -> list[str]:
+    """What the goals of cost are held against, one line each; none where nothing was graded beside a plain grader."""
+    done = _beside(kept)
+    if not done:
+        return []
+    worst = max(done, key=lambda row: row.ratio)
+    typical = statistics.median(row.beyond for row in done)
+    return [
+        f"{kept.device}: {len(done)} accepted cells alone, beside a plain grader that finds them right",
+        f"  median {typical:.2f} times the plain grader and {MOST_EXTRA_S:.0f} s (goal {MOST_TYPICAL})",
+        f"  worst {worst.ratio:.2f} times (goal {MOST_WORST}), {worst.beyond:.2f} times and {MOST_EXTRA_S:.0f} s",
+    ]
+
+
 def missed(kept: Kept) -> list[str]:
     """The goals of cost that the measurements miss, one sentence each."""
     found = []
-    done = [row for row in kept.rows.values() if row.outcome == "accepted" and row.naive_outcome == "right"]
+    done = _beside(kept)
     if done and (typical := statistics.median(row.beyond for row in done)) > MOST_TYPICAL:
         found.append(
             f"the median cell takes {typical:.2f} times the plain grader and {MOST_EXTRA_S:.0f} s; "
@@ -107,6 +121,10 @@ def missed(kept: Kept) -> list[str]:
         if one["seconds"] > MOST_JOBS_S * len(one["cells"]):
             found.append(f"{len(one['cells'])} cells with --jobs {one['jobs']} took {one['seconds']:.0f} s")
     return found
+
+
+def _beside(kept: Kept) -> list[Row]:
+    return [row for row in kept.rows.values() if row.outcome == "accepted" and row.naive_outcome == "right"]
 
 
 def tables(kept: Kept) -> str:

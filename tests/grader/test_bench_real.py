@@ -101,6 +101,10 @@ def test_goals_are_told_when_they_are_missed(real: ModuleType, measured: Any) ->
     assert "median" in real.missed(measured(39.0, 20.0))[0]
     assert any("2.05 times" in fault for fault in real.missed(measured(205.0, 100.0)))
     assert real.missed(measured(205.0, 100.0, outcome="wrong")) == []
+    assert real.costs(measured(205.0, 100.0, outcome="wrong")) == []
+    first, median, worst = real.costs(measured(36.0, 20.0))
+    assert "1 accepted cells" in first and "median 1.30 times" in median
+    assert "worst 1.80 times (goal 2.0), 1.30 times and 10 s" in worst
     kept = measured(20.0, 20.0)
     kept.jobs.append({"jobs": 4, "seconds": 125.0, "cells": {"a": "accepted", "b": "wrong"}})
     assert real.missed(kept) == ["2 cells with --jobs 4 took 125 s"]
