@@ -242,7 +242,7 @@ class Run(Recorder):
         if isinstance(func, Sym):
             return libraries.call(Site(self, func.path, loc, args, kwargs))
         if isinstance(func, LibObject):
-            return lib_objects.call_object(self, func, args, kwargs, loc)
+            return lib_objects.call_object(Site(self, func.path, loc, args, kwargs), func)
         if isinstance(func, Blob):
             return foreign.call_blob(self, func, args, kwargs, loc)
         if isinstance(func, DType):

@@ -189,6 +189,14 @@ def folder_of(path: str) -> str:
 class _Paths(Methods):
     """`pathlib.Path`."""
 
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """The parts of its name, and its folder."""
+        folder, _, last = str(owner.attrs["path"]).rpartition("/")
+        stem, dot, suffix = last.rpartition(".")
+        if name == "parent":
+            return FilePath(folder_of(str(owner.attrs["path"])) or ".")
+        return {"name": last, "suffix": dot + suffix if dot else "", "stem": stem}.get(name, NotImplemented)
+
     @models("read_text", "read_bytes")
     def read(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> Value:
         """What the file holds."""

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import modules, shown
-from kbh_lint.host.values.modelled import Library, Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Library, Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import CustomOperator, OperatorLibrary
 from kbh_lint.host.values.objects import Bound, LibObject, Partial
 
@@ -115,6 +115,13 @@ class _Libraries(Methods):
 class _Operators(Methods):
     """What `custom_op` made of a function."""
 
+    def called(self, site: Site, owner: Owner) -> Value:
+        """What it runs."""
+        operator = site.run.custom_ops.get(owner.attrs["name"])
+        if isinstance(operator, Operator):
+            return operator.call(site.run, site.args, site.kwargs, site.loc)
+        return site.run.call(owner.attrs["func"], site.args, site.kwargs, site.loc)
+
     @models("register_kernel")
     def register_kernel(self, site: Site, owner: LibObject, device_types: Value = None, func: Value = None) -> Value:
         """What it runs on some devices."""
@@ -128,11 +135,3 @@ class _Operators(Methods):
 
 
 METHODS: Rows = {OperatorLibrary: _Libraries(), CustomOperator: _Operators()}
-
-
-def call(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A direct call of an operator that `custom_op` made."""
-    operator = interp.custom_ops.get(owner.attrs["name"])
-    if isinstance(operator, Operator):
-        return operator.call(interp, args, kwargs, loc)
-    return interp.call(owner.attrs["func"], args, kwargs, loc)

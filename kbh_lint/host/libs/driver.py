@@ -39,9 +39,8 @@ def cell(value: Value = 0) -> LibObject:
     return CCell("ctypes.cell", {"value": value})
 
 
-def array(kind: LibObject, args: list[Any]) -> list[Any]:
+def array(count: int, args: list[Value]) -> list[Value]:
     """An object of an array type, `(ctypes.c_void_p * 4)(...)`."""
-    count: int = kind.attrs["count"]
     return list(args) or [0] * max(0, min(count, MAX_ARRAY))
 
 

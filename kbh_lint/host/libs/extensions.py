@@ -16,8 +16,9 @@ from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
+from kbh_lint.host.values.modelled import Owner
 from kbh_lint.host.values.named_objects import RawKernel, RawModule, SystemLibrary
-from kbh_lint.host.values.objects import Blob, Extension, LibObject
+from kbh_lint.host.values.objects import Blob, Extension
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 
@@ -225,7 +226,7 @@ def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
     return RawModule("raw.module", {"extension": build(run, "module", [source], [], loc)})
 
 
-def call_raw(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Launch a kernel compiled from text: (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
     name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>

@@ -8,56 +8,28 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, DType, Func, JitFunction, Sym, Value
-from kbh_lint.host.datamodel import enums, exceptions, modules, operators, subscripts
-from kbh_lint.host.effects import builds, environ, foreign, tampering
+from kbh_lint.host.datamodel import enums, modules, operators, subscripts
+from kbh_lint.host.effects import environ, foreign, tampering
 from kbh_lint.host.gpu import compiled, graphs, launches
 from kbh_lint.host.libs import (
-    custom_ops,
-    decorators,
-    driver,
-    extensions,
     module_methods,
-    nn_layers,
     object_methods,
-    trace_nn,
 )
 from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     attributes,
-    lifetimes,
-    module_calls,
     plain_methods,
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import LibraryField
 from kbh_lint.host.values.library_objects import (
-    Cell,
     Environment,
-    FilePath,
-    OwnModule,
-    Property,
-    Super,
     UnreadKernel,
 )
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.named_objects import (
-    BuiltinObject,
-    CacheDecorator,
-    CArray,
-    Code,
     Counting,
-    CustomOperator,
-    Device,
-    Finalizer,
-    Importer,
-    ImportSpec,
-    NamedTupleClass,
-    Namespace,
-    RawKernel,
-    StopIterationError,
-    TorchLayer,
-    UnionType,
 )
 from kbh_lint.host.values.objects import (
     Bound,
@@ -70,7 +42,6 @@ from kbh_lint.host.values.objects import (
     LibObject,
     Memo,
     Method,
-    NamedTuple,
     Specialized,
     function_of,
     meta_method,
@@ -80,100 +51,39 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-CACHE_DECORATOR = "functools.lru_cache.decorator"
-DECORATORS = (
-    "torch.compile.decorator",
-    CACHE_DECORATOR,
-)
-
 
 def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     """An attribute of an object a library made."""
     if isinstance(owner, Modelled):
         return owner.attribute(interp, name, loc)
-    if isinstance(owner, Cell) and name == "cell_contents":
-        return owner.env.vars.get(owner.name)
-    if isinstance(owner, FilePath):
-        text = str(owner.text)
-        known = {
-            "name": text.rpartition("/")[2],
-            "parent": FilePath(builds.folder_of(text) or "."),
-            "suffix": "".join(text.rpartition("/")[2].rpartition(".")[1:]) if "." in text.rpartition("/")[2] else "",
-            "stem": text.rpartition("/")[2].rpartition(".")[0],
-        }
-        if name in known:
-            return known[name]
-        return Method(owner, name)
     if isinstance(owner.kwargs.get("kind"), CppType):  # an object of a class of C++
         found = interp.cpp.of_object(owner, name, loc)
         if found is not NotImplemented:
             return found
     if name in owner.attrs:
         return owner.attrs[name]
-    if isinstance(owner, StopIterationError) and name == "value":
-        return next(iter(owner.attrs.get("args", ())), None)
-    if isinstance(owner, Finalizer) and name == "alive":
-        return "call" in owner.attrs
-    if isinstance(owner, UnionType) and name == "__args__":
-        return owner.args
-    if isinstance(owner, Code) or isinstance(owner, BuiltinObject) and name in ("__cause__", "__context__"):
-        return Unknown((), name)
-    if isinstance(owner, OwnModule) and name == "__dict__":
-        return owner.attrs
-    if isinstance(owner, OwnModule) and "__getattr__" in owner.attrs:
-        return interp.call(owner.attrs["__getattr__"], [name], {}, loc)
-    if isinstance(owner, Namespace):
-        return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
-    if isinstance(owner, Super):
-        return trace_nn.super_attr(interp, owner, name)
-    if isinstance(owner, (Environment, Property, OwnModule, CacheDecorator)):
-        return Method(owner, name)
-    if isinstance(owner, TorchLayer):
-        return nn_layers.attribute(interp, owner, name)
+    made = object_methods.of(owner).attribute(interp, owner, name, loc)
+    if made is not NotImplemented:
+        return made
     if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
         return owner.attrs.setdefault(name, LibraryField("cpp:field"))
-    if isinstance(owner, Device) and name in ("type", "index"):
-        return {"type": "cuda", "index": 0}[name]
-    if name == "cuda_stream":
-        return 0
-    if isinstance(owner, ImportSpec) and name == "loader":
-        return Importer("importlib.loader")
-    return Method(owner, name)
+    return 0 if name == "cuda_stream" else Method(owner, name)
 
 
-def call_object(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_object(site: Site, owner: LibObject) -> Any:
     """Call an object a library made."""
     if isinstance(owner, Modelled):
-        return owner.called(Site(interp, owner.path, loc, args, kwargs))
+        return owner.called(site)
     if isinstance(owner.kwargs.get("kind"), CppType):
-        bound = interp.cpp.of_object(owner, "__call__", loc)
+        bound = site.run.cpp.of_object(owner, "__call__", site.loc)
         if bound is not NotImplemented:
-            return interp.call(bound, args, kwargs, loc)
-    if isinstance(owner, TorchLayer):
-        return module_calls.call(interp, owner, args, kwargs, loc)
-    if owner.path in DECORATORS and args:
-        return decorators.decorate(interp, owner, args[0], loc)
-    if isinstance(owner, NamedTupleClass):
-        given = {
-            **dict.fromkeys(owner.attrs["fields"]),
-            **dict(zip(owner.attrs["fields"], args, strict=False)),
-            **kwargs,
-        }
-        return NamedTuple(given)
-    if isinstance(owner, CArray):
-        return driver.array(owner, args)
-    if isinstance(owner, CustomOperator):
-        return custom_ops.call(interp, owner, args, kwargs, loc)
-    if isinstance(owner, Finalizer):
-        return lifetimes.finalize(interp, owner, loc)
-    if isinstance(owner, RawKernel):
-        return extensions.call_raw(interp, owner, args, kwargs, loc)
-    if isinstance(owner, UnreadKernel):
-        inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
-        return foreign.unread_call(interp, f"a kernel in {owner.attrs['name']}", inputs, loc) if inputs else owner
-    if args and isinstance(args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(args):
-        return args[0]
-    return foreign.foreign(Site(interp, owner.path, loc, args, kwargs))
+            return site.run.call(bound, site.args, site.kwargs, site.loc)
+    made = object_methods.of(owner).called(site, owner)
+    if made is not NotImplemented:
+        return made
+    if site.args and isinstance(site.args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(site.args):
+        return site.args[0]
+    return foreign.foreign(site)
 
 
 def call_method(

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 from typing import Any
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.libs import nn_layers
-from kbh_lint.host.libs.trace_nn import LAYERS, STATE_HOOKS, layer_base, listed, state_hooks, state_of
+from kbh_lint.host.libs.trace_nn import LAYERS, STATE_HOOKS, layer_base, listed, state_hooks, state_of, super_attr
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values.library_objects import Super
@@ -92,7 +99,7 @@ class _Modules(Methods):
         return owner.attrs.get(str(name), Unknown())
 
     @models("__call__")
-    def called(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
+    def call_module(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
         """`module(...)`."""
         return module_calls.call(site.run, owner, list(args), kwargs, site.loc)
 
@@ -174,6 +181,10 @@ def _fields(owner: Instance) -> dict[str, Any]:
 
 class _Supers(Methods):
     """`super()`, whose methods are those of a class that torch has."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """What the classes after its own have."""
+        return super_attr(run, owner, name)
 
     def other(self, site: Site, owner: Owner) -> Value:
         """All of them."""

@@ -1,6 +1,31 @@
-"""What a method of an object that a library made does: a row for each class of objects."""
+"""What objects do that libraries made: their methods, attributes and calls, a row for each class."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.libs import extensions
+from kbh_lint.host.values.library_objects import Cell, OwnModule, UnreadKernel
+from kbh_lint.host.values.modelled import Owner
+from kbh_lint.host.values.named_objects import (
+    BuiltinObject,
+    CacheDecorator,
+    CArray,
+    Code,
+    CompileDecorator,
+    Device,
+    ImportSpec,
+    NamedTupleClass,
+    Namespace,
+    StopIterationError,
+    UnionType,
+)
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
@@ -18,7 +43,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import Property, Storage
-from kbh_lint.host.values.modelled import Methods, Modelled, Owner, Rows, Site, models, row_of
+from kbh_lint.host.values.modelled import Methods, Modelled, Rows, Site, models
 from kbh_lint.host.values.named_objects import (
     ContextObject,
     FunctionContext,
@@ -40,14 +65,26 @@ def call(site: Site, owner: LibObject) -> Value:
     if isinstance(owner, Modelled):
         return owner.method(site)
     outside.method(site, owner)
-    row = row_of(_ROWS, owner)
-    made = row.call(site, owner) if row is not None else NotImplemented
+    made = of(owner).call(site, owner)
     if made is not NotImplemented:
         return made
     inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
     if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
         return foreign.foreign(site)
     return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
+
+
+def of(owner: LibObject) -> Methods:
+    """What an object does: that of the first class in its line that has a row."""
+    cls = type(owner)
+    found = _FOUND.get(cls)
+    if found is None:
+        found = _FOUND[cls] = next((_ROWS[base] for base in cls.__mro__ if base in _ROWS), _UNKNOWN)
+    return found
+
+
+_UNKNOWN = Methods()
+_FOUND: Rows = {}
 
 
 class _Managers(Methods):
@@ -142,6 +179,114 @@ class _Handles(Methods):
         module_calls.remove(owner)
 
 
+class _Cells(Methods):
+    """Variables that functions take from around them."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """What one holds."""
+        held = isinstance(owner, Cell) and name == "cell_contents"
+        return owner.env.vars.get(owner.name) if held and isinstance(owner, Cell) else NotImplemented
+
+
+class _Exceptions(Methods):
+    """Exceptions of Python's own."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """Where it came from is not known; the end of an iterator has what its generator returned."""
+        if name in ("__cause__", "__context__"):
+            return Unknown((), name)
+        if isinstance(owner, StopIterationError) and name == "value":
+            return next(iter(owner.attrs.get("args", ())), None)
+        return NotImplemented
+
+
+class _Codes(Methods):
+    """`function.__code__`."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """What is not known of one."""
+        return Unknown((), name)
+
+
+class _Unions(Methods):
+    """`int | float`."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """The classes in it."""
+        return owner.args if isinstance(owner, LibObject) and name == "__args__" else NotImplemented
+
+
+class _OwnModules(Methods):
+    """Modules of the submission."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """All its names, or what its own `__getattr__` gives for one that it lacks."""
+        if name == "__dict__":
+            return owner.attrs
+        own = owner.attrs.get("__getattr__")
+        return NotImplemented if own is None else run.call(own, [name], {}, loc)
+
+
+class _Namespaces(Methods):
+    """Objects that are nothing but their attributes."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """All of them; AttributeError is raised in the program for one that is not there."""
+        return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
+
+
+class _Devices(Methods):
+    """`torch.device(...)`."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """Its type and its number."""
+        return {"type": "cuda", "index": 0}.get(name, NotImplemented)
+
+
+class _Decorators(Methods):
+    """What makes a function another, once it is called with one."""
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """`decorator(function)`."""
+        return site.run.decorate(owner, site.args[0], site.loc) if site.args else NotImplemented
+
+
+class _NamedTupleClasses(Methods):
+    """Classes of named tuples whose fields are attributes of them."""
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """A named tuple."""
+        fields = owner.attrs["fields"]
+        return NamedTuple({**dict.fromkeys(fields), **dict(zip(fields, site.args, strict=False)), **site.kwargs})
+
+
+class _Arrays(Methods):
+    """`c_int * n`."""
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """An array of C."""
+        return driver.array(owner.attrs["count"], site.args)
+
+
+class _RawKernels(Methods):
+    """Kernels that are compiled from a text at run time."""
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """A launch."""
+        return extensions.call_raw(site.run, owner, site.args, site.kwargs, site.loc)
+
+
+class _UnreadKernels(Methods):
+    """Kernels that are not read."""
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """A launch, of which nothing is known but its tensors."""
+        inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
+        if not inputs:
+            return owner
+        return foreign.unread_call(site.run, f"a kernel in {owner.attrs['name']}", inputs, site.loc)
+
+
 class _Properties(Methods):
     """`property(...)`."""
 
@@ -153,6 +298,10 @@ class _Properties(Methods):
 
 class _Importers(Methods):
     """What importlib makes."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """The loader of what is known of a module."""
+        return Importer("importlib.loader") if isinstance(owner, ImportSpec) and name == "loader" else NotImplemented
 
     @models("load_module")
     def load_module(self, site: Site, owner: LibObject, *name: Value) -> Value:
@@ -175,6 +324,19 @@ class _RawModules(Methods):
 
 
 _ROWS: Rows = {
+    Cell: _Cells(),
+    BuiltinObject: _Exceptions(),
+    Code: _Codes(),
+    UnionType: _Unions(),
+    OwnModule: _OwnModules(),
+    Namespace: _Namespaces(),
+    Device: _Devices(),
+    CacheDecorator: _Decorators(),
+    CompileDecorator: _Decorators(),
+    NamedTupleClass: _NamedTupleClasses(),
+    CArray: _Arrays(),
+    RawKernel: _RawKernels(),
+    UnreadKernel: _UnreadKernels(),
     GeneratorManager: _Managers(),
     QueueObject: _Queues(),
     NamedTuple: _NamedTuples(),

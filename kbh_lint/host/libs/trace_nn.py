@@ -28,6 +28,14 @@ STATE_HOOKS = "hooks of the state"  # no name that a program can write as an att
 class _Layers(Methods):
     """Layers and containers of torch.nn."""
 
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """What a layer of its class has."""
+        return nn_layers.attribute(run, owner, name) if isinstance(owner, LibObject) else NotImplemented
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """What it computes, with its hooks."""
+        return module_calls.call(site.run, owner, site.args, site.kwargs, site.loc)
+
     @models("cuda", "cpu", "to", "half", "bfloat16", "float", "double", "type")
     def convert(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
         """Weights of another type or elsewhere."""
@@ -159,7 +167,7 @@ def _modules(owner: object, prefix: str) -> list[tuple[str, Any]]:
     return out
 
 
-def super_attr(interp: Run, owner: LibObject, name: str) -> Any:
+def super_attr(interp: Run, owner: Owner, name: str) -> Any:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
     if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):

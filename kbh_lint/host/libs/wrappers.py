@@ -14,7 +14,7 @@ from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_attributes, tensor_views
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.modelled import Library, Site, models
-from kbh_lint.host.values.named_objects import TorchLayer
+from kbh_lint.host.values.named_objects import CompileDecorator, TorchLayer
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -113,7 +113,7 @@ class OfTorch(Library):
     def compile(self, site: Site, model: Value = None, *more: Value, **options: Value) -> Value:
         """A function or a module that is compiled, or what compiles one."""
         if model is None or isinstance(model, str):
-            return LibObject("torch.compile.decorator")
+            return CompileDecorator("torch.compile.decorator")
         site.run.note("torch-compile", {}, site.loc)
         return Compiled(model, site.loc)
 

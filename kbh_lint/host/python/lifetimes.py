@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.values.frames import Raised, builtin
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import Finalizer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 
@@ -86,7 +86,7 @@ def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any
     return made
 
 
-def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:
+def finalize(interp: Run, handle: Owner, loc: ir.Loc | None) -> Any:
     """A finalizer is called, or its object ends: its function runs once."""
     given = handle.attrs.pop("call", None)
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
@@ -94,6 +94,14 @@ def finalize(interp: Run, handle: LibObject, loc: ir.Loc | None) -> Any:
 
 class _Finalizers(Methods):
     """`weakref.finalize(...)`."""
+
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """Whether its function is still to be called."""
+        return "call" in owner.attrs if name == "alive" else NotImplemented
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """It calls its function now."""
+        return finalize(site.run, owner, site.loc)
 
     @models("detach")
     def detach(self, site: Site, owner: LibObject) -> Value:

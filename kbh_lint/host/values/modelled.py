@@ -185,8 +185,8 @@ class Modelled(LibObject):
 
 
 class Methods:
-    """What the methods of objects of one class do, where that class stands below what they need. Of a model the first
-    parameters are the `Site` and the object."""
+    """What objects of one class do, where that class stands below what that needs. Of a model, that of a method, the
+    first parameters are the `Site` and the object."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 
@@ -199,14 +199,17 @@ class Methods:
         made = _answer(found, (self, site, owner), site) if found is not None else NotImplemented
         return self.other(site, owner) if made is NotImplemented else made
 
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """`owner.name`, of a name under which it holds nothing; NotImplemented for methods."""
+        return NotImplemented
+
+    def called(self, site: Site, owner: Owner) -> Value:
+        """`owner(...)`; NotImplemented where nothing is known of it."""
+        return NotImplemented
+
     def other(self, site: Site, owner: Owner) -> Value:
         """A call of a method without a model, or with one that does not fit."""
         return NotImplemented
 
 
 Rows = dict[type[LibObject], Methods]
-
-
-def row_of(rows: Rows, owner: LibObject) -> Methods | None:
-    """The methods of the first class of an object that has some."""
-    return next((rows[cls] for cls in type(owner).__mro__ if cls in rows), None)

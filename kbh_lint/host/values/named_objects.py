@@ -289,3 +289,8 @@ class QueueFull(LibObject):
 @of_paths("contextvars.")
 class ContextObject(LibObject):
     """A context, or a variable of one."""
+
+
+@of_paths("torch.compile.decorator")
+class CompileDecorator(LibObject):
+    """`torch.compile(mode=...)`, before it has its function."""
