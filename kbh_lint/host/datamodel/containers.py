@@ -1,15 +1,16 @@
-"""Methods of strings, lists, dicts and sets."""
+"""Methods of lists."""
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base import ir
-from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering, subscripts
-from kbh_lint.host.values import bounds, equality, keys, unknowns
-from kbh_lint.host.values.containers import Keys, Once, Ring
+from kbh_lint.base.values import Value
+from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering
+from kbh_lint.host.values import bounds, equality
+from kbh_lint.host.values.containers import Once, Ring
 from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
@@ -18,80 +19,155 @@ if TYPE_CHECKING:
 MAX_RANGE = bounds.MAX_ITEMS
 
 
-def list_method(
-    interp: Run, owner: list[Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of list."""
-    interp.burn()
-    if name not in ("append", "pop") and not isinstance(owner, Once):
-        bounds.visited(interp, owner)
-    if name == "append":
-        owner.append(args[0])
+class _Lists(Methods[list[Value]]):
+    """Lists, deques and iterators, which are lists that are used up."""
+
+    def call(self, site: Site, owner: list[Value]) -> Value:
+        """A call of a method, which takes longer the longer the list is."""
+        site.run.burn()
+        if site.name not in ("append", "pop") and not isinstance(owner, Once):
+            bounds.visited(site.run, owner)
+        return super().call(site, owner)
+
+    @models("append")
+    def append(self, site: Site, owner: list[Value], object: Value, /) -> None:
+        """One more at the end."""
+        owner.append(object)
         _kept(owner, 0)
-    elif name in ("appendleft", "extendleft"):
-        more = [args[0]] if name == "appendleft" else iteration.iterate(interp, args[0], loc)
-        bounds.items(interp, len(owner) + len(more))
+
+    @models("appendleft")
+    def appendleft(self, site: Site, owner: list[Value], x: Value, /) -> None:
+        """One more at the start."""
+        self._before(site, owner, [x])
+
+    @models("extendleft")
+    def extendleft(self, site: Site, owner: list[Value], iterable: Value, /) -> None:
+        """Several more at the start, the last of them first."""
+        self._before(site, owner, iteration.iterate(site.run, iterable, site.loc))
+
+    def _before(self, site: Site, owner: list[Value], more: Sequence[Value]) -> None:
+        bounds.items(site.run, len(owner) + len(more))
         owner[:0] = list(more)[::-1]
         _kept(owner, -1)
-    elif name == "popleft":
+
+    @models("popleft")
+    def popleft(self, site: Site, owner: list[Value]) -> Value:
+        """The first, taken away."""
         if not owner:
-            interp.may_fail("IndexError", loc)
+            site.run.may_fail("IndexError", site.loc)
         return owner.pop(0) if owner else Unknown()
-    elif name == "rotate":
-        count = args[0] if args and isinstance(args[0], int) else 1
+
+    @models("rotate")
+    def rotate(self, site: Site, owner: list[Value], n: Value = 1, /) -> None:
+        """The last come first."""
+        count = n if isinstance(n, int) else 1
         at = -count % len(owner) if owner else 0
         owner[:] = owner[at:] + owner[:at]
-    elif name == "extend":
-        more = iteration.iterate(interp, args[0], loc)
-        bounds.items(interp, len(owner) + len(more))
+
+    @models("extend")
+    def extend(self, site: Site, owner: list[Value], iterable: Value, /) -> None:
+        """Several more at the end."""
+        more = iteration.iterate(site.run, iterable, site.loc)
+        bounds.items(site.run, len(owner) + len(more))
         owner.extend(more)
         _kept(owner, 0)
-    elif name == "insert":
-        owner.insert(args[0] if isinstance(args[0], int) else 0, args[1])
-    elif name == "pop":
+
+    @models("insert")
+    def insert(self, site: Site, owner: list[Value], index: Value, object: Value, /) -> None:
+        """One more at a place."""
+        owner.insert(index if isinstance(index, int) else 0, object)
+
+    @models("pop")
+    def pop(self, site: Site, owner: list[Value], index: Value = -1, /) -> Value:
+        """One, taken away."""
         if not owner:
-            interp.may_fail("IndexError", loc)
-        return owner.pop(*[a for a in args if isinstance(a, int)]) if owner else Unknown()
-    elif name == "clear":
+            site.run.may_fail("IndexError", site.loc)
+        return owner.pop(index if isinstance(index, int) else -1) if owner else Unknown()
+
+    @models("clear")
+    def clear(self, site: Site, owner: list[Value]) -> None:
+        """Nothing is left."""
         owner.clear()
-    elif name == "copy":
+
+    @models("copy")
+    def copy(self, site: Site, owner: list[Value]) -> Value:
+        """Another with the same."""
         return list(owner)
-    elif name == "reverse":
+
+    @models("reverse")
+    def reverse(self, site: Site, owner: list[Value]) -> None:
+        """The last come first."""
         owner.reverse()
-    elif name == "remove":
-        if bounds.is_small(args[0]) and args[0] in owner:
-            owner.remove(args[0])
+
+    @models("remove")
+    def remove(self, site: Site, owner: list[Value], value: Value, /) -> None:
+        """One, by what it equals."""
+        if bounds.is_small(value) and value in owner:
+            owner.remove(value)
         else:
-            interp.may_fail("ValueError", loc)
-    elif name == "sort":
-        sort_items(interp, owner, kwargs)
-    elif name == "index":
-        if bounds.is_small(args[0]) and args[0] in owner:
-            return owner.index(args[0])
-        interp.may_fail("ValueError", loc)
+            site.run.may_fail("ValueError", site.loc)
+
+    @models("sort")
+    def sort(self, site: Site, owner: list[Value], *, key: Value = None, reverse: Value = False) -> None:
+        """In order, as far as there is one."""
+        sort_items(site.run, owner, key, reverse)
+
+    @models("index")
+    def index(self, site: Site, owner: list[Value], value: Value, /, *ends: Value) -> Value:
+        """The place of the first that equals something."""
+        if bounds.is_small(value) and value in owner:
+            return owner.index(value)
+        site.run.may_fail("ValueError", site.loc)
         return Unknown()
-    elif name == "count":
-        return sum(1 for x in owner if equality.same(interp, x, args[0]) is True)
-    elif isinstance(owner, Once) and name in ("__next__", "send", "__iter__", "close", "throw"):
-        return _iterator_method(interp, owner, name, args, loc)
-    else:
-        return Unknown((), f"list.{name}")
-    return None
+
+    @models("count")
+    def count(self, site: Site, owner: list[Value], value: Value, /) -> int:
+        """How many equal something."""
+        return sum(1 for x in owner if equality.same(site.run, x, value) is True)
+
+    @models("__iter__")
+    def iterator(self, site: Site, owner: list[Value]) -> Value:
+        """An iterator is its own."""
+        return owner if isinstance(owner, Once) else NotImplemented
+
+    @models("close")
+    def close(self, site: Site, owner: list[Value]) -> Value:
+        """A generator that goes no further."""
+        if not isinstance(owner, Once):
+            return NotImplemented
+        generators.close(owner)
+        return None
+
+    @models("throw")
+    def throw(self, site: Site, owner: list[Value], type: Value, /, *more: Value) -> Value:
+        """A generator that goes on with an exception."""
+        if isinstance(owner, Once):
+            generators.throw(owner, exceptions.raised(site.run, type, site.loc))
+        return self.following(site, owner)
+
+    @models("send")
+    def send(self, site: Site, owner: list[Value], value: Value, /) -> Value:
+        """A generator that goes on with a value."""
+        if isinstance(owner, Once):
+            owner.sent = value
+        return self.following(site, owner)
+
+    @models("__next__")
+    def following(self, site: Site, owner: list[Value]) -> Value:
+        """What an iterator gives next."""
+        if not isinstance(owner, Once):
+            return NotImplemented
+        if not len(owner) and not owner.more():
+            iteration.ended(site.run, owner, site.loc)
+            return Unknown()
+        return owner.pop(0)
+
+    def other(self, site: Site, owner: list[Value]) -> Value:
+        """What is not followed."""
+        return Unknown((), site.path)
 
 
-def _iterator_method(interp: Run, owner: Once, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    if name == "__iter__":
-        return owner
-    if name == "close":
-        return generators.close(owner)
-    if name == "throw":
-        generators.throw(owner, exceptions.raised(interp, args[0], loc))
-    if name == "send":
-        owner.sent = args[0]
-    if not len(owner) and not owner.more():
-        iteration.ended(interp, owner, loc)
-        return Unknown()
-    return owner.pop(0)
+LISTS = _Lists()
 
 
 def _kept(owner: list[Any], end: int) -> None:
@@ -101,129 +177,16 @@ def _kept(owner: list[Any], end: int) -> None:
         owner.pop(end)
 
 
-def sort_items(interp: Run, items: list[Any], kwargs: dict[str, Any]) -> None:
-    key = kwargs.get("key")
+def sort_items(interp: Run, items: list[Any], key: Value, reverse: Value) -> None:
+    """Puts items in order, as far as there is one."""
     if not all(map(bounds.is_small, items)):
         return
     try:
         items.sort(
             key=lambda x: ordering.key_of(interp, x if key is None else interp.call(key, [x], {}, None), None),
-            reverse=bool(kwargs.get("reverse", False)),
+            reverse=bool(reverse),
         )
     except (Raised, OutOfFuel, MemoryError):
         raise
     except Exception:  # keys without an order: unknowns, mixed types; the run goes on with the order it has
         return
-
-
-def dict_method(
-    interp: Run, owner: dict[Any, Any], name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method of dict."""
-    if name == "__getitem__":
-        return subscripts.get_item(interp, owner, args[0], loc)
-    if name == "__setitem__":
-        return subscripts.set_item(interp, owner, args[0], args[1], loc)
-    if name == "__contains__":
-        return subscripts.contains(interp, owner, args[0])
-    if name == "__delitem__":
-        if owner.pop(keys.held_key(interp, owner, args[0]), keys.MISSING) is keys.MISSING:
-            interp.may_fail("KeyError", loc)
-        return None
-    if name == "get":
-        found = keys.find_key(interp, owner, args[0])
-        return (args[1] if len(args) > 1 else kwargs.get("default")) if found is keys.MISSING else found
-    if name == "setdefault":
-        found = keys.find_key(interp, owner, args[0])
-        if found is keys.MISSING:
-            keys.store(interp, owner, args[0], args[1] if len(args) > 1 else None)
-            return args[1] if len(args) > 1 else None
-        return found
-    if name not in ("pop", "popitem"):
-        bounds.visited(interp, owner)
-    if name == "items":
-        return list(owner.items())
-    if name == "keys":
-        return Keys(owner)
-    if name == "values":
-        return list(owner.values())
-    if name == "update":
-        for arg in args:
-            if isinstance(arg, dict):
-                owner.update(arg)
-            elif isinstance(arg, (list, tuple)):
-                owner.update({keys.check_key(p[0]): p[1] for p in arg if isinstance(p, (tuple, list)) and len(p) == 2})
-        owner.update(kwargs)
-        return None
-    if name == "pop":
-        held = keys.held_key(interp, owner, args[0])
-        if held is keys.MISSING and len(args) < 2:
-            interp.may_fail("KeyError", loc)
-        return owner.pop(held, args[1] if len(args) > 1 else Unknown())
-    if name == "popitem":
-        if not owner:
-            interp.may_fail("KeyError", loc)
-            return Unknown()
-        key = next(iter(owner)) if (args[0] if args else kwargs.get("last")) is False else next(reversed(owner))
-        return key, owner.pop(key)
-    if name == "clear":
-        owner.clear()
-        return None
-    if name == "copy":
-        return copy(owner)
-    if name == "move_to_end":
-        key = keys.held_key(interp, owner, args[0])
-        if key is not keys.MISSING:
-            held = {key: owner.pop(key)}
-            rest = dict(owner) if (args[1] if len(args) > 1 else kwargs.get("last")) is False else {}
-            if rest:
-                owner.clear()
-            owner.update(held)
-            owner.update(rest)
-        return None
-    return Unknown((), f"dict.{name}")
-
-
-def set_method(interp: Run, owner: set[Any], name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A method of set."""
-    if name == "add":
-        keys.distinct(interp, args[:1], owner)
-        return None
-    if name in ("clear", "intersection_update", "difference_update"):
-        found = [set(map(keys.check_key, iteration.materialise(interp, arg, loc))) for arg in args]
-        getattr(owner, name)(*found)
-        return None
-    if name in ("discard", "remove"):
-        held = keys.held_key(interp, owner, args[0])
-        if name == "remove" and held is keys.MISSING:
-            interp.may_fail("KeyError", loc)
-        owner.discard(held)
-        return None
-    if name == "update":
-        for arg in args:
-            owner.update(map(keys.check_key, iteration.materialise(interp, arg, loc)))
-        return None
-    if name == "pop":
-        if not owner:
-            interp.may_fail("KeyError", loc)
-            return Unknown()
-        taken = min(owner, key=repr)  # which one, nobody knows; the same each time
-        owner.discard(taken)
-        return taken
-    if name in (
-        "union",
-        "intersection",
-        "difference",
-        "symmetric_difference",
-        "issubset",
-        "issuperset",
-        "isdisjoint",
-        "copy",
-    ):
-        others = [set(map(keys.check_key, iteration.materialise(interp, arg, loc))) for arg in args]
-        if name not in ("union", "copy") and any(
-            isinstance(item, Unknown) for held in (owner, *others) for item in held
-        ):
-            return unknowns.merged(interp, list(owner), *map(list, others), why="a set of what nobody knows")
-        return getattr(owner, name)(*others)
-    return Unknown((), f"set.{name}")

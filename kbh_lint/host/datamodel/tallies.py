@@ -2,44 +2,65 @@
 
 from __future__ import annotations
 
-import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import iteration, operators
+from kbh_lint.host.datamodel.mappings import Dicts
 from kbh_lint.host.values import bounds, keys, unknowns
-from kbh_lint.host.values.containers import Tally
+from kbh_lint.host.values.modelled import Site, models
 
 if TYPE_CHECKING:
-    from kbh_lint.host.run import Run
+    pass
 
 
-TALLY = frozenset("update subtract most_common elements total copy".split())
+class _Tallies(Dicts):
+    """`collections.Counter`."""
 
-
-def tally_method(
-    interp: Run, owner: Tally, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    """A method that collections.Counter has of its own."""
-    bounds.visited(interp, owner)
-    if name in ("update", "subtract"):
-        given = args[0] if args else {}
-        counts: list[tuple[Any, Any]] = list(kwargs.items())
-        counts += (
-            given.items() if isinstance(given, dict) else [(i, 1) for i in iteration.materialise(interp, given, loc)]
-        )
+    @models("update", "subtract")
+    def counted(self, site: Site, owner: dict[Value, Value], given: Value = (), /, **named: Value) -> None:
+        """Adds or takes away what others count."""
+        op = "+" if site.name == "update" else "-"
+        counts: list[tuple[Value, Value]] = [*named.items()]
+        if isinstance(given, dict):
+            counts += given.items()
+        else:
+            counts += [(one, 1) for one in iteration.materialise(site.run, given, site.loc)]
         for key, count in counts:
-            op = "+" if name == "update" else "-"
-            owner[keys.check_key(key)] = operators.binary(interp, op, owner.get(key, 0), count, loc)
-        return None
-    if name == "copy":
-        return copy.copy(owner)
-    if not all(type(count) is int for count in owner.values()):
-        return unknowns.merged(interp, *owner.values(), why=f"Counter.{name}")
-    if name == "total":
-        return sum(owner.values())
-    if name == "elements":
-        bounds.items(interp, sum(max(count, 0) for count in owner.values()))
-        return [key for key, count in owner.items() for _ in range(count)]
-    most = sorted(owner.items(), key=lambda item: -item[1])
-    return most[: args[0]] if args and isinstance(args[0], int) else most
+            owner[keys.check_key(key)] = operators.binary(site.run, op, owner.get(key, 0), count, site.loc)
+
+    @models("total")
+    def total(self, site: Site, owner: dict[Value, Value]) -> Value:
+        """How many there are of all."""
+        counts = _counts(owner)
+        return self._unsure(site, owner) if counts is None else sum(counts.values())
+
+    @models("elements")
+    def elements(self, site: Site, owner: dict[Value, Value]) -> Value:
+        """Each as often as it is counted."""
+        counts = _counts(owner)
+        if counts is None:
+            return self._unsure(site, owner)
+        bounds.items(site.run, sum(max(count, 0) for count in counts.values()))
+        return [key for key, count in counts.items() for _ in range(count)]
+
+    @models("most_common")
+    def most_common(self, site: Site, owner: dict[Value, Value], n: Value = None) -> Value:
+        """Those that are counted most often."""
+        counts = _counts(owner)
+        if counts is None:
+            return self._unsure(site, owner)
+        most = sorted(counts.items(), key=lambda item: -item[1])
+        return most[:n] if isinstance(n, int) else most
+
+    def _unsure(self, site: Site, owner: dict[Value, Value]) -> Value:
+        return unknowns.merged(site.run, *owner.values(), why=f"Counter.{site.name}")
+
+
+def _counts(owner: dict[Value, Value]) -> dict[Value, int] | None:
+    """What is counted, where all numbers are known."""
+    known = {key: count for key, count in owner.items() if type(count) is int}
+    return known if len(known) == len(owner) else None
+
+
+TALLIES = _Tallies()

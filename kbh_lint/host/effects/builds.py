@@ -93,7 +93,7 @@ def opened(run: Run, file: Value, mode: Value, loc: ir.Loc | None) -> OpenFile:
     return OpenFile(file if isinstance(file, str) else name, how)
 
 
-class _Files(Methods):
+class _Files(Methods[Owner]):
     """Files that are open."""
 
     @models("write")
@@ -186,7 +186,7 @@ def folder_of(path: str) -> str:
     return posixpath.dirname(path) or (path if path.startswith("<") else "")
 
 
-class _Paths(Methods):
+class _Paths(Methods[Owner]):
     """`pathlib.Path`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:

@@ -54,7 +54,7 @@ def pop(run: Run, key: Value, default: Value) -> Value:
     return run.process.environ.pop(_name(key), default)
 
 
-class _Environ(Methods):
+class _Environ(Methods[Owner]):
     """`os.environ`."""
 
     @models("get", "getenv")

@@ -10,7 +10,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import elapsed
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import BenchmarkTimer, GpuEvent, TimeitTimer
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -44,7 +44,7 @@ class _TimedEvents(lanes.GpuEvents):
         return elapsed.took(site.run, events[start:end] if start is not None and end is not None else ())
 
 
-class _Timers(Methods):
+class _Timers(Methods[Owner]):
     """`timeit.Timer` and torch's, which gives measurements of its own."""
 
     @models("timeit", "blocked_autorange", "adaptive_autorange", "repeat", "autorange")

@@ -102,7 +102,7 @@ def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -
     return CustomOperator("torch.library.CustomOp", {"name": way.attrs["name"], "func": function})
 
 
-class _Libraries(Methods):
+class _Libraries(Methods[Owner]):
     """`torch.library.Library(namespace, kind)`."""
 
     @models("impl")
@@ -112,7 +112,7 @@ class _Libraries(Methods):
         register(site.run, label, dispatch_key, fn, site.loc)
 
 
-class _Operators(Methods):
+class _Operators(Methods[Owner]):
     """What `custom_op` made of a function."""
 
     def called(self, site: Site, owner: Owner) -> Value:

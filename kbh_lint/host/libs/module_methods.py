@@ -24,7 +24,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 _OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
 
 
-class _Modules(Methods):
+class _Modules(Methods[Owner]):
     """What an object of the submission inherits from torch.nn.Module, from a layer or from a named tuple."""
 
     @models("_replace")
@@ -179,7 +179,7 @@ def _fields(owner: Instance) -> dict[str, Any]:
     return {field: owner.attrs.get(field) for field in owner.cls.field_names()}
 
 
-class _Supers(Methods):
+class _Supers(Methods[Owner]):
     """`super()`, whose methods are those of a class that torch has."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:

@@ -74,7 +74,7 @@ def call(site: Site, owner: LibObject) -> Value:
     return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
 
-def of(owner: LibObject) -> Methods:
+def of(owner: LibObject) -> Methods[Owner]:
     """What an object does: that of the first class in its line that has a row."""
     cls = type(owner)
     found = _FOUND.get(cls)
@@ -83,11 +83,11 @@ def of(owner: LibObject) -> Methods:
     return found
 
 
-_UNKNOWN = Methods()
+_UNKNOWN = Methods[Owner]()
 _FOUND: Rows = {}
 
 
-class _Managers(Methods):
+class _Managers(Methods[Owner]):
     """What a function under `contextlib.contextmanager` made."""
 
     @models("__enter__")
@@ -102,7 +102,7 @@ class _Managers(Methods):
         return exits and exits.pop()(None)
 
 
-class _Queues(Methods):
+class _Queues(Methods[Owner]):
     """Queues that are not interpreted."""
 
     @models("get", "get_nowait")
@@ -112,7 +112,7 @@ class _Queues(Methods):
         return NotImplemented
 
 
-class _NamedTuples(Methods):
+class _NamedTuples(Methods[Owner]):
     """Named tuples."""
 
     @models("_replace")
@@ -126,7 +126,7 @@ class _NamedTuples(Methods):
         return owner.fields
 
 
-class _Storages(Methods):
+class _Storages(Methods[Owner]):
     """`torch.UntypedStorage`."""
 
     @models("copy_", "fill_")
@@ -146,7 +146,7 @@ class _Storages(Methods):
         return Unknown((), site.name)
 
 
-class _System(Methods):
+class _System(Methods[Owner]):
     """Libraries of CUDA and of the system, and torch's own way to the CUDA runtime."""
 
     def other(self, site: Site, owner: Owner) -> Value:
@@ -154,14 +154,14 @@ class _System(Methods):
         return driver.call(site.run, site.name, site.args, site.loc)
 
 
-class _FunctionContexts(Methods):
+class _FunctionContexts(Methods[Owner]):
     """`ctx` of a `torch.autograd.Function`."""
 
     def other(self, site: Site, owner: Owner) -> None:
         """It keeps tensors and marks them."""
 
 
-class _Contexts(Methods):
+class _Contexts(Methods[Owner]):
     """contextvars."""
 
     @models("run")
@@ -170,7 +170,7 @@ class _Contexts(Methods):
         return site.run.call(callable, list(args), kwargs, site.loc)
 
 
-class _Handles(Methods):
+class _Handles(Methods[Owner]):
     """Handles of hooks."""
 
     @models("remove")
@@ -179,7 +179,7 @@ class _Handles(Methods):
         module_calls.remove(owner)
 
 
-class _Cells(Methods):
+class _Cells(Methods[Owner]):
     """Variables that functions take from around them."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -188,7 +188,7 @@ class _Cells(Methods):
         return owner.env.vars.get(owner.name) if held and isinstance(owner, Cell) else NotImplemented
 
 
-class _Exceptions(Methods):
+class _Exceptions(Methods[Owner]):
     """Exceptions of Python's own."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -200,7 +200,7 @@ class _Exceptions(Methods):
         return NotImplemented
 
 
-class _Codes(Methods):
+class _Codes(Methods[Owner]):
     """`function.__code__`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -208,7 +208,7 @@ class _Codes(Methods):
         return Unknown((), name)
 
 
-class _Unions(Methods):
+class _Unions(Methods[Owner]):
     """`int | float`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -216,7 +216,7 @@ class _Unions(Methods):
         return owner.args if isinstance(owner, LibObject) and name == "__args__" else NotImplemented
 
 
-class _OwnModules(Methods):
+class _OwnModules(Methods[Owner]):
     """Modules of the submission."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -227,7 +227,7 @@ class _OwnModules(Methods):
         return NotImplemented if own is None else run.call(own, [name], {}, loc)
 
 
-class _Namespaces(Methods):
+class _Namespaces(Methods[Owner]):
     """Objects that are nothing but their attributes."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -235,7 +235,7 @@ class _Namespaces(Methods):
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
 
 
-class _Devices(Methods):
+class _Devices(Methods[Owner]):
     """`torch.device(...)`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -243,7 +243,7 @@ class _Devices(Methods):
         return {"type": "cuda", "index": 0}.get(name, NotImplemented)
 
 
-class _Decorators(Methods):
+class _Decorators(Methods[Owner]):
     """What makes a function another, once it is called with one."""
 
     def called(self, site: Site, owner: Owner) -> Value:
@@ -251,7 +251,7 @@ class _Decorators(Methods):
         return site.run.decorate(owner, site.args[0], site.loc) if site.args else NotImplemented
 
 
-class _NamedTupleClasses(Methods):
+class _NamedTupleClasses(Methods[Owner]):
     """Classes of named tuples whose fields are attributes of them."""
 
     def called(self, site: Site, owner: Owner) -> Value:
@@ -260,7 +260,7 @@ class _NamedTupleClasses(Methods):
         return NamedTuple({**dict.fromkeys(fields), **dict(zip(fields, site.args, strict=False)), **site.kwargs})
 
 
-class _Arrays(Methods):
+class _Arrays(Methods[Owner]):
     """`c_int * n`."""
 
     def called(self, site: Site, owner: Owner) -> Value:
@@ -268,7 +268,7 @@ class _Arrays(Methods):
         return driver.array(owner.attrs["count"], site.args)
 
 
-class _RawKernels(Methods):
+class _RawKernels(Methods[Owner]):
     """Kernels that are compiled from a text at run time."""
 
     def called(self, site: Site, owner: Owner) -> Value:
@@ -276,7 +276,7 @@ class _RawKernels(Methods):
         return extensions.call_raw(site.run, owner, site.args, site.kwargs, site.loc)
 
 
-class _UnreadKernels(Methods):
+class _UnreadKernels(Methods[Owner]):
     """Kernels that are not read."""
 
     def called(self, site: Site, owner: Owner) -> Value:
@@ -287,7 +287,7 @@ class _UnreadKernels(Methods):
         return foreign.unread_call(site.run, f"a kernel in {owner.attrs['name']}", inputs, site.loc)
 
 
-class _Properties(Methods):
+class _Properties(Methods[Owner]):
     """`property(...)`."""
 
     @models("setter")
@@ -296,7 +296,7 @@ class _Properties(Methods):
         return Method(owner, "setter")
 
 
-class _Importers(Methods):
+class _Importers(Methods[Owner]):
     """What importlib makes."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -314,7 +314,7 @@ class _Importers(Methods):
         return None
 
 
-class _RawModules(Methods):
+class _RawModules(Methods[Owner]):
     """`cupy.RawModule`."""
 
     @models("get_function", "get_kernel")

@@ -25,7 +25,7 @@ _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
 
 
-class _Layers(Methods):
+class _Layers(Methods[Owner]):
     """Layers and containers of torch.nn."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:

@@ -205,7 +205,7 @@ def _filter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | 
 @builtin
 def _sorted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     items = list(iteration.materialise(interp, args[0], loc))
-    containers.sort_items(interp, items, kwargs)
+    containers.sort_items(interp, items, kwargs.get("key"), kwargs.get("reverse", False))
     return items
 
 

@@ -79,7 +79,7 @@ def _called(interp: Run, method: Value, args: list[Any], loc: ir.Loc | None) -> 
     return coroutines.awaited(interp, interp.call(method, args, {}, loc), loc)
 
 
-class _Stacks(Methods):
+class _Stacks(Methods[Owner]):
     """An ExitStack, which leaves what was entered and calls what was given, the last first."""
 
     @models("enter_context")

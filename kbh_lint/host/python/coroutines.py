@@ -14,7 +14,7 @@ from kbh_lint.host.datamodel import exceptions, iteration, prelude
 from kbh_lint.host.python import lanes, pools
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Frame, Raised, Returned, builtin
-from kbh_lint.host.values.modelled import Library, Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Library, Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import Coroutine, EventLoop, Task, Thread, Waiting
 from kbh_lint.host.values.objects import Instance, LibObject, find_method
 from kbh_lint.host.values.tensors import Unknown
@@ -202,7 +202,7 @@ def sleep(run: Run, result: Value) -> LibObject:
     return _later(lambda: _after_turn(run, lambda: result))
 
 
-class _Loops(Methods):
+class _Loops(Methods[Owner]):
     """Loops, runners and groups of tasks."""
 
     @models("run")
@@ -241,7 +241,7 @@ class _Loops(Methods):
         """The end of a loop does nothing more."""
 
 
-class _Coroutines(Methods):
+class _Coroutines(Methods[Owner]):
     """What a call of an `async def` made."""
 
     @models("__await__")
@@ -260,7 +260,7 @@ class _Coroutines(Methods):
         owner.attrs.pop(_STEPS, None)
 
 
-class _Tasks(Methods):
+class _Tasks(Methods[Owner]):
     """Tasks of a loop."""
 
     @models("result")

@@ -17,7 +17,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Stream, Thread, ThreadEvent, Timer
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
@@ -161,7 +161,7 @@ def set_stream(interp: Run, stream: Value) -> None:
         lanes.current.append(stream)
 
 
-class GpuEvents(Methods):
+class GpuEvents(Methods[Owner]):
     """Events of streams."""
 
     @models("record")
@@ -181,7 +181,7 @@ class GpuEvents(Methods):
         site.run.lanes.wait_event(None, owner)
 
 
-class _Streams(Methods):
+class _Streams(Methods[Owner]):
     """Streams, the current one too."""
 
     @models("wait_stream")
@@ -210,7 +210,7 @@ class _Streams(Methods):
         return made
 
 
-class _ThreadEvents(Methods):
+class _ThreadEvents(Methods[Owner]):
     """`threading.Event`."""
 
     @models("is_set", "isSet")
@@ -219,7 +219,7 @@ class _ThreadEvents(Methods):
         return NotImplemented if _sets_any(site.run) else False
 
 
-class _Threads(Methods):
+class _Threads(Methods[Owner]):
     """Threads, and the futures of pools."""
 
     @models("start", "run")

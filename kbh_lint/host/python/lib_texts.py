@@ -11,6 +11,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, iteration, operators, prelude, shown, subscripts, texts
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source import embedded
@@ -210,65 +211,104 @@ def _shown(interp: Run, value: Value, conversion: str, spec: str, loc: ir.Loc | 
     return texts.of(interp, value, loc) if isinstance(value, (list, tuple, dict)) else shown.show(value)
 
 
-def string_method(interp: Run, text: str, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A method of str; places survive in those that build code."""
-    if any(isinstance(a, Unknown) for a in args) and name not in ("format", "join"):
-        return unknowns.merged(interp, *args)
-    if name in _SAFE_STR and name != "encode" and any(map(embedded.doubts, (text, *args))):
-        return unknowns.merged(interp, text, *args, why=f"str.{name}")
-    if name == "join":
-        if taint.symbol_of(args[0]):
-            return unknowns.merged(interp, *args)
-        parts = iteration.iterate(interp, args[0], None)
-        flat: list[str] = []
-        for i, part in enumerate(parts):
-            if i:
-                flat.append(text)
-            flat.append(part if isinstance(part, str) else shown.show(part))
-        return concat(flat)
-    if name == "replace":
-        new = args[1] if isinstance(args[1], str) else shown.show(args[1])
-        bounds.items(interp, str.count(text, str(args[0])))
-        if len(new) * (str.count(text, str(args[0])) or 1) > embedded.MAX_TEXT:
-            raise bounds.TooLarge("a text grew past the bound")
-        return embedded.replace(text, str(args[0]), new, args[2] if len(args) > 2 else -1)
-    if name in ("format", "format_map"):
-        if name == "format_map":
-            args, kwargs = [], args[0] if args and isinstance(args[0], dict) else {}
-        return formatted(interp, text, args, kwargs, None)
-    if name == "encode":
-        return text  # bytes of a text are followed as the text
-    if name in ("strip", "lstrip", "rstrip"):
-        chars = str(args[0]) if args and args[0] is not None else None
-        return embedded.strip(text, chars, name != "rstrip", name != "lstrip")
-    if name == "splitlines" and isinstance(text, Text):
-        keep = bool(args and args[0]) or bool(kwargs.get("keepends"))
-        lines = embedded.split_lines(text)
-        return lines if keep else [embedded.strip(line, "\r\n", False, True) for line in lines]
-    separator = (args[0] if args else kwargs.get("sep")) if name == "split" else None
-    if isinstance(text, Text) and isinstance(separator, str):
-        out: list[str] = []
-        at = 0
-        for plain in str(text).split(str(separator), args[1] if len(args) > 1 else kwargs.get("maxsplit", -1)):
-            out.append(cut(text, at, at + len(plain)))
-            at += len(plain) + len(separator)
-        return out
-    if name == "translate":
-        if not isinstance(args[0], dict) or embedded.doubts(text):
-            return unknowns.merged(interp, text, *args, why="str.translate")
-        made = str(text).translate({key: value for key, value in args[0].items() if not isinstance(value, Unknown)})
-        return text if made == str(text) else made
-    if name in _SAFE_STR:
-        plain_args = [str(a) if isinstance(a, Text) else a for a in args]
-        for arg in (*args, *kwargs.values()):
-            bounds.width(arg)
-        plain_kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in kwargs.items()}
-        return getattr(str, name)(str(text), *plain_args, **plain_kwargs)
-    return Unknown((), f"str.{name}")
-
-
-_SAFE_STR = frozenset(
+_PLAIN_OF_TEXTS = frozenset(
     "startswith endswith lower upper split rsplit splitlines find rfind index count isdigit isalpha isidentifier "
-    "title capitalize zfill ljust rjust center partition rpartition encode isspace isupper islower removeprefix "
+    "title capitalize zfill ljust rjust center partition rpartition isspace isupper islower removeprefix "
     "removesuffix isnumeric isalnum expandtabs swapcase casefold".split()
 )
+
+
+class _Texts(Methods[str]):
+    """Texts; places survive in those methods that build code."""
+
+    def call(self, site: Site, owner: str) -> Value:
+        """A call of a method. What is made of unknown values is unknown."""
+        if site.name not in ("format", "join") and any(isinstance(a, Unknown) for a in site.args):
+            return unknowns.merged(site.run, *site.args)
+        if site.name in _PLAIN_OF_TEXTS and any(map(embedded.doubts, (owner, *site.args))):
+            return unknowns.merged(site.run, owner, *site.args, why=site.path)
+        return super().call(site, owner)
+
+    @models("join")
+    def join(self, site: Site, owner: str, iterable: Value, /) -> Value:
+        """Texts with it between them."""
+        if taint.symbol_of(iterable):
+            return unknowns.merged(site.run, iterable)
+        flat: list[str] = []
+        for i, part in enumerate(iteration.iterate(site.run, iterable, None)):
+            if i:
+                flat.append(owner)
+            flat.append(part if isinstance(part, str) else shown.show(part))
+        return concat(flat)
+
+    @models("replace")
+    def replace(self, site: Site, owner: str, old: Value, new: Value, count: Value = -1, /) -> Value:
+        """A text with another in the places of one."""
+        text, found = new if isinstance(new, str) else shown.show(new), str.count(owner, str(old))
+        bounds.items(site.run, found)
+        if len(text) * (found or 1) > embedded.MAX_TEXT:
+            raise bounds.TooLarge("a text grew past the bound")
+        return embedded.replace(owner, str(old), text, count if isinstance(count, int) else -1)
+
+    @models("format")
+    def format(self, site: Site, owner: str, /, *args: Value, **kwargs: Value) -> Value:
+        """The text with values in its fields."""
+        return formatted(site.run, owner, list(args), kwargs, None)
+
+    @models("format_map")
+    def format_map(self, site: Site, owner: str, mapping: Value, /) -> Value:
+        """The same of a dict."""
+        return formatted(site.run, owner, [], mapping if isinstance(mapping, dict) else {}, None)
+
+    @models("encode")
+    def encode(self, site: Site, owner: str, *how: Value, **named: Value) -> Value:
+        """Bytes of a text are followed as the text."""
+        return owner
+
+    @models("strip", "lstrip", "rstrip")
+    def strip(self, site: Site, owner: str, chars: Value = None, /) -> Value:
+        """A text without some characters at its ends."""
+        given = str(chars) if chars is not None else None
+        return embedded.strip(owner, given, site.name != "rstrip", site.name != "lstrip")
+
+    @models("splitlines")
+    def splitlines(self, site: Site, owner: str, keepends: Value = False) -> Value:
+        """Its lines."""
+        if not isinstance(owner, Text):
+            return self._plain(site, owner)
+        lines = embedded.split_lines(owner)
+        return lines if keepends else [embedded.strip(line, "\r\n", False, True) for line in lines]
+
+    @models("split")
+    def split(self, site: Site, owner: str, sep: Value = None, maxsplit: Value = -1) -> Value:
+        """The texts between separators."""
+        if not isinstance(owner, Text) or not isinstance(sep, str) or not isinstance(maxsplit, int):
+            return self._plain(site, owner)
+        out: list[str] = []
+        at = 0
+        for plain in str(owner).split(str(sep), maxsplit):
+            out.append(cut(owner, at, at + len(plain)))
+            at += len(plain) + len(sep)
+        return out
+
+    @models("translate")
+    def translate(self, site: Site, owner: str, table: Value, /) -> Value:
+        """A text with other characters in the places of some."""
+        if not isinstance(table, dict) or embedded.doubts(owner):
+            return unknowns.merged(site.run, owner, table, why=site.path)
+        made = str(owner).translate({key: value for key, value in table.items() if not isinstance(value, Unknown)})
+        return owner if made == str(owner) else made
+
+    def other(self, site: Site, owner: str) -> Value:
+        """What Python's own method gives; of others nothing is known."""
+        return self._plain(site, owner) if site.name in _PLAIN_OF_TEXTS else Unknown((), site.path)
+
+    def _plain(self, site: Site, owner: str) -> Value:
+        for arg in (*site.args, *site.kwargs.values()):
+            bounds.width(arg)
+        args = [str(arg) if isinstance(arg, Text) else arg for arg in site.args]
+        kwargs = {key: str(value) if isinstance(value, Text) else value for key, value in site.kwargs.items()}
+        return getattr(str, site.name)(str(owner), *args, **kwargs)
+
+
+TEXTS = _Texts()

@@ -92,7 +92,7 @@ def finalize(interp: Run, handle: Owner, loc: ir.Loc | None) -> Any:
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
 
 
-class _Finalizers(Methods):
+class _Finalizers(Methods[Owner]):
     """`weakref.finalize(...)`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import containers, iteration, tallies
+from kbh_lint.host.datamodel import containers, iteration, mappings, tallies
 from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.containers import Tally
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.tensors import product
 
 if TYPE_CHECKING:
@@ -24,15 +25,15 @@ def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str
     if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
         owner, args = args[0], args[1:]  # str.encode(text)
     if isinstance(owner, str):
-        return lib_texts.string_method(interp, owner, name, args, kwargs)
+        return lib_texts.TEXTS.call(Site(interp, f"str.{name}", loc, args, kwargs), owner)
     if isinstance(owner, list):
-        return containers.list_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, Tally) and name in tallies.TALLY:
-        return tallies.tally_method(interp, owner, name, args, kwargs, loc)
+        return containers.LISTS.call(Site(interp, f"list.{name}", loc, args, kwargs), owner)
     if isinstance(owner, dict):
-        return containers.dict_method(interp, owner, name, args, kwargs, loc)
+        of_dicts = tallies.TALLIES if isinstance(owner, Tally) else mappings.DICTS
+        return of_dicts.call(Site(interp, f"dict.{name}", loc, args, kwargs), owner)
     if isinstance(owner, (set, frozenset)):
-        return containers.set_method(interp, set(owner) if isinstance(owner, frozenset) else owner, name, args, loc)
+        held = set(owner) if isinstance(owner, frozenset) else owner
+        return mappings.SETS.call(Site(interp, f"set.{name}", loc, args, kwargs), held)
     if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
         return getattr(owner, name)()
     if isinstance(owner, (tuple, range)) and name in ("index", "count"):

@@ -10,7 +10,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.modelled import Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import Pool, PoolFuture
 from kbh_lint.host.values.objects import LibObject, NamedTuple
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _STARRED = frozenset(("starmap", "starmap_async"))
 
 
-class _Pools(Methods):
+class _Pools(Methods[Owner]):
     """Pools of concurrent.futures and of multiprocessing."""
 
     @models("submit")

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import field
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 Owner = LibObject | Instance  # whose methods libraries have
+_T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
@@ -184,7 +185,7 @@ class Modelled(LibObject):
         return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
 
-class Methods:
+class Methods(Generic[_T]):
     """What objects of one class do, where that class stands below what that needs. Of a model, that of a method, the
     first parameters are the `Site` and the object."""
 
@@ -193,23 +194,23 @@ class Methods:
     def __init_subclass__(cls) -> None:
         cls.functions = modelled(cls)
 
-    def call(self, site: Site, owner: Owner) -> Value:
+    def call(self, site: Site, owner: _T) -> Value:
         """`owner.name(...)`; NotImplemented where nothing is known of it."""
         found = self.functions.get(site.name)
         made = _answer(found, (self, site, owner), site) if found is not None else NotImplemented
         return self.other(site, owner) if made is NotImplemented else made
 
-    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+    def attribute(self, run: Run, owner: _T, name: str, loc: ir.Loc | None) -> Value:
         """`owner.name`, of a name under which it holds nothing; NotImplemented for methods."""
         return NotImplemented
 
-    def called(self, site: Site, owner: Owner) -> Value:
+    def called(self, site: Site, owner: _T) -> Value:
         """`owner(...)`; NotImplemented where nothing is known of it."""
         return NotImplemented
 
-    def other(self, site: Site, owner: Owner) -> Value:
+    def other(self, site: Site, owner: _T) -> Value:
         """A call of a method without a model, or with one that does not fit."""
         return NotImplemented
 
 
-Rows = dict[type[LibObject], Methods]
+Rows = dict[type[LibObject], Methods[Any]]

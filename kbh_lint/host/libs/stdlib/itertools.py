@@ -10,7 +10,7 @@ from kbh_lint.base.values import Func, Value
 from kbh_lint.host.datamodel import containers, iteration, operators
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.modelled import Library, Methods, Rows, Site, models
+from kbh_lint.host.values.modelled import Library, Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import Counting, Cycle
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -166,7 +166,7 @@ def _cut(once: Once, ends: list[Any]) -> Any:
     return made
 
 
-class _Counts(Methods):
+class _Counts(Methods[Owner]):
     """`itertools.count` and `itertools.cycle`."""
 
     @models("__next__")
