@@ -375,6 +375,20 @@ class B:
 A=type('A',(B,),dict(x=3))
 answer=[A().y,A.x,isinstance(A(),B)]
 """,
+    "arguments that are named": """
+import collections, itertools
+from multiprocessing.pool import ThreadPool
+pool=ThreadPool(1)
+more=__import__('collections.abc',globals(),locals(),['Mapping'])
+answer=[list(itertools.permutations([1,2,3],r=2)),list(itertools.combinations(iterable=[1,2,3],r=2)),
+        list(collections.deque(iterable=[1,2,3],maxlen=2)),pool.apply_async(pow,args=(2,5)).get(),
+        isinstance({},more.Mapping)]
+""",
+    "arguments of methods that are named": """
+d={'a':1}
+answer=['a,b,c'.split(sep=',',maxsplit=1),'a\\nb'.splitlines(keepends=True),d.setdefault('b',2),d.pop('c',3),d,
+        sorted([3,1,2],reverse=True),'{a}'.format(a=1),'{a}'.format_map({'a':2})]
+""",
     "match counts items": """
 def f(v):
     match v:
