@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -11,7 +12,7 @@ from kbh_lint.host.effects import decoding
 from kbh_lint.host.python import lib_texts
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.containers import Tally
-from kbh_lint.host.values.modelled import Site
+from kbh_lint.host.values.modelled import Library, Methods, Site, models
 from kbh_lint.host.values.tensors import product
 
 if TYPE_CHECKING:
@@ -20,41 +21,106 @@ if TYPE_CHECKING:
 
 def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
-    if owner is interp.builtins.get("str") and name == "maketrans":
-        return lib_texts.translation(interp, args)
-    if owner is interp.builtins.get("str") and args and isinstance(args[0], str):
-        owner, args = args[0], args[1:]  # str.encode(text)
-    if isinstance(owner, str):
-        return lib_texts.TEXTS.call(Site(interp, f"str.{name}", loc, args, kwargs), owner)
-    if isinstance(owner, list):
-        return containers.LISTS.call(Site(interp, f"list.{name}", loc, args, kwargs), owner)
-    if isinstance(owner, dict):
-        of_dicts = tallies.TALLIES if isinstance(owner, Tally) else mappings.DICTS
-        return of_dicts.call(Site(interp, f"dict.{name}", loc, args, kwargs), owner)
-    if isinstance(owner, (set, frozenset)):
-        held = set(owner) if isinstance(owner, frozenset) else owner
-        return mappings.SETS.call(Site(interp, f"set.{name}", loc, args, kwargs), held)
-    if isinstance(owner, (int, float)) and name in ("bit_length", "is_integer", "bit_count", "conjugate"):
-        return getattr(owner, name)()
-    if isinstance(owner, (tuple, range)) and name in ("index", "count"):
-        if args and args[0] in owner:
-            return getattr(owner, name)(*args)
-        if name == "index":
-            interp.may_fail("ValueError", loc)
+    for cls in type(owner).__mro__:
+        if cls in _ROWS:
+            kind, methods = _ROWS[cls]
+            held = set(owner) if isinstance(owner, frozenset) else owner
+            return methods.call(Site(interp, f"{kind}.{name}", loc, args, kwargs), held)
+    label = getattr(owner, "__kbh_name__", "")
+    return _CLASSES.call(Site(interp, f"{label}.{name}", loc, args, kwargs)) if label else NotImplemented
+
+
+class _Classes(Library):
+    """What the classes themselves have."""
+
+    @models("builtins.str.maketrans")
+    def translation(self, site: Site, /, *given: Value) -> Value:
+        """A table for `str.translate`."""
+        return lib_texts.translation(site.run, list(given))
+
+    @models("builtins.dict.fromkeys")
+    def fromkeys(self, site: Site, iterable: Value, value: Value = None, /) -> Value:
+        """A dict with one value."""
+        return {keys.check_key(key): value for key in iteration.materialise(site.run, iterable, site.loc)}
+
+    @models("builtins.bytes.fromhex")
+    def fromhex(self, site: Site, string: Value, /) -> Value:
+        """The bytes of their digits."""
+        return decoding.decode(site.run, "binascii.unhexlify", string, site.loc)
+
+    @models("builtins.int.from_bytes")
+    def from_bytes(self, site: Site, /, *given: Value, **named: Value) -> Value:
+        """The number of bytes."""
+        return lib_texts.whole_number(site.run, site.name, list(given), named, site.loc)
+
+    def other(self, site: Site) -> Value:
+        """A method of a text by its class, `str.encode(text)`."""
+        text = site.args[0] if site.args else None
+        if not isinstance(text, str) or site.path.rpartition(".")[0] != "builtins.str":
+            return NotImplemented
+        return lib_texts.TEXTS.call(Site(site.run, f"str.{site.name}", site.loc, site.args[1:], site.kwargs), text)
+
+
+class _Numbers(Methods[int | float]):
+    """Numbers."""
+
+    @models("bit_length", "is_integer", "bit_count", "conjugate")
+    def of_itself(self, site: Site, owner: int | float) -> Value:
+        """What Python's own method gives."""
+        return getattr(owner, site.name)()
+
+    @models("to_bytes")
+    def to_bytes(self, site: Site, owner: int | float, /, *given: Value, **named: Value) -> Value:
+        """The bytes of a number."""
+        if not isinstance(owner, int):
+            return NotImplemented
+        return lib_texts.whole_number(site.run, site.name, [owner, *given], named, site.loc)
+
+
+class _Tuples(Methods[Sequence[Value]]):
+    """Tuples and ranges."""
+
+    @models("index", "count")
+    def index(self, site: Site, owner: Sequence[Value], value: Value, /, *ends: Value) -> Value:
+        """Where something stands, and how often."""
+        if value in owner:
+            return getattr(owner, site.name)(value, *ends)
+        if site.name == "index":
+            site.run.may_fail("ValueError", site.loc)
         return 0
-    if isinstance(owner, tuple) and name == "numel":
-        return product(owner)
-    if owner is interp.builtins.get("dict") and name == "fromkeys" and args:
-        value = args[1] if len(args) > 1 else None
-        return {keys.check_key(key): value for key in iteration.materialise(interp, args[0], loc)}
-    if owner is interp.builtins.get("bytes") and name == "fromhex":
-        return decoding.decode(interp, "binascii.unhexlify", args[0] if args else None, loc)
-    if name == "from_bytes" and owner is interp.builtins.get("int"):
-        return lib_texts.whole_number(interp, name, args, kwargs, loc)
-    if isinstance(owner, int) and name == "to_bytes":
-        return lib_texts.whole_number(interp, name, [owner, *args], kwargs, loc)
-    if isinstance(owner, (bytes, bytearray)) and name not in ("decode", "append", "extend", "pop", "insert", "clear"):
-        return lib_texts.bytes_method(interp, owner, name, args, kwargs, loc)
-    if isinstance(owner, bytes) and name == "decode":
-        return decoding.decoded(interp, owner.decode("utf-8", "replace"), loc)
-    return NotImplemented
+
+    @models("numel")
+    def numel(self, site: Site, owner: Sequence[Value]) -> Value:
+        """Of `torch.Size`: how many elements a tensor has."""
+        return product(owner) if isinstance(owner, tuple) else NotImplemented
+
+
+class _Bytes(Methods[bytes | bytearray]):
+    """Bytes."""
+
+    @models("decode")
+    def decode(self, site: Site, owner: bytes | bytearray, *how: Value, **named: Value) -> Value:
+        """The text of bytes."""
+        if not isinstance(owner, bytes):
+            return NotImplemented
+        return decoding.decoded(site.run, owner.decode("utf-8", "replace"), site.loc)
+
+    def other(self, site: Site, owner: bytes | bytearray) -> Value:
+        """What Python's own method gives, where all that it is given is known. What changes them is not followed."""
+        if site.name in ("append", "extend", "pop", "insert", "clear", "decode"):
+            return NotImplemented
+        return lib_texts.bytes_method(site.run, owner, site.name, site.args, site.kwargs, site.loc)
+
+
+_CLASSES = _Classes()
+_ROWS: dict[type, tuple[str, Methods[Any]]] = {
+    str: ("str", lib_texts.TEXTS),
+    list: ("list", containers.LISTS),
+    Tally: ("dict", tallies.TALLIES),
+    dict: ("dict", mappings.DICTS),
+    set: ("set", mappings.SETS),
+    frozenset: ("set", mappings.SETS),
+    **dict.fromkeys((int, float), ("int", _Numbers())),
+    **dict.fromkeys((tuple, range), ("tuple", _Tuples())),
+    **dict.fromkeys((bytes, bytearray), ("bytes", _Bytes())),
+}
