@@ -304,10 +304,9 @@ class Run(Recorder):
         """A shared library: one the submission built from its own sources is read, another is machine code."""
         return extensions.load_library(self, name, loc)
 
-    def run_text(self, args: list[Any], loc: ir.Loc | None) -> Any:
+    def run_text(self, source: Value, scope: Value, loc: ir.Loc | None) -> Any:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""
-        scope = args[1] if len(args) > 1 and isinstance(args[1], dict) else None
-        return decoding.run_text(self, args[0] if args else None, scope, loc)
+        return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc)
 
     # --- attributes and items
 

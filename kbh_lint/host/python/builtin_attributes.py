@@ -11,8 +11,9 @@ from kbh_lint.host.python import class_making
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.frames import Raised, builtin
+from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Namespace
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject, find_method, is_module, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -21,28 +22,92 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-@builtin
-def _isinstance(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return typetests.is_instance(interp, args[0], args[1] if len(args) > 1 else ())
+_NOTHING = object()
 
 
-@builtin
-def _issubclass(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return typetests.is_subclass(interp, args[0], args[1] if len(args) > 1 else ())
+class Attributes(Builtin):
+    """The built-in functions that ask objects for their attributes and for what they are."""
 
+    @models("isinstance")
+    def isinstance(self, site: Site, object: Value, classes: Value = (), /) -> Value:
+        """Whether an object is of a class."""
+        return typetests.is_instance(site.run, object, classes)
 
-@builtin
-def _getattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    owner, name = args[0], args[1]
-    if not isinstance(name, str):
-        return unknowns.merged(interp, owner, name, why="an attribute by unknown name")
-    if len(args) > 2 and isinstance(owner, Sym) and _may_lack(interp, owner, name):
-        has = has_library_attr(interp, f"{owner.path}.{name}")
-        return interp.get_attr(owner, str(name), loc) if interp.truth(has, loc) else args[2]
-    if len(args) > 2 and not has_attr(interp, owner, str(name)):
+    @models("issubclass")
+    def issubclass(self, site: Site, cls: Value, classes: Value = (), /) -> Value:
+        """Whether a class is one of others, or derived from one."""
+        return typetests.is_subclass(site.run, cls, classes)
+
+    @models("callable")
+    def callable(self, site: Site, object: Value, /) -> Value:
+        """Whether an object can be called."""
+        return typetests.is_callable(site.run, object)
+
+    @models("getattr")
+    def getattr(self, site: Site, owner: Value, name: Value, default: Value = _NOTHING, /) -> Value:
+        """`owner.name`, or the default where there is none."""
+        run = site.run
+        if not isinstance(name, str):
+            return unknowns.merged(run, owner, name, why="an attribute by unknown name")
+        if default is not _NOTHING and isinstance(owner, Sym) and _may_lack(run, owner, name):
+            has = has_library_attr(run, f"{owner.path}.{name}")
+            return run.get_attr(owner, str(name), site.loc) if run.truth(has, site.loc) else default
+        if default is not _NOTHING and not has_attr(run, owner, str(name)):
+            made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
+            return default if made is None else _made_attribute(run, made, str(name), default, site.loc)
+        return run.get_attr(owner, str(name), site.loc)
+
+    @models("hasattr")
+    def hasattr(self, site: Site, owner: Value, name: Value, /) -> Value:
+        """Whether there is such an attribute."""
+        run = site.run
+        if taint.symbol_of(owner):
+            return owner
+        if isinstance(owner, Sym) and owner.path.partition(".")[0] == "__main__":
+            return taint.asked(run, f"__main__.{name}", taint.COMMAND, site.loc)
+        if isinstance(owner, Sym) and _may_lack(run, owner, str(name)):
+            return has_library_attr(run, f"{owner.path}.{name}")
+        if has_attr(run, owner, str(name)):
+            return True
         made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
-        return args[2] if made is None else _made_attribute(interp, made, str(name), args[2], loc)
-    return interp.get_attr(owner, str(name), loc)
+        return made is not None and _made_attribute(run, made, str(name), keys.MISSING, site.loc) is not keys.MISSING
+
+    @models("setattr")
+    def setattr(self, site: Site, owner: Value, name: Value, value: Value, /) -> None:
+        """`owner.name = value`."""
+        site.run.set_attr(owner, str(name), value, site.loc)
+
+    @models("type")
+    def type(self, site: Site, value: Value, /, *rest: Value, **named: Value) -> Value:
+        """The class of an object, or a class that is made."""
+        if len(rest) == 2:
+            return class_making.of_call(site.run, site.args, site.kwargs, site.loc)
+        return _class_of(site.run, value)
+
+    @models("vars")
+    def vars(self, site: Site, owner: Value = None, /) -> Value:
+        """The attributes of an object by their names."""
+        if isinstance(owner, Sym):
+            return Sym(f"{owner.path}.__dict__")
+        if isinstance(owner, (ClassV, LibObject, Unknown)):
+            return site.run.get_attr(owner, "__dict__", site.loc)
+        return owner.attrs if isinstance(owner, (Instance, Tensor)) else {}
+
+
+def _class_of(run: Run, value: Value) -> Value:
+    if isinstance(value, Instance):
+        return value.cls
+    if isinstance(value, ClassV):
+        return value.meta or run.builtins["type"]
+    if isinstance(value, Tensor):
+        return Sym("torch.Tensor")
+    if isinstance(value, LibObject):
+        return Sym(value.path)
+    if taint.symbol_of(value):
+        return value
+    name = "str" if isinstance(value, str) else type(value).__name__
+    known = run.builtins.get(name)
+    return known if hasattr(known, "__kbh_name__") else Sym(f"builtins.{name}")
 
 
 _OF_MODULES = frozenset(
@@ -81,21 +146,6 @@ def has_attr(interp: Run, owner: Value, name: str) -> bool:
     return owner is not None
 
 
-@builtin
-def _hasattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if taint.symbol_of(args[0]):
-        return args[0]
-    root = args[0].path.partition(".")[0] if isinstance(args[0], Sym) else ""
-    if root == "__main__":
-        return taint.asked(interp, f"__main__.{args[1]}", taint.COMMAND, loc)
-    if isinstance(args[0], Sym) and _may_lack(interp, args[0], str(args[1])):
-        return has_library_attr(interp, f"{args[0].path}.{args[1]}")
-    if has_attr(interp, args[0], str(args[1])):
-        return True
-    made = find_method(args[0], "__getattr__") if isinstance(args[0], Instance) else None
-    return made is not None and _made_attribute(interp, made, str(args[1]), keys.MISSING, loc) is not keys.MISSING
-
-
 def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
     """Whether a library may not have a name: torch, of which there are many releases, or what the submission gives."""
     return owner.path.partition(".")[0] == "torch" or name in unbound.given_names(interp.session)
@@ -105,48 +155,3 @@ def has_library_attr(interp: Run, path: str) -> Any:
     """hasattr of a library: known of what is known here, else a decision that is likely to hold."""
     value = modules.resolve(interp, path)
     return True if not isinstance(value, Sym) else Unknown((), "likely: the library has it", likely=True)
-
-
-@builtin
-def _setattr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    interp.set_attr(args[0], str(args[1]), args[2], loc)
-
-
-@builtin
-def _type(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    value = args[0]
-    if len(args) == 3:
-        return class_making.of_call(interp, args, kwargs, loc)
-    if isinstance(value, Instance):
-        return value.cls
-    if isinstance(value, ClassV):
-        return value.meta or interp.builtins["type"]
-    if isinstance(value, Tensor):
-        return Sym("torch.Tensor")
-    if isinstance(value, LibObject):
-        return Sym(value.path)
-    if taint.symbol_of(value):
-        return value
-    name = "str" if isinstance(value, str) else type(value).__name__
-    known = interp.builtins.get(name)
-    return known if hasattr(known, "__kbh_name__") else Sym(f"builtins.{name}")
-
-
-@builtin
-def _callable(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return typetests.is_callable(interp, args[0])
-
-
-@builtin
-def _vars(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if args and isinstance(args[0], Sym):
-        return Sym(f"{args[0].path}.__dict__")
-    if args and isinstance(args[0], (ClassV, LibObject, Unknown)):
-        return interp.get_attr(args[0], "__dict__", loc)
-    return args[0].attrs if args and isinstance(args[0], (Instance, Tensor)) else {}
-
-
-ATTRIBUTES: dict[str, Any] = {
-    "isinstance": _isinstance, "issubclass": _issubclass, "getattr": _getattr, "hasattr": _hasattr,
-    "setattr": _setattr, "type": _type, "callable": _callable, "vars": _vars,
-}  # fmt: skip

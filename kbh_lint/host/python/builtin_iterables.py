@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -12,7 +12,8 @@ from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, op
 from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.frames import OutOfFuel, Raised, builtin
+from kbh_lint.host.values.frames import OutOfFuel, Raised
+from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Counting, Cycle
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject, Method, find_method, is_named_tuple, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -22,79 +23,203 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-@builtin
-def _range(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    args = [unknowns.of_process(a) for a in args]
-    if not all(isinstance(a, int) for a in args):
-        if any(a is None or isinstance(a, (float, str, list, tuple)) for a in args):
-            interp.may_fail("TypeError", loc)
-        return unknowns.merged(interp, *args, why="a range")
-    try:
-        made = range(*args)
-    except (TypeError, ValueError):
-        return Unknown((), "a range")
-    return made if len(made) <= containers.MAX_RANGE else unknowns.merged(interp, *args, why="a range past the bound")
+_NOTHING = object()
 
 
-@builtin
-def _len(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    value = args[0]
-    if isinstance(value, Tensor):
-        return value.shape[0] if value.shape else Unknown()
-    if isinstance(value, Instance):
-        found = find_method(value, "__len__")
-        if found is None and value.items is not None:
-            return len(value.items)
-        if found is None and is_named_tuple(value):
-            return len(value.cls.field_names())
-        return interp.call(found, [], {}, loc) if found is not None else Unknown()
-    if isinstance(value, ClassV):
-        own = meta_method(value, "__len__")
-        if own is not None:
-            return interp.call(own, [], {}, loc)
-        return len(enums.members(value)) if enums.is_enum(value) else unknowns.merged(interp, value)
-    if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
-        return len(value.attrs["items"])
-    if exceptions.plain(value) or isinstance(value, Once):
-        interp.may_fail("TypeError", loc)
-    return len(value) if hasattr(value, "__len__") and not doubts(value) else unknowns.merged(interp, value)
+class Iterables(Builtin):
+    """The built-in functions that make containers and iterators, or go through them."""
 
-
-def _extreme(name: str) -> Callable[..., Any]:
-    @builtin
-    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = list(iteration.materialise(interp, args[0], loc)) if len(args) == 1 else list(args)
-        if not items:
-            if "default" not in kwargs:
-                interp.may_fail("ValueError", loc)
-            return kwargs.get("default", Unknown())
-        if not all(map(bounds.is_small, items)):
-            return unknowns.merged(interp, *items[:2], why=name)
-        if any(isinstance(i, (Unknown, Tensor)) for i in items):
-            return unknowns.merged(
-                interp, *items, why=name, ends=None if kwargs else whole_numbers.extreme(name, items)
-            )
-        key = kwargs.get("key")
+    @models("range")
+    def range(self, site: Site, /, *bounds_of: Value) -> Value:
+        """Whole numbers, within bounds."""
+        given = [unknowns.of_process(one) for one in bounds_of]
+        if not all(isinstance(one, int) for one in given):
+            if any(one is None or isinstance(one, (float, str, list, tuple)) for one in given):
+                site.run.may_fail("TypeError", site.loc)
+            return unknowns.merged(site.run, *given, why="a range")
         try:
-            return getattr(builtins, name)(
-                items, key=lambda x: ordering.key_of(interp, x if key is None else interp.call(key, [x], {}, loc), loc)
-            )
+            made = range(*given)
+        except (TypeError, ValueError):
+            return Unknown((), "a range")
+        if len(made) <= containers.MAX_RANGE:
+            return made
+        return unknowns.merged(site.run, *given, why="a range past the bound")
+
+    @models("len")
+    def len(self, site: Site, value: Value, /) -> Value:
+        """How many items there are."""
+        run = site.run
+        if isinstance(value, Tensor):
+            return value.shape[0] if value.shape else Unknown()
+        if isinstance(value, Instance):
+            return _length(site, value)
+        if isinstance(value, ClassV):
+            own = meta_method(value, "__len__")
+            if own is not None:
+                return run.call(own, [], {}, site.loc)
+            return len(enums.members(value)) if enums.is_enum(value) else unknowns.merged(run, value)
+        if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
+            return len(value.attrs["items"])
+        if exceptions.plain(value) or isinstance(value, Once):
+            run.may_fail("TypeError", site.loc)
+        return len(value) if isinstance(value, Sized) and not doubts(value) else unknowns.merged(run, value)
+
+    @models("max", "min")
+    def extreme(self, site: Site, /, *values: Value, key: Value = None, default: Value = _NOTHING) -> Value:
+        """The largest or the smallest."""
+        run, name = site.run, site.name
+        items = list(iteration.materialise(run, values[0], site.loc)) if len(values) == 1 else list(values)
+        if not items:
+            if default is _NOTHING:
+                run.may_fail("ValueError", site.loc)
+            return Unknown() if default is _NOTHING else default
+        if not all(map(bounds.is_small, items)):
+            return unknowns.merged(run, *items[:2], why=name)
+        if any(isinstance(i, (Unknown, Tensor)) for i in items):
+            ends = None if site.kwargs else whole_numbers.extreme(name, items)
+            return unknowns.merged(run, *items, why=name, ends=ends)
+
+        def ordered(x: Value) -> Any:
+            return ordering.key_of(run, x if key is None else run.call(key, [x], {}, site.loc), site.loc)
+
+        try:
+            return getattr(builtins, name)(items, key=ordered)
         except (Raised, OutOfFuel, MemoryError):
             raise
         except Exception:  # keys without an order: one of them stands for the answer
             return items[0]
 
-    return run
+    @models("sum")
+    def sum(self, site: Site, iterable: Value, /, start: Value = 0) -> Value:
+        """All added up."""
+        total: Value = start
+        items = iteration.materialise(site.run, iterable, site.loc)
+        bounds.steps(site.run, len(items))
+        for item in items:
+            total = operators.binary(site.run, "+", total, item, site.loc)
+        return total
+
+    @models("all", "any")
+    def truths(self, site: Site, iterable: Value, /) -> Value:
+        """Whether something holds of all, or of one."""
+        run, every = site.run, site.name == "all"
+        items = _until(run, iterable, every, site.loc)
+        bounds.steps(run, len(items))
+        read = [item for item in items if isinstance(item, Unknown) and item.contents]
+        if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
+            return unknowns.merged(run, *read, why="all of many" if every else "likely: one of many", likely=not every)
+        for item in items:
+            if taint.symbol_of(item):
+                return item
+            if run.truth(item, site.loc) != every:
+                return not every
+        return every
+
+    @models("list", "tuple", "set", "frozenset")
+    def collected(self, site: Site, iterable: Value = (), /) -> Value:
+        """The items in a container."""
+        if isinstance(iterable, Unknown):
+            return iterable
+        items = iteration.materialise(site.run, iterable, site.loc)
+        return _CONTAINERS[site.name](keys.distinct(site.run, items) if site.name.endswith("set") else items)
+
+    @models("dict")
+    def dict(self, site: Site, given: Value = _NOTHING, /, **named: Value) -> Value:
+        """A dict of another, of pairs and of names."""
+        out: dict[Value, Value] = {}
+        held = None if given is _NOTHING else subscripts.mapping(site.run, given, site.loc)
+        if held is not None:
+            out.update(bounds.visited(site.run, held))
+        elif given is not _NOTHING:
+            pairs = iteration.materialise(site.run, given, site.loc)
+            out.update({keys.check_key(p[0]): p[1] for p in pairs if isinstance(p, (tuple, list)) and len(p) == 2})
+        out.update(named)
+        return out
+
+    @models("enumerate")
+    def enumerate(self, site: Site, iterable: Value, start: Value = 0) -> Value:
+        """The items with their places."""
+        first = start if isinstance(start, int) else 0
+        if isinstance(iterable, Once):
+            return _lazy(enumerate(iteration.in_turn(iterable), first))
+        return Once(enumerate(iteration.materialise(site.run, iterable, site.loc), first))
+
+    @models("zip")
+    def zip(self, site: Site, /, *iterables: Value, strict: Value = False) -> Value:
+        """Tuples of an item from each."""
+        if any(isinstance(one, Once) for one in iterables):
+            return _lazy(zip(*_columns(site.run, iterables, site.loc), strict=False))
+        columns = [iteration.materialise(site.run, one, site.loc) for one in iterables]
+        if strict is True and len({len(column) for column in columns}) > 1:
+            site.run.may_fail("ValueError", site.loc)
+        return Once(zip(*columns, strict=False))
+
+    @models("map")
+    def map(self, site: Site, func: Value, /, *iterables: Value) -> Value:
+        """What a function makes of the items, as they are asked for."""
+        rows = zip(*_columns(site.run, iterables, site.loc), strict=False)
+        return _lazy(site.run.call(func, list(row), {}, site.loc) for row in rows)
+
+    @models("filter")
+    def filter(self, site: Site, func: Value, iterable: Value, /) -> Value:
+        """The items of which a function holds."""
+        run, (items,) = site.run, _columns(site.run, (iterable,), site.loc)
+        return _lazy(i for i in items if run.truth(i if func is None else run.call(func, [i], {}, site.loc), site.loc))
+
+    @models("sorted")
+    def sorted(self, site: Site, iterable: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
+        """The items in order."""
+        items = list(iteration.materialise(site.run, iterable, site.loc))
+        containers.sort_items(site.run, items, key, reverse)
+        return items
+
+    @models("reversed")
+    def reversed(self, site: Site, sequence: Value, /) -> Value:
+        """The items, the last first."""
+        own = find_method(sequence, "__reversed__") if isinstance(sequence, Instance) else None
+        if own is not None:
+            return site.run.call(own, [], {}, site.loc)
+        return Once(reversed(list(iteration.materialise(site.run, sequence, site.loc))))
+
+    @models("iter")
+    def iter(self, site: Site, source: Value = (), sentinel: Value = _NOTHING, /) -> Value:
+        """An iterator, over items or over what calls give."""
+        if sentinel is not _NOTHING:
+            return _lazy(_calls_until(site.run, source, sentinel, site.loc))
+        if isinstance(source, Once):
+            return source
+        items = iteration.materialise(site.run, source, site.loc)
+        return list(items) if isinstance(source, (Unknown, Tensor)) else Once(items)
+
+    @models("next")
+    def next(self, site: Site, iterator: Value, default: Value = _NOTHING, /) -> Value:
+        """What an iterator gives next."""
+        if isinstance(iterator, (Counting, Cycle)):
+            return site.run.call(Method(iterator, "__next__"), [], {}, site.loc)
+        own = find_method(iterator, "__next__") if isinstance(iterator, Instance) else None
+        if own is not None:
+            return site.run.call(own, [], {}, site.loc)
+        if isinstance(iterator, Once) and not len(iterator):
+            iterator.more()
+        items = iterator if isinstance(iterator, Once) else iteration.iterate(site.run, iterator, site.loc)
+        if isinstance(items, list) and len(items):
+            return items.pop(0)
+        if not len(items) and default is _NOTHING:
+            iteration.ended(site.run, items, site.loc)
+        return items[0] if len(items) else Unknown() if default is _NOTHING else default
 
 
-@builtin
-def _sum(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    total: Any = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    items = iteration.materialise(interp, args[0], loc)
-    bounds.steps(interp, len(items))
-    for item in items:
-        total = operators.binary(interp, "+", total, item, loc)
-    return total
+_CONTAINERS: dict[str, Callable[[Any], Any]] = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
+
+
+def _length(site: Site, value: Instance) -> Value:
+    """len() of an object of the submission."""
+    found = find_method(value, "__len__")
+    if found is not None:
+        return site.run.call(found, [], {}, site.loc)
+    if value.items is not None:
+        return len(value.items)
+    return len(value.cls.field_names()) if is_named_tuple(value) else Unknown()
 
 
 def _until(interp: Run, value: Value, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
@@ -110,121 +235,15 @@ def _until(interp: Run, value: Value, every: bool, loc: ir.Loc | None) -> Sequen
     return items
 
 
-def _truths(every: bool) -> Callable[..., Any]:
-    @builtin
-    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        items = _until(interp, args[0], every, loc)
-        bounds.steps(interp, len(items))
-        read = [item for item in items if isinstance(item, Unknown) and item.contents]
-        if len(read) > 1 and all(isinstance(item, Unknown) or bool(item) is every for item in items):
-            return unknowns.merged(
-                interp, *read, why="all of many" if every else "likely: one of many", likely=not every
-            )
-        for item in items:
-            if taint.symbol_of(item):
-                return item
-            if interp.truth(item, loc) != every:
-                return not every
-        return every
-
-    return run
-
-
-def _collect(kind: Callable[[Any], Any]) -> Callable[..., Any]:
-    @builtin
-    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        if args and isinstance(args[0], Unknown):
-            return args[0]
-        items = iteration.materialise(interp, args[0], loc) if args else []
-        return kind(keys.distinct(interp, items)) if kind in (set, frozenset) else kind(items)
-
-    return run
-
-
-@builtin
-def _dict(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    out: dict[Any, Any] = {}
-    if args:
-        held = subscripts.mapping(interp, args[0], loc)
-        if held is not None:
-            out.update(bounds.visited(interp, held))
-        else:
-            out.update(
-                {
-                    keys.check_key(p[0]): p[1]
-                    for p in iteration.materialise(interp, args[0], loc)
-                    if isinstance(p, (tuple, list)) and len(p) == 2
-                }
-            )
-    out.update(kwargs)
-    return out
-
-
-@builtin
-def _enumerate(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    given = args[1] if len(args) > 1 else kwargs.get("start", 0)
-    start = given if isinstance(given, int) else 0
-    if isinstance(args[0], Once):
-        return _lazy(enumerate(iteration.in_turn(args[0]), start))
-    return Once(enumerate(iteration.materialise(interp, args[0], loc), start))
-
-
 def _lazy(source: Iterator[Any]) -> Once:
     made = Once()
     made.source = source
     return made
 
 
-def _columns(interp: Run, args: list[Any], loc: ir.Loc | None) -> list[Any]:
+def _columns(interp: Run, args: Sequence[Value], loc: ir.Loc | None) -> list[Any]:
     """The items of several iterables, of an iterator as they are asked for."""
     return [iteration.in_turn(a) if isinstance(a, Once) else iteration.materialise(interp, a, loc) for a in args]
-
-
-@builtin
-def _zip(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if any(isinstance(a, Once) for a in args):
-        return _lazy(zip(*_columns(interp, args, loc), strict=False))
-    columns = [iteration.materialise(interp, a, loc) for a in args]
-    if kwargs.get("strict") is True and len({len(column) for column in columns}) > 1:
-        interp.may_fail("ValueError", loc)
-    return Once(zip(*columns, strict=False))
-
-
-@builtin
-def _map(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    rows = zip(*_columns(interp, args[1:], loc), strict=False)
-    return _lazy(interp.call(args[0], list(row), {}, loc) for row in rows)
-
-
-@builtin
-def _filter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    (items,) = _columns(interp, args[1:2], loc)
-    return _lazy(i for i in items if interp.truth(i if args[0] is None else interp.call(args[0], [i], {}, loc), loc))
-
-
-@builtin
-def _sorted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    items = list(iteration.materialise(interp, args[0], loc))
-    containers.sort_items(interp, items, kwargs.get("key"), kwargs.get("reverse", False))
-    return items
-
-
-@builtin
-def _reversed(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    own = find_method(args[0], "__reversed__") if isinstance(args[0], Instance) else None
-    if own is not None:
-        return interp.call(own, [], {}, loc)
-    return Once(reversed(list(iteration.materialise(interp, args[0], loc))))
-
-
-@builtin
-def _iter(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if len(args) == 2:
-        return _lazy(_calls_until(interp, args[0], args[1], loc))
-    if not args or isinstance(args[0], Once):
-        return args[0] if args else []
-    items = iteration.materialise(interp, args[0], loc)
-    return list(items) if isinstance(args[0], (Unknown, Tensor)) else Once(items)
 
 
 def _calls_until(interp: Run, func: Value, end: Value, loc: ir.Loc | None) -> Iterator[Any]:
@@ -240,29 +259,3 @@ def _calls_until(interp: Run, func: Value, end: Value, loc: ir.Loc | None) -> It
         if interp.truth(equality.same(interp, item, end), loc):
             return
         yield item
-
-
-@builtin
-def _next(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if isinstance(args[0], (Counting, Cycle)):
-        return interp.call(Method(args[0], "__next__"), [], {}, loc)
-    if isinstance(args[0], Instance):
-        found = find_method(args[0], "__next__")
-        if found is not None:
-            return interp.call(found, [], {}, loc)
-    if isinstance(args[0], Once) and not len(args[0]):
-        args[0].more()
-    items = args[0] if isinstance(args[0], Once) else iteration.iterate(interp, args[0], loc)
-    if isinstance(items, list) and len(items):
-        return items.pop(0)
-    if not len(items) and len(args) < 2:
-        iteration.ended(interp, items, loc)
-    return items[0] if len(items) else (args[1] if len(args) > 1 else Unknown())
-
-
-ITERABLES: dict[str, Any] = {
-    "range": _range, "len": _len, "max": _extreme("max"), "min": _extreme("min"), "sum": _sum, "all": _truths(True),
-    "any": _truths(False), "list": _collect(list), "tuple": _collect(tuple), "set": _collect(set),
-    "frozenset": _collect(frozenset), "dict": _dict, "enumerate": _enumerate, "zip": _zip, "map": _map,
-    "filter": _filter, "sorted": _sorted, "reversed": _reversed, "iter": _iter, "next": _next,
-}  # fmt: skip

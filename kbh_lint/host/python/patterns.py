@@ -91,7 +91,8 @@ def _part(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | No
     return subject if name is None else interp.get_attr(subject, name, loc)
 
 
+_INSTANCE = builtin_attributes.Attributes.functions_by_name()["isinstance"]
 BUILTINS: dict[str, Any] = {
     patterns.SEQUENCE: _sequence, patterns.LISTED: _listed, patterns.MAPPING: _mapping, patterns.REST: _rest,
-    patterns.INSTANCE: builtin_attributes.ATTRIBUTES["isinstance"], patterns.HAS: _has, patterns.PART: _part,
+    patterns.INSTANCE: _INSTANCE, patterns.HAS: _has, patterns.PART: _part,
 }  # fmt: skip

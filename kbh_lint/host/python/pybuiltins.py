@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 import math
 import zlib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -15,7 +14,7 @@ from kbh_lint.host.python import builtin_attributes, builtin_iterables, patterns
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
-from kbh_lint.host.values.frames import builtin
+from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.objects import Instance, ProcessNumber, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
@@ -24,51 +23,76 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def _numbers(name: str) -> Callable[..., Any]:
-    """int, float, abs, round, pow, divmod ... on known numbers; an unknown stays one."""
-    real = getattr(builtins, name)
+class Numbers(Builtin):
+    """The built-in functions of known numbers and bytes; an unknown stays one."""
 
-    @builtin
-    def run(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        if name == "hash" and args:
-            args = [compared_as(args[0]), *args[1:]]
-        if name == "hash" and args and isinstance(args[0], (Tensor, Instance)):
-            return ProcessNumber(interp.memory.identity(args[0]))
-        if name == "hash" and args and isinstance(args[0], (str, bytes, tuple)) and _is_plain(args[0]):
-            bounds.text(interp, args[0])
-            return ProcessNumber(zlib.crc32(repr(args[0]).encode()) << 16)
-        if args and isinstance(args[0], Tensor):
-            if name in ("int", "float", "bool"):
-                got = tensor_attributes.scalar(interp, "item", [args[0]], {}, loc)
-                return got
-            return torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
-        args = [unknowns.merged(interp, a) if doubts(a) else a for a in args]
-        if args and isinstance(args[0], Once) and name.startswith("byte"):
-            args = [iteration.materialise(interp, args[0], loc)]
-        if name == "bool" and args and isinstance(args[0], Instance):
-            return interp.truth(args[0], loc)
-        if name == "bool" and args and taint.of_library(args[0]):
-            return taint.presumed(True)
-        if name == "int" and len(args) == 1 and equality.is_success(args[0]):
+    @models("hash")
+    def hash(self, site: Site, obj: Value, /) -> Value:
+        """A number that each process has another of, for what is not a number itself."""
+        value = compared_as(obj)
+        if isinstance(value, (Tensor, Instance)):
+            return ProcessNumber(site.run.memory.identity(value))
+        if isinstance(value, (str, bytes, tuple)) and _is_plain(value):
+            bounds.text(site.run, value)
+            return ProcessNumber(zlib.crc32(repr(value).encode()) << 16)
+        return _known(site, [value])
+
+    @models("bool")
+    def bool(self, site: Site, x: Value = False, /) -> Value:
+        """The truth of a value."""
+        if isinstance(x, Tensor):
+            return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
+        if isinstance(x, Instance):
+            return site.run.truth(x, site.loc)
+        return taint.presumed(True) if taint.of_library(x) else _known(site, site.args)
+
+    @models("int")
+    def int(self, site: Site, x: Value = 0, /, *base: Value, **named: Value) -> Value:
+        """A whole number."""
+        if isinstance(x, Tensor):
+            return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
+        if not base and equality.is_success(x):
             return 0
-        if name == "int" and len(args) == 1 and type(args[0]) is ProcessNumber:
-            return args[0]
-        args = [unknowns.of_process(a) for a in args]
-        if any(isinstance(a, Unknown) for a in args):
-            if name in ("float", "abs") and args[0].range is not None:
-                low, high = args[0].range
-                ends = (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
-                return Unknown(args[0].contents, name, ends, args[0].made)
-            same = name in ("int", "float") and isinstance(args[0], Unknown)
-            return unknowns.merged(interp, *args, like=args[0] if same else None)
-        try:
-            _check_numbers(interp, name, args, kwargs)
-            return real(*[str(a) if isinstance(a, Text) else a for a in args], **kwargs)
-        except Exception as error:
-            operators.failed(interp, error, loc)
-            return unknowns.merged(interp, *args, why=name)
+        return x if not base and type(x) is ProcessNumber else _known(site, site.args)
 
-    return run
+    @models("float")
+    def float(self, site: Site, x: Value = 0.0, /) -> Value:
+        """A number."""
+        if isinstance(x, Tensor):
+            return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
+        return _known(site, site.args)
+
+    @models("bytes", "bytearray")
+    def bytes(self, site: Site, source: Value = b"", /, *how: Value, **named: Value) -> Value:
+        """Bytes of numbers or of a text."""
+        items = iteration.materialise(site.run, source, site.loc) if isinstance(source, Once) else source
+        return self.number(site, items, *how) if site.args else _known(site, [])
+
+    @models("abs", "round", "pow", "divmod", "ord", "chr", "bin", "hex", "complex")
+    def number(self, site: Site, /, *given: Value, **named: Value) -> Value:
+        """What Python's own function gives; of a tensor what torch's does."""
+        if given and isinstance(given[0], Tensor):
+            return torchlib.call(site.run, f"torch.{site.name}", list(given), site.kwargs, site.loc)
+        return _known(site, list(given))
+
+
+def _known(site: Site, given: list[Value]) -> Value:
+    """What Python's own function gives of numbers and texts, within bounds."""
+    run, name = site.run, site.name
+    args: list[Any] = [unknowns.of_process(unknowns.merged(run, a) if doubts(a) else a) for a in given]
+    if any(isinstance(a, Unknown) for a in args):
+        if name in ("float", "abs") and args[0].range is not None:
+            low, high = args[0].range
+            ends = (low, high) if name == "float" else (0.0, max(abs(low), abs(high)))
+            return Unknown(args[0].contents, name, ends, args[0].made)
+        same = name in ("int", "float") and isinstance(args[0], Unknown)
+        return unknowns.merged(run, *args, like=args[0] if same else None)
+    try:
+        _check_numbers(run, name, args, site.kwargs)
+        return getattr(builtins, name)(*[str(a) if isinstance(a, Text) else a for a in args], **site.kwargs)
+    except Exception as error:
+        operators.failed(run, error, site.loc)
+        return unknowns.merged(run, *args, why=name)
 
 
 def _is_plain(value: Value, depth: int = 0) -> bool:
@@ -91,92 +115,90 @@ def _check_numbers(interp: Run, name: str, args: list[Any], kwargs: dict[str, An
         keys.check_key(args[0])
 
 
-@builtin
-def _str(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if not args:
-        return ""
-    if isinstance(args[0], int):
-        interp.burn(args[0].bit_length() // 64)  # quadratic in the digits
-    return args[0] if isinstance(args[0], (str, Unknown)) else texts.of(interp, args[0], loc)
+class Texts(Builtin):
+    """The built-in functions that show values, and those that run texts."""
+
+    @models("str")
+    def str(self, site: Site, object: Value = "", /, *how: Value, **named: Value) -> Value:
+        """A value as a text."""
+        return _text(site.run, object, site.loc)
+
+    @models("repr")
+    def repr(self, site: Site, obj: Value, /) -> Value:
+        """A value as it is written."""
+        if isinstance(obj, str) and not doubts(obj):
+            bounds.text(site.run, obj)
+            return repr(str(obj))
+        if isinstance(obj, (Instance, list, tuple, dict)):
+            return texts.of(site.run, obj, site.loc, "repr")
+        return _text(site.run, obj, site.loc)
+
+    @models("id")
+    def id(self, site: Site, obj: Value, /) -> Value:
+        """A number of this process."""
+        return ProcessNumber(site.run.memory.identity(obj))
+
+    @models("print")
+    def print(
+        self,
+        site: Site,
+        /,
+        *values: Value,
+        sep: Value = " ",
+        end: Value = "\n",
+        file: Value = None,
+        flush: Value = None,
+    ) -> None:
+        """A text that is written, where it is to an object of the submission."""
+        if isinstance(file, Instance):  # a text that is written line by line
+            words = [_text(site.run, value, site.loc) for value in values]
+            line: list[Any] = [part for i, word in enumerate(words) for part in ((sep, word) if i else (word,))]
+            written: list[Any] = [*line, end]
+            text = concat(written)
+            site.run.call(site.run.get_attr(file, "write", site.loc), [text], {}, site.loc)
+
+    @models("exec", "eval")
+    def exec(self, site: Site, source: Value = None, globals: Value = None, *more: Value, **named: Value) -> Value:
+        """A text that is run."""
+        return site.run.run_text(source, globals, site.loc)
+
+    @models("super")
+    def super(self, site: Site, *given: Value) -> Value:
+        """What is no call of the syntax."""
+        return Unknown()
+
+    @models("locals", "globals")
+    def names(self, site: Site) -> Value:
+        """The same."""
+        return {}
 
 
-@builtin
-def _repr(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    if args and isinstance(args[0], str) and not doubts(args[0]):
-        bounds.text(interp, args[0])
-        return repr(str(args[0]))
-    if args and isinstance(args[0], (Instance, list, tuple, dict)):
-        return texts.of(interp, args[0], loc, "repr")
-    return _str(interp, args, kwargs, loc)
+def _text(run: Run, value: Value, loc: ir.Loc | None) -> Value:
+    """str(value)."""
+    if isinstance(value, int):
+        run.burn(value.bit_length() // 64)  # quadratic in the digits
+    return value if isinstance(value, (str, Unknown)) else texts.of(run, value, loc)
 
 
-@builtin
-def _id(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return ProcessNumber(interp.memory.identity(args[0]))
-
-
-@builtin
-def _print(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    file = kwargs.get("file")
-    if isinstance(file, Instance):  # a text that is written line by line
-        words = [_str(interp, [arg], {}, loc) for arg in args]
-        line = [part for i, word in enumerate(words) for part in ((kwargs.get("sep", " "), word) if i else (word,))]
-        text = concat([*line, kwargs.get("end", "\n")])
-        interp.call(interp.get_attr(file, "write", loc), [text], {}, loc)
-    return None
-
-
-@builtin
-def _exec(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    return interp.run_text(args, loc)
+_FUNCTIONS: dict[str, Any] = {
+    **Numbers.functions_by_name(),
+    **Texts.functions_by_name(),
+    **builtin_iterables.Iterables.functions_by_name(),
+    **builtin_attributes.Attributes.functions_by_name(),
+    **patterns.BUILTINS,
+}
+for _name in "int float bool str list tuple dict set bytes type complex frozenset range".split():
+    _FUNCTIONS[_name].__kbh_name__ = f"builtins.{_name}"
 
 
 def table() -> dict[str, Any]:
     """The built-in names."""
-    names: dict[str, Any] = {
-        n: _numbers(n)
-        for n in (
-            "int",
-            "float",
-            "bool",
-            "abs",
-            "round",
-            "pow",
-            "divmod",
-            "ord",
-            "chr",
-            "bin",
-            "hex",
-            "hash",
-            "complex",
-            "bytes",
-            "bytearray",
-        )
+    return {
+        **_FUNCTIONS,
+        "object": Sym("builtins.object"),
+        "Ellipsis": Ellipsis,
+        "NotImplemented": Unknown((), "NotImplemented", sort=Sort.NOT_IMPLEMENTED),
     }
-    names.update(
-        **builtin_iterables.ITERABLES, **builtin_attributes.ATTRIBUTES, **patterns.BUILTINS,
-        str=_str, repr=_repr, id=_id, print=_print, exec=_exec, eval=_exec, super=builtin(lambda *a: Unknown()),
-        locals=builtin(lambda *a: {}), globals=builtin(lambda *a: {}),
-        object=Sym("builtins.object"), Ellipsis=Ellipsis,
-        NotImplemented=Unknown((), "NotImplemented", sort=Sort.NOT_IMPLEMENTED),
-    )  # fmt: skip
-    for name in (
-        "int",
-        "float",
-        "bool",
-        "str",
-        "list",
-        "tuple",
-        "dict",
-        "set",
-        "bytes",
-        "type",
-        "complex",
-        "frozenset",
-        "range",
-    ):
-        names[name].__kbh_name__ = f"builtins.{name}"
-    return names
 
 
 def math_call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

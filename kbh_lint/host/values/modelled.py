@@ -18,6 +18,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, Made
 from kbh_lint.base.values import Value as Value
+from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Instance, LibObject, Method, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -152,6 +153,25 @@ class Library:
     def made_call(self, site: Site, made: Made) -> Value:
         """A call of what the package made for kernels."""
         return Unknown(site.run.contents_of(site.args), made.path)
+
+
+class Builtin(Library):
+    """Functions that are there without an import."""
+
+    @classmethod
+    def functions_by_name(cls) -> dict[str, Callable[..., Any]]:
+        """Each as a value of the interpreted program."""
+        library = cls()
+
+        def made(name: str) -> Callable[..., Any]:
+            path = f"builtins.{name}"
+            return builtin(lambda run, args, kwargs, loc: library.call(Site(run, path, loc, args, kwargs)))
+
+        return {name: made(name) for name in cls.functions}
+
+    def other(self, site: Site) -> Value:
+        """A call that Python refuses."""
+        raise TypeError(f"the arguments of {site.path}")
 
 
 class Modelled(LibObject):
