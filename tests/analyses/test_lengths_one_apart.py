@@ -231,6 +231,32 @@ DOWN_IN_CUDA = {
     ),
 }  # fmt: skip
 
+COUNTED = (
+    TRITON.replace("length = tl.load(lengths + b)", "held = tl.load(counts + b)")
+    .replace("table, lengths, out", "table, lengths, counts, out")
+    .replace("block_table, seq_lens, out", "block_table, seq_lens, COUNTS, out")
+)
+OF_PAGES = ("held * PAGE", "positions < tl.minimum(last, LONGEST)", WHERE)
+MADE_LEAKS = {  # what torch makes of lengths
+    "pages": ("(seq_lens + 15) // 16", *OF_PAGES),
+    "pages by a method": ("seq_lens.add(15).floor_divide(16)", *OF_PAGES),
+    "pages by a shift": ("(seq_lens + 15) >> 4", *OF_PAGES),
+    "pages by a function": ("torch.div(seq_lens + page - 1, page, rounding_mode='floor')", *OF_PAGES),
+    "pages of larger numbers": ("((seq_lens.long() + 15) // 16).to(torch.int32)", *OF_PAGES),
+    "whole pages": ("(seq_lens + 15) // 16 * 16", "held", "positions < tl.minimum(last, LONGEST)", WHERE),
+    "whole pages by bits": ("(seq_lens + 15) & -16", "held", "positions < last", WHERE),
+    "a copy that is rounded": ("seq_lens.clone()", "tl.cdiv(held, BLOCK) * BLOCK", "positions < last", WHERE),
+}
+MADE_HONEST = {
+    "pages, and the rest": ("(seq_lens + 15) // 16", "held * PAGE", "positions < tl.load(lengths + b)", WHERE),
+    "a copy": ("seq_lens.clone()", "tl.cdiv(held, BLOCK) * BLOCK", "positions < held", WHERE),
+    "one more": ("seq_lens + 1", "tl.cdiv(held, BLOCK) * BLOCK", "positions + 1 < held", WHERE),
+    "larger numbers": ("seq_lens.to(torch.int64)", "tl.cdiv(held, BLOCK) * BLOCK", "positions < held", WHERE),
+    "the last place": ("seq_lens - 1", "held // BLOCK * BLOCK + BLOCK", "positions <= held", WHERE),
+    "at least one": ("seq_lens.clamp(min=1)", "tl.cdiv(held, BLOCK) * BLOCK", "positions < held", WHERE),
+    "twice": ("seq_lens * 2", "tl.cdiv(held, BLOCK) * BLOCK", "positions * 2 < held", WHERE),
+}
+
 
 def linted(tmp_path: Path, text: str, **parts: str) -> tuple[str, str, list[str]]:
     for name, part in parts.items():
@@ -283,3 +309,17 @@ def test_lengths_that_are_counted_down_are_read(tmp_path: Path, how: str) -> Non
 def test_lengths_that_are_counted_down_are_read_in_cuda(tmp_path: Path, how: str) -> None:
     begun, scored = DOWN_IN_CUDA[how]
     assert in_cuda(tmp_path, ROUNDED + begun, "", scored) == ("clean", "kept", [])
+
+
+@pytest.mark.parametrize("how", MADE_LEAKS)
+def test_pages_that_torch_makes_of_lengths_are_told(tmp_path: Path, how: str) -> None:
+    counts, last, keep, masked = MADE_LEAKS[how]
+    verdict, state, found = linted(tmp_path, COUNTED, COUNTS=counts, LAST=last, KEEP=keep, MASKED=masked)
+    assert (verdict, state) == ("rubric_leak", "broken") and any("one less by seq_lens" in one for one in found), found
+
+
+@pytest.mark.parametrize("how", MADE_HONEST)
+def test_lengths_that_torch_works_on_are_read(tmp_path: Path, how: str) -> None:
+    counts, last, keep, masked = MADE_HONEST[how]
+    given = linted(tmp_path, COUNTED, COUNTS=counts, LAST=last, KEEP=keep, MASKED=masked)
+    assert given == ("clean", "kept", [])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from kbh_lint.analyses.flow import Slice, facts_of
@@ -14,7 +14,8 @@ from kbh_lint.analyses.reading.used import few_rows_unseen, near_unseen, used_in
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.facts import UnreadInput
-from kbh_lint.host.values.tensors import Event
+from kbh_lint.host.torch.whole_numbers import neighbours
+from kbh_lint.host.values.tensors import Content, Event
 
 
 def reads(asked: Asked) -> Judgement:
@@ -72,27 +73,60 @@ NEIGHBOUR = _Less("tell a length from one less by", "lengths in {name} that diff
 def _read_for_less(asked: Asked) -> Iterator[tuple[_Less, dict[str, Event]]]:
     """Inputs that are read for less than they say, each with a launch that does, one kind after the other."""
     found, wanted = asked.found, asked.promise.params.get("must_read", ())
-    yield ONE_ROW, _unseen(found, wanted, "rising", few_rows_unseen)
+    yield ONE_ROW, _few_rows_unseen(found, wanted)
     followed = not not_followed(asked.run, found, asked.work)
-    yield NEIGHBOUR, _unseen(found, wanted, "drawn", near_unseen) if followed else {}
+    yield NEIGHBOUR, _lengths_unseen(found, wanted) if followed else {}
     yield BEGINNING, begins_elsewhere(found, wanted) if followed else {}
     yield TILE, chosen_for_tiles(found, wanted) if followed else {}
 
 
-def _unseen(
-    found: Slice, wanted: Collection[str], note: str, unseen: Callable[[Event], frozenset[int]]
-) -> dict[str, Event]:
-    """The inputs with a note of which every reader tells some numbers apart from none, with one of these launches."""
+def _few_rows_unseen(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
+    """Offsets whose every reader takes a group of one row for an empty one, with one of these launches."""
     known: dict[str, Event] = {}
     for content in found.outside:
         name = content.label.partition(":")[2]
         readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
         steered = any(content in event.attrs.get("steer", ()) for event in found.events)
-        if name not in wanted or not content.notes.get(note) or steered:
+        if name not in wanted or not content.notes.get("rising") or steered:
             continue
-        if readers and all(e.kind == "launch" and content.ident in unseen(e) for e in readers):
+        if readers and all(e.kind == "launch" and content.ident in few_rows_unseen(e) for e in readers):
             known[name] = readers[0]
     return known
+
+
+def _lengths_unseen(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
+    """Lengths of which no reader tells one from the next, with one of the launches that read them, or what operations
+    of torch made of them."""
+    known: dict[str, Event] = {}
+    for content in found.outside:
+        name = content.label.partition(":")[2]
+        event = _unseen_by_all(content, found) if name in wanted and "drawn" in content.notes else None
+        if event is not None:
+            known[name] = event
+    return known
+
+
+def _unseen_by_all(content: Content, found: Slice) -> Event | None:
+    """A launch that reads lengths or what was made of them, where all that do are the same for the next."""
+    stack, seen, first = [content], {content.ident}, None
+    while stack:
+        one = stack.pop()
+        for event in found.events:
+            if any(steering is one for steering in event.attrs.get("steer", ())):
+                return None
+            if not any(read is one for read, _ in event.reads):
+                continue
+            made = [write for write in event.writes if write.ident not in seen]
+            if event.kind == "launch":
+                if one.ident not in near_unseen(event):
+                    return None
+                first = first or event
+            elif any(neighbours(write) is None for write in event.writes):
+                return None
+            else:
+                stack += made
+                seen |= {write.ident for write in made}
+    return first
 
 
 def _loads(found: Slice, name: str) -> list[ir.Loc]:

@@ -11,7 +11,7 @@ from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised, once
 from kbh_lint.host.torch import limits
-from kbh_lint.host.torch.whole_numbers import ENDS, FIXED, held, source, whole
+from kbh_lint.host.torch.whole_numbers import ENDS, FIXED, held, neighbours, source, whole
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
@@ -109,21 +109,21 @@ def unneeded(event: Event) -> frozenset[int]:
 
 
 def near_unseen(event: Event) -> frozenset[int]:
-    """The lengths that a kernel loads and of which it does not tell two neighbours apart: neither is the one that is
-    drawn, so that its own numbers, which it may have in place of one, do not count."""
-    ends = _legal_loads(event)
-    near = _near(event, ends)
-    few = {event.attrs["contents"][at].ident for at in near if near[at] != ends[at]}
-    return _asked(event, near) & few if few else frozenset()
+    """The lengths that a kernel loads, or what operations made of them, of which it does not tell two neighbours apart:
+    neither is the one that is drawn, so that its own numbers, which it may have in place of one, do not count."""
+    if not _followed(event):
+        return frozenset()
+    held, ends = event.attrs["contents"], _legal_loads(event)
+    few = {at: near for at, content in held.items() if (near := neighbours(content)) is not None}
+    same = frozenset(held[at].ident for at, near in few.items() if near[0] == near[1])
+    found = _asked(event, {**ends, **few}) if len(few) > len(same) else frozenset()
+    return same | found & frozenset(held[at].ident for at in few)
 
 
 def _near(event: Event, ends: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
-    """The same ends, but of lengths two numbers alone: the two before the one that is drawn, in all places."""
-    drawn = {at: source(event.attrs["contents"][at]).notes.get("drawn") for at in ends}
-    return {
-        at: between if (most := drawn[at]) is None or most - 2 < between[0] else (most - 2, most - 1)
-        for at, between in ends.items()
-    }
+    """The same ends, but of lengths two numbers alone."""
+    held = event.attrs["contents"]
+    return {at: neighbours(held[at]) or between for at, between in ends.items()}
 
 
 def _asked(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
@@ -152,10 +152,17 @@ def few_rows_unseen(event: Event) -> frozenset[int]:
     return frozenset(event.attrs["contents"][at].ident for at in _unneeded(event, ends, rising) & rising.keys())
 
 
+def _followed(event: Event) -> bool:
+    """Whether a launch's kernel was read to its end, in a language whose stores and choices are noted."""
+    attrs = event.attrs
+    known = not attrs["kernel"].language and bool(attrs["bindings"])
+    return known and not any(facts.unread for facts in attrs["distinct"])
+
+
 def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
     """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
     attrs = event.attrs
-    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+    if not _followed(event):
         return {}
     held = attrs["contents"]
     loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}

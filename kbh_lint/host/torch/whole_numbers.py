@@ -7,6 +7,9 @@ The first and the last offset are known of each legal input. The differences of 
 first, so their sum is a number, as is the last of their running sums, and a tensor with each number repeated by such
 counts has a known length.
 
+Of lengths the two before the one that is drawn are followed through operations, too: where those come to one number, it
+is the same for either.
+
 Balanced offsets are drawn row by row, each into a random group, so a group's rows are those of a binomial draw: of n
 rows and g groups they lie within eight deviations of n / g, as surely as a normal input lies within eight of its mean
 (`explore.loading.value_range`). A test of rows that comes out one way for all of these is no open branch: what runs for
@@ -22,6 +25,7 @@ from typing import Any
 from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.kernels.core.ranges import arithmetic
 
 Ends = tuple[int, int]  # both included
 Interval = tuple[float, float]
@@ -33,6 +37,12 @@ _DIFFERENCES = ("sub", "subtract")
 _COMPARISONS = {"lt": "<", "less": "<", "le": "<=", "less_equal": "<=", "gt": ">", "greater": ">", "ge": ">=",
                 "greater_equal": ">="}  # fmt: skip
 _OTHERWISE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+NEAR = "near"
+_ARITHMETIC = {
+    "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "floor_divide": "//", "div": "//",
+    "divide": "//", "remainder": "%", "bitwise_and": "&", "bitwise_right_shift": ">>", "bitwise_left_shift": "<<",
+    "minimum": "min", "maximum": "max", "clamp_max": "min", "clamp_min": "max",
+}  # fmt: skip
 _LARGER, _SMALLER = ("maximum", "clamp_min"), ("minimum", "clamp_max")
 
 
@@ -70,9 +80,42 @@ def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor
     elif summed is not None and name == "cumsum" and made.shape is not None and len(made.shape) == 1:
         made.attrs["known"] = content.notes[FIXED] = {-1: summed}
     _note_comparison(name, args, content)
+    near = _near(name, args, kwargs) if made.dtype in INTS and name in _ARITHMETIC else None
+    if near is not None:
+        content.notes[NEAR] = near
     ends = _ends(name, args, kwargs) if made.dtype in INTS else None
     if ends is not None and ends[0] <= ends[1]:
         content.notes[ENDS] = ends
+
+
+def neighbours(content: Content) -> Ends | None:
+    """The two lengths before the one that is drawn, or the ends of what operations made of them."""
+    origin = source(content)
+    most, given = origin.notes.get("drawn"), origin.notes.get(ENDS)
+    if most is None or given is None or not origin.label.startswith("input:"):
+        made: Ends | None = origin.notes.get(NEAR)
+        return made
+    return (most - 2, most - 1) if most - 2 >= given[0] else None
+
+
+def _near(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ends | None:
+    """What an operation makes of neighbouring lengths, where it works on nothing else but numbers."""
+    sides = [
+        neighbours(side.storage.content) if isinstance(side, Tensor) and side.dtype in INTS else ends_of(side)
+        for side in (*args[:2], *([kwargs["other"]] if "other" in kwargs else ()))
+    ]
+    tensors = any(isinstance(side, Tensor) for side in args[:2])
+    rounded = name not in ("div", "divide") or kwargs.get("rounding_mode") in ("floor", "trunc")
+    known = [side for side in sides if side is not None]
+    if not tensors or not rounded or len(known) != 2 or len(sides) != 2 or {"alpha", "out"} & kwargs.keys():
+        return None
+    op = _ARITHMETIC[name]
+    return extremes(op, *known) if op in ("min", "max") else arithmetic(op, *known)
+
+
+def extremes(op: str, a: Ends, b: Ends) -> Ends:
+    """The ends of the smaller or the larger of two numbers."""
+    return _both(min if op == "min" else max, a, b)
 
 
 def _note_comparison(name: str, args: Sequence[Value], content: Content) -> None:
