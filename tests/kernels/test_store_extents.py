@@ -92,6 +92,8 @@ def test_offsets_count_only_in_the_unit_of_what_is_stored() -> None:
         ("row = row % 2;", "out[i] = 1.f;", 200),
         ("row = row / 32;", "out[i] = 1.f;", 200),
         ("row &= 1;", "out[i] = 1.f;", 200),
+        ("row = rows > 8 ? 7 : row;", "out[i] = 1.f;", 800),
+        ("row = y[0] > 8.f ? 7 : row / 32;", "out[i] = 1.f;", 800),
         ("for (; row < rows; row += gridDim.x) if (threadIdx.x == 0) y[row] = 0.f; row = 0;", "out[i] = 1.f;", 100),
     ],
 )
@@ -102,7 +104,7 @@ def test_guards_and_loops_bound_the_stores_behind_them(guard: str, body: str, en
 @pytest.mark.parametrize(
     "guard",
     [
-        "row = rows > 8 ? 7 : row;",
+        "row = y[0] > 8.f ? same_row(row) : row;",
         "int* where = &row; *where = 900;",
         "set(row);",
         "int& same = row; same = 900;",
@@ -155,6 +157,9 @@ def test_long_kernels_are_not_followed_for_long() -> None:
         ("y[i] < 0.f", True),
         ("i < n && y[i] != y[i]", True),
         ("flag && y[0]", True),
+        ("i < (y[0] > 0.f ? n : 8)", True),
+        ("i < (flag ? n : 8)", False),
+        ("i < (n > 64 ? n : 8)", False),
     ],
 )
 def test_a_store_is_doubtful_where_more_than_positions_and_arguments_decide_it(test: str, doubtful: bool) -> None:
@@ -191,7 +196,8 @@ def test_what_stands_behind_a_side_that_leaves_is_under_its_condition(body: str,
         ("if (i >= n) return;", 100),
         ("if (i < n) {} else return;", 100),
         ("if (i >= n) { if (n > 3) return; else return; }", 100),
-        ("if (i >= n) { if (n > 3) return; }", 2048),
+        ("if (i >= n) { if (n > 3) return; }", 100),
+        ("if (i >= n) { if (y[0] > 3.f) return; }", 2048),
     ],
 )
 def test_a_side_that_leaves_bounds_what_follows_however_it_is_written(guard: str, end: int) -> None:

@@ -36,17 +36,25 @@ class OneRound(Control[Value]):
         return Test(doubt=True) if assigned_names(node.test, self.run.cpp) else self.run.value(node.test), None
 
     def either(self, node: ir.If, test: Value) -> Exit:
-        """What follows a side that leaves is under what holds on the other, and doubtful where the condition is."""
+        """What follows a side that leaves is under what holds on the other, and doubtful where the condition is. A side
+        that constants decide against is none."""
         run, frame = self.run, self.run.frame
         before, limits, doubt = run.env, run.limits, run.doubt
         here = doubt or run.doubts(test)
         ends = []
-        for body, inside in ((node.body, run.under(test, limits)), (node.orelse, run.under(test, limits, False))):
+        sides = ((node.body, run.under(test, limits)), (node.orelse, run.under(test, limits, False)))
+        known = run.expressions.decided(test)
+        for body, inside in sides:
             frame.env, run.limits, run.doubt = dict(before), inside, here
             why = run.statements.side(body)
             if why in ("break", "continue"):  # and what it leaves goes on with what names stand for here
                 run.passed(before)
             ends.append((why, frame.env, run.limits, run.doubt))
+        if known is not None:
+            why, frame.env, run.limits, run.doubt = ends[not known]
+            run.limits, run.doubt = (limits, doubt) if why is None else (run.limits, run.doubt)
+            run.passed(before)
+            return why
         gone, left = ends[0][0], ends[1][0]
         if gone is None and left is None:
             run.limits, run.doubt = limits, doubt

@@ -7,6 +7,7 @@ node types and nothing else, so each domain evaluates its own; the walk around e
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadc
         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
 _EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=("triton",))}
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+NEVER = ((Linear(1), Linear(0), 0),)  # what holds nowhere: one is at most nothing
 _OUTSIDE = values.Sym("")  # what a name stands for that the submission does not bind
 
 
@@ -74,7 +79,33 @@ class Expressions:
         inner = self.value(node.value)
         if node.op == "not" and isinstance(inner, Test):
             return Test(inner.no, inner.yes, inner.doubt)
+        if node.op == "not" and isinstance(inner, Linear) and not inner.terms:
+            return Linear(int(not inner.const))
         return self.binary("-", Linear(0), inner) if node.op == "-" else self.run.unknown()
+
+    def _cond(self, node: ir.Cond) -> Value:
+        """A choice: the side that constants decide, or a number between the ends of both."""
+        run = self.run
+        test, outside = self.value(node.test), run.limits
+        known = self.decided(test)
+        if known is not None:
+            return self.value(node.yes if known else node.no)
+        sides: list[Value] = []
+        ends: list[tuple[int | None, int | None]] = []
+        for part, holds in ((node.yes, True), (node.no, False)):
+            limits, side = run.under(test, outside, holds), self.value(part)
+            sides.append(side)
+            if isinstance(side, Linear):
+                ends.append((lowest(run.atoms, side, limits), highest(run.atoms, side, limits)))
+        if len(sides) != len(ends):
+            return run.unknown()
+        lows, highs = ([end[i] for end in ends] for i in (0, 1))
+        low = None if None in lows else min(low for low in lows if low is not None)
+        high = None if None in highs else max(high for high in highs if high is not None)
+        made = run.atoms.between(low, high)
+        if run.doubts(test) or not all(map(run.placed, sides)):
+            run.chosen.add(made.terms[0][0])
+        return made
 
     def _cast(self, node: ir.Cast) -> Value:
         inner = self.value(node.value)
@@ -108,6 +139,14 @@ class Expressions:
             return self.run.unknown()
         return axes["xyz".index(node.name)]
 
+    def decided(self, test: Value) -> bool | None:
+        """Whether constants decide a condition, and how."""
+        if isinstance(test, Linear):
+            return None if test.terms else bool(test.const)
+        if not isinstance(test, Test) or not {*NEVER} & {*test.yes, *test.no}:
+            return None
+        return NEVER[0] not in test.yes
+
     # --- operators ---
 
     def both(self, conjoined: bool, parts: list[Value]) -> Value:
@@ -134,6 +173,9 @@ class Expressions:
         """`a op b` as a condition."""
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return Test(doubt=True)
+        whole = not self.run.cpp or a.const >= 0 and b.const >= 0  # below zero types of C++ differ in what a number is
+        if not a.terms and not b.terms and op in _COMPARISONS and whole:
+            return Test((), NEVER) if _COMPARISONS[op](a.const, b.const) else Test(NEVER, ())
         doubt = not (self.run.placed(a) and self.run.placed(b))
         less, more = ((a, b, 1),), ((b, a, 0),)
         if op in (">", "<="):
@@ -227,8 +269,8 @@ class Expressions:
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
     ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
     ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
-    ir.Unary: Expressions._unary, ir.Cast: Expressions._cast, ir.Index: Expressions._index, ir.Attr: Expressions._attr,
-    ir.TypeRef: Expressions._type,
+    ir.Unary: Expressions._unary, ir.Cond: Expressions._cond, ir.Cast: Expressions._cast,
+    ir.Index: Expressions._index, ir.Attr: Expressions._attr, ir.TypeRef: Expressions._type,
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ class Follow:
         self.atoms = Atoms()
         self.steps, self.most = 0, MAX_STEPS
         self.calls = 0
+        self.chosen: set[int] = set()  # atoms with bounds that what was loaded may have decided
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
         self.axes["threadIdx"] = self._positions(block)
@@ -165,6 +166,8 @@ class Follow:
             made = self.atoms.made.get(atom)
             if made is None and self.atoms.ranges[atom] == (None, None) and atom not in self.positions:
                 return False
+            if atom in self.chosen:
+                return False
             if made is not None and not all(self.placed(part, depth + 1) for part in made[1:]):
                 return False
         return True
@@ -174,7 +177,9 @@ class Follow:
         return test.doubt if isinstance(test, Test) else not self.placed(test)
 
     def under(self, test: Value, limits: Limits, holds: bool = True) -> Limits:
-        """The limits where a condition holds, or where it does not."""
+        """The limits where a condition holds, or where it does not; a number that is known holds or does not."""
+        if isinstance(test, Linear) and not test.terms and bool(test.const) is not holds:
+            return limits | {(): -1}
         for a, b, room in () if not isinstance(test, Test) else test.yes if holds else test.no:
             most, least = highest(self.atoms, b, limits), lowest(self.atoms, a, limits)
             limits = limited(limits, a, b, room)

@@ -15,7 +15,7 @@ from typing import Any
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import all_nodes, by_node
 from kbh_lint.kernels.extents.control import OneRound
-from kbh_lint.kernels.extents.expressions import Expressions
+from kbh_lint.kernels.extents.expressions import NEVER, Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear, add
 from kbh_lint.kernels.extents.lines import columns, worked_out
@@ -354,6 +354,8 @@ class _Loads(Expressions):
         yes, no = sides if len(sides) == 2 else (None, None)
         if not (isinstance(test, Test) and isinstance(yes, Linear) and isinstance(no, Linear)):
             return self.run.unknown()
+        if NEVER in (test.yes, test.no):  # constants decide it
+            return yes if test.no == NEVER else no
         if len(test.yes) != 1 or len(test.no) != 1:
             return self.run.unknown()
         atoms, (a, b, room) = self.run.atoms, test.yes[0]

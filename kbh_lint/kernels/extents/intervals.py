@@ -218,6 +218,9 @@ def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bou
         return _extreme(op, a, b)
     low, high = a
     least, most = b
+    if op == "%" and low is not None and low >= 0 and high is not None and least is not None and 0 < least == most:
+        if low // least == high // least:  # all of them in one round of the divisor
+            return low % least, high % least
     if op == "%" and (low is None or low < 0 or least is None or least <= 0):
         return _rest(a, b)
     if low is None or low < 0 or least is None or least < 0:
