@@ -98,7 +98,7 @@ def neighbours(content: Content) -> Ends | None:
     return (most - 2, most - 1) if most - 2 >= given[0] else None
 
 
-def _near(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ends | None:
+def _near(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Ends | None:
     """What an operation makes of neighbouring lengths, where it works on nothing else but numbers."""
     sides = [
         neighbours(side.storage.content) if isinstance(side, Tensor) and side.dtype in INTS else ends_of(side)
