@@ -9,12 +9,14 @@ length reads all of a shorter one.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
-from typing import Any
+from typing import Any, Literal
 
 from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice
 from kbh_lint.base.dtypes import INTS, STORED
+from kbh_lint.base.values import Buffer
 from kbh_lint.host.gpu.kernel_cache import Normal, normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, product
@@ -148,8 +150,61 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
     return content.event if most < min(shown, size * 8 // STORED.get(tensor.dtype, 8)) else None
 
 
+def within_what_was_stored(reader: Event, content: Content) -> bool:
+    """Whether a launch reads of a storage only what the launch before it, which wrote `content` and read nothing of
+    that storage, can have written there: one of several parts of a workspace. What the rest held is not read then."""
+    made, ident = content.event, content.storage.ident
+    if made is None or any(read.storage.ident == ident for read, _ in made.reads):
+        return False
+    read, written = _span(reader, content, "reads"), _span(made, content, "writes")
+    return read is not None and written is not None and written[0] <= read[0] and read[1] <= written[1]
+
+
+def _span(event: Event, content: Content, what: Literal["reads", "writes"]) -> tuple[int, int] | None:
+    """The bits from the beginning of a storage that a launch touches, where all its pointers to what it touches begin
+    at one place and have one width; None where that is not known, or, of stores, where they leave some of it out.
+
+    Of loads that are not bounded it is where they begin, if the launch is given another pointer into the storage: what
+    lies behind that is another part of a workspace.
+    """
+    attrs, ident = event.attrs, content.storage.ident
+    places = [p for f in attrs.get("distinct", ()) for p in (f.loads if what == "reads" else f.stores)]
+    places = [place for place in places if place.storage == ident]
+    starts: dict[str, int | None] = attrs.get("starts", {})
+    begun, widths = {starts.get(place.param) for place in places}, {STORED.get(place.dtype) for place in places}
+    start, bits = next(iter(begun), None), next(iter(widths), None)
+    dims = _launched(event)
+    if dims is None or len(begun) != 1 or len(widths) != 1 or start is None or bits is None:
+        return None
+    through = {place.param for place in places}
+    binding = {  # other pointers into the storage lead elsewhere
+        name: replace(given, storage=-2 - number) if _points_into(given, ident) and name not in through else given
+        for number, (name, given) in enumerate(attrs["bindings"][0].items())
+    }
+    parts = all_parts(attrs["kernel"], binding, *dims)[0 if what == "reads" else 1].get(ident)
+    if not parts:
+        elsewhere = any(
+            name not in through and _points_into(given, ident) for name, given in attrs["bindings"][0].items()
+        )
+        return (start * 8, start * 8) if what == "reads" and elsewhere else None
+    first, end = min(part.first for part in parts), max(part.end for part in parts)
+    if what == "writes" and sum(end - first if part.count is None else part.count for part in parts) < end - first:
+        return None
+    return start * 8 + first * bits, start * 8 + end * bits
+
+
+def _points_into(given: object, ident: int) -> bool:
+    return isinstance(given, Buffer) and given.storage == ident
+
+
 def _stored(ident: int, event: Event) -> list[Part] | None:
     """The part of each store of a launch to a storage, in elements; None where one is not known."""
+    dims = _launched(event)
+    return None if dims is None else _at(event, ident, dims, "writes")
+
+
+def _launched(event: Event) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+    """Grid and block of one launch of a kernel of threads whose stores were all read; None for another event."""
     attrs = event.attrs
     if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or len(attrs["bindings"]) != 1:
         return None
@@ -158,8 +213,7 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
     grid, block = attrs["grid"], attrs["block"]
     if not isinstance(grid, (tuple, list, int)):
         return None
-    dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
-    return _at(event, ident, dims, "writes")
+    return _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
 
 
 def _at(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
+from kbh_lint.analyses.left_out import within_what_was_stored
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -200,7 +201,8 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
             if read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
-        if content.previous is not None:
+        fresh = reader is not None and reader.call == event.call and within_what_was_stored(reader, content)
+        if content.previous is not None and not (content.previous.call < event.call and fresh):
             stack.append((content.previous, event))
     if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
         out = {ident: found for ident, found in out.items() if found[0].label not in current}
