@@ -31,7 +31,7 @@ from grader.sandbox.builds import cache_folder
 from kbh_lint import __version__
 from kbh_lint.problems import Binding
 
-__all__ = ["BEFORE", "empty_calls", "lesser", "measure_empty", "together"]
+__all__ = ["BEFORE", "empty_calls", "lesser", "made_again", "measure_empty", "together"]
 
 NULL_CALLS = 9
 NULL_BATCHES = 5
@@ -66,6 +66,13 @@ def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
         _keep(file, found)
     session.measured[file] = found
     return found
+
+
+def made_again(session: Session, binding: Binding) -> None:
+    """The calls that a process makes which finds what they cost, for what they leave behind: nothing is learned from
+    them where others use the device. Raises Ended and ChildGone.
+    """
+    _with_calls_alone(session, _called(session, binding))
 
 
 def together(nulls: Mapping[str, Null], sizes: Mapping[str, int]) -> dict[str, Null]:

@@ -22,7 +22,7 @@ from grader.deck.code import TORCH_DTYPES, DeckError, load_code
 from grader.deck.keys import new_master
 from grader.judge import plan as planning
 from grader.judge.answers import Ended, expect
-from grader.judge.empty_calls import empty_calls
+from grader.judge.empty_calls import made_again
 from grader.judge.resources import free_bytes
 from grader.judge.session import Session
 from grader.sandbox.base import CheckError
@@ -137,11 +137,11 @@ def opened(
 
 
 def alike(problem: Problem, scale: str, session: Session, step: Step) -> None:
-    """Has the empty calls made that a process makes which is timed: this one will be."""
+    """Has the empty calls made that a process makes which is timed, for this one will be; their times say nothing."""
     contract = next(iter(problem.contracts.values()))
     for shape in planning.graded_shapes(problem, scale):
         with step():
-            empty_calls(session, problem.id, contract.bind(shape))
+            made_again(session, contract.bind(shape))
 
 
 def rehearsal(problem: Problem, scale: str, device: str, calls: int, session: Session, step: Step) -> None:

@@ -68,7 +68,13 @@ def job(folder: Path, device: str = "cuda") -> Any:
     chosen = SimpleNamespace(record=SimpleNamespace(scale="full"))
     options = SimpleNamespace(timing=True, later=1, wanted=("a shape",))
     return SimpleNamespace(
-        device=device, scratch=folder, snapshot=snapshot, options=options, problem=None, chosen=chosen
+        device=device,
+        scratch=folder,
+        snapshot=snapshot,
+        options=options,
+        problem=None,
+        chosen=chosen,
+        tell=lambda progress: None,
     )
 
 

@@ -18,7 +18,7 @@ from toy import HONEST
 
 from grader.deck.code import load_code
 from grader.judge import judging, opening
-from grader.judge.opening import Meanwhile, Rehearse, Waiting, opened, rehearsal
+from grader.judge.opening import Meanwhile, Rehearse, Step, Waiting, alike, opened, rehearsal
 from grader.judge.session import Session
 from grader.record.cell import TrialResult
 from grader.silicon import passes
@@ -195,3 +195,20 @@ def test_a_shape_that_would_take_much_of_the_memory_is_not_rehearsed(
     here = Ground(tmp_path, HONEST)
     with started(here) as session:
         assert opened(session, rehearse=rehearse(here)) and session.loads == 0
+
+
+def test_one_that_will_be_timed_makes_empty_calls_before_the_import_and_keeps_nothing_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    here = Ground(tmp_path, HONEST)
+    with started(here) as session:
+        seen: list[bool] = []
+
+        def before(asked: Session, step: Step) -> None:
+            alike(here.problem, "reduced", asked, step)
+            seen.append(asked.imported)
+
+        assert opened(session, before=before)
+        assert seen == [False] and session.imported and session.loads == 1
+    assert not (tmp_path / "cache").exists(), "others used the device meanwhile"
