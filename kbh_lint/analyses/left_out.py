@@ -22,6 +22,7 @@ from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, product
 from kbh_lint.kernels.extents.parts import Part
 from kbh_lint.kernels.extents.reads import Parts, parts_under
+from kbh_lint.kernels.extents.values import Dims
 from kbh_lint.kernels.extents.writes import all_parts
 from kbh_lint.problems import Promise
 
@@ -167,30 +168,33 @@ def _span(event: Event, content: Content, what: Literal["reads", "writes"]) -> t
     Of loads that are not bounded it is where they begin, if the launch is given another pointer into the storage: what
     lies behind that is another part of a workspace.
     """
-    attrs, ident = event.attrs, content.storage.ident
-    places = [p for f in attrs.get("distinct", ()) for p in (f.loads if what == "reads" else f.stores)]
-    places = [place for place in places if place.storage == ident]
-    starts: dict[str, int | None] = attrs.get("starts", {})
-    begun, widths = {starts.get(place.param) for place in places}, {STORED.get(place.dtype) for place in places}
-    start, bits = next(iter(begun), None), next(iter(widths), None)
-    dims = _launched(event)
-    if dims is None or len(begun) != 1 or len(widths) != 1 or start is None or bits is None:
+    attrs, ident, dims = event.attrs, content.storage.ident, _launched(event)
+    place = _one_place(event, ident, what)
+    if dims is None or place is None:
         return None
-    through = {place.param for place in places}
-    binding = {  # other pointers into the storage lead elsewhere
-        name: replace(given, storage=-2 - number) if _points_into(given, ident) and name not in through else given
-        for number, (name, given) in enumerate(attrs["bindings"][0].items())
-    }
+    through, start, bits = place
+    others = [n for n, given in attrs["bindings"][0].items() if _points_into(given, ident) and n not in through]
+    binding = dict(attrs["bindings"][0])
+    for number, name in enumerate(others):  # they lead elsewhere
+        binding[name] = replace(binding[name], storage=-2 - number)
     parts = all_parts(attrs["kernel"], binding, *dims)[0 if what == "reads" else 1].get(ident)
     if not parts:
-        elsewhere = any(
-            name not in through and _points_into(given, ident) for name, given in attrs["bindings"][0].items()
-        )
-        return (start * 8, start * 8) if what == "reads" and elsewhere else None
+        return (start * 8, start * 8) if what == "reads" and others else None
     first, end = min(part.first for part in parts), max(part.end for part in parts)
     if what == "writes" and sum(end - first if part.count is None else part.count for part in parts) < end - first:
         return None
     return start * 8 + first * bits, start * 8 + end * bits
+
+
+def _one_place(event: Event, ident: int, what: Literal["reads", "writes"]) -> tuple[set[str], int, int] | None:
+    """The parameters by which a launch touches a storage, the byte at which all of them begin, and the bits of an
+    element; None where they begin at several places, or have several widths."""
+    places = [p for f in event.attrs.get("distinct", ()) for p in (f.loads if what == "reads" else f.stores)]
+    params = {place.param for place in places if place.storage == ident}
+    begun = {event.attrs.get("starts", {}).get(param) for param in params}
+    widths = {STORED.get(place.dtype) for place in places if place.storage == ident}
+    start, bits = next(iter(begun), None), next(iter(widths), None)
+    return None if len(begun) != 1 or len(widths) != 1 or start is None or bits is None else (params, start, bits)
 
 
 def _points_into(given: object, ident: int) -> bool:
@@ -203,7 +207,7 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
     return None if dims is None else _at(event, ident, dims, "writes")
 
 
-def _launched(event: Event) -> tuple[tuple[Any, ...], tuple[Any, ...]] | None:
+def _launched(event: Event) -> tuple[Dims, Dims] | None:
     """Grid and block of one launch of a kernel of threads whose stores were all read; None for another event."""
     attrs = event.attrs
     if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or len(attrs["bindings"]) != 1:

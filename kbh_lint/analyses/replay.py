@@ -201,12 +201,19 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
             if read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
-        fresh = reader is not None and reader.call == event.call and within_what_was_stored(reader, content)
-        if content.previous is not None and not (content.previous.call < event.call and fresh):
+        if content.previous is not None and not _other_part(content, content.previous, event, reader):
             stack.append((content.previous, event))
     if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
         out = {ident: found for ident, found in out.items() if found[0].label not in current}
     return Stale(call, list(out.values()))
+
+
+def _other_part(content: Content, before: Content, event: Event, reader: Event | None) -> bool:
+    """Whether a launch reads a part of a storage that one of this call wrote, and not what an earlier call left there
+    `before`."""
+    if reader is None or not before.call < event.call == reader.call:
+        return False
+    return within_what_was_stored(reader, content)
 
 
 def _carried(event: Event, content: Content, read: Content) -> bool:
