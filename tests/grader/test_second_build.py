@@ -198,7 +198,7 @@ def test_a_second_build_that_nobody_wants_any_more_is_ended(
 
 
 @pytest.mark.parametrize(
-    ("text", "cpus", "box"), [("import triton  # autotune\n", True, BOX), (CUDA, False, BOX), (CUDA, True, None)]
+    ("text", "cpus", "box"), [("import triton\ntriton.autotune\n", True, BOX), (CUDA, False, BOX), (CUDA, True, None)]
 )
 def test_one_process_builds_what_is_tuned_or_where_two_are_too_many_or_cannot_be_kept_apart(
     tmp_path: Path, builds: Callable[[Build], None], monkeypatch: pytest.MonkeyPatch, text: str, cpus: bool,
