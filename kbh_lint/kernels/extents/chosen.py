@@ -132,7 +132,15 @@ class _Walk(Values):
             self.lambdas[stmt.name] = stmt.init.func
             return
         marks = self.carried((stmt.init,), self.of(stmt.init))
+        if self.is_constructed(stmt):
+            marks |= {VARIES}
         self.assign(ir.Name(stmt.name, stmt.loc), marks)
+
+    def is_constructed(self, stmt: ir.Decl) -> bool:
+        """Whether a constructor of the submission's, which is not followed, may give an object numbers of a lane."""
+        if stmt.type is None or stmt.type.pointers or not (stmt.init is None or isinstance(stmt.init, ir.Seq)):
+            return False
+        return isinstance(self.scope.get(stmt.type.name), values.CppType)
 
     def carried(self, parts: tuple[object, ...], marks: Marks) -> Marks:
         """What is made of what the loops around it assign may be another in each round; another offset is one, too."""
