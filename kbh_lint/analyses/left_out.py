@@ -9,6 +9,7 @@ length reads all of a shorter one.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from math import prod
 from typing import Any, Literal
@@ -28,6 +29,7 @@ from kbh_lint.problems import Promise
 
 NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
 VIEWED = ("op", "library", "copy")  # operations of torch, which read what they are given
+_ANYWHERE = 1 << 62
 SPARE = 2  # of integers: the first or the last offset follows from the others
 SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are known: both do
 
@@ -151,50 +153,68 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
     return content.event if most < min(shown, size * 8 // STORED.get(tensor.dtype, 8)) else None
 
 
-def within_what_was_stored(reader: Event, content: Content) -> bool:
-    """Whether a launch reads of a storage only what the launch before it, which wrote `content` and read nothing of
-    that storage, can have written there: one of several parts of a workspace. What the rest held is not read then."""
-    made, ident = content.event, content.storage.ident
-    if made is None or any(read.storage.ident == ident for read, _ in made.reads):
-        return False
-    read, written = _span(reader, content, "reads"), _span(made, content, "writes")
-    return read is not None and written is not None and written[0] <= read[0] and read[1] <= written[1]
+def read_after_it_was_stored(events: Iterable[Event], ident: int) -> bool:
+    """Whether all that launches read of a storage are parts that launches before them, of these events, can have
+    written: parts of a workspace. What else the storage held before is then not read."""
+    written: list[tuple[int, int]] = []
+    readers = 0
+    for event in events:
+        if any(read.storage.ident == ident for read, _ in event.reads):
+            readers += 1
+            if not all(_within(span, written) for span in _spans(event, ident, "reads")):
+                return False
+        if any(write.storage.ident == ident for write in event.writes):
+            written += filter(None, _spans(event, ident, "writes"))
+    return readers > 0
 
 
-def _span(event: Event, content: Content, what: Literal["reads", "writes"]) -> tuple[int, int] | None:
-    """The bits from the beginning of a storage that a launch touches, where all its pointers to what it touches begin
-    at one place and have one width; None where that is not known, or, of stores, where they leave some of it out.
+def _within(span: tuple[int, int] | None, written: list[tuple[int, int]]) -> bool:
+    return span is not None and any(first <= span[0] and span[1] <= end for first, end in written)
 
-    Of loads that are not bounded it is where they begin, if the launch is given another pointer into the storage: what
-    lies behind that is another part of a workspace.
+
+def _spans(event: Event, ident: int, what: Literal["reads", "writes"]) -> list[tuple[int, int] | None]:
+    """The bits from the beginning of a storage that a launch touches through each pointer; None where that is not
+    known, or, of stores, where they leave some of it out.
+
+    Of loads that are not bounded it is where the pointer begins, if the launch is given another one into the storage:
+    what lies behind that is another part of a workspace. Stores that are not may end where such a one begins.
     """
-    attrs, ident, dims = event.attrs, content.storage.ident, _launched(event)
-    place = _one_place(event, ident, what)
-    if dims is None or place is None:
+    attrs, dims = event.attrs, _launched(event)
+    if dims is None:
+        return [None]
+    places = [p for f in attrs["distinct"] for p in (f.loads if what == "reads" else f.stores) if p.storage == ident]
+    return [
+        _span(event, param, {STORED.get(place.dtype) for place in places if place.param == param}, dims, what)
+        for param in {place.param for place in places}
+    ] or [None]
+
+
+def _span(
+    event: Event, param: str, widths: Collection[int | None], dims: tuple[Dims, Dims], what: Literal["reads", "writes"]
+) -> tuple[int, int] | None:
+    """The same of one pointer to elements of these widths."""
+    given, start, bits = event.attrs["bindings"][0], event.attrs.get("starts", {}).get(param), next(iter(widths), None)
+    if not isinstance(given.get(param), Buffer) or len(widths) != 1 or start is None or bits is None:
         return None
-    through, start, bits = place
-    others = [n for n, given in attrs["bindings"][0].items() if _points_into(given, ident) and n not in through]
-    binding = dict(attrs["bindings"][0])
+    ident, binding = given[param].storage, dict(given)
+    others = [name for name, value in given.items() if _points_into(value, ident) and name != param]
     for number, name in enumerate(others):  # they lead elsewhere
         binding[name] = replace(binding[name], storage=-2 - number)
-    parts = all_parts(attrs["kernel"], binding, *dims)[0 if what == "reads" else 1].get(ident)
+    parts = all_parts(event.attrs["kernel"], binding, *dims)[0 if what == "reads" else 1].get(ident)
     if not parts:
-        return (start * 8, start * 8) if what == "reads" and others else None
+        return _unbounded(event, start, others, what)
     first, end = min(part.first for part in parts), max(part.end for part in parts)
     if what == "writes" and sum(end - first if part.count is None else part.count for part in parts) < end - first:
         return None
     return start * 8 + first * bits, start * 8 + end * bits
 
 
-def _one_place(event: Event, ident: int, what: Literal["reads", "writes"]) -> tuple[set[str], int, int] | None:
-    """The parameters by which a launch touches a storage, the byte at which all of them begin, and the bits of an
-    element; None where they begin at several places, or have several widths."""
-    places = [p for f in event.attrs.get("distinct", ()) for p in (f.loads if what == "reads" else f.stores)]
-    params = {place.param for place in places if place.storage == ident}
-    begun = {event.attrs.get("starts", {}).get(param) for param in params}
-    widths = {STORED.get(place.dtype) for place in places if place.storage == ident}
-    start, bits = next(iter(begun), None), next(iter(widths), None)
-    return None if len(begun) != 1 or len(widths) != 1 or start is None or bits is None else (params, start, bits)
+def _unbounded(event: Event, start: int, others: list[str], what: Literal["reads", "writes"]) -> tuple[int, int] | None:
+    """Where accesses are taken to lie that begin at this byte, beside other pointers into the storage."""
+    if what == "reads":
+        return (start * 8, start * 8) if others else None
+    begun = [event.attrs["starts"].get(name) for name in others]
+    return start * 8, min((at * 8 for at in begun if at is not None and at > start), default=_ANYWHERE)
 
 
 def _points_into(given: object, ident: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
-from kbh_lint.analyses.left_out import within_what_was_stored
+from kbh_lint.analyses.left_out import read_after_it_was_stored
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -201,19 +201,21 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
             if read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
-        if content.previous is not None and not _other_part(content, content.previous, event, reader):
+        if content.previous is not None and not _other_parts(content, content.previous, call):
             stack.append((content.previous, event))
     if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
         out = {ident: found for ident, found in out.items() if found[0].label not in current}
     return Stale(call, list(out.values()))
 
 
-def _other_part(content: Content, before: Content, event: Event, reader: Event | None) -> bool:
-    """Whether a launch reads a part of a storage that one of this call wrote, and not what an earlier call left there
-    `before`."""
-    if reader is None or not before.call < event.call == reader.call:
+def _other_parts(content: Content, before: Content, call: Call) -> bool:
+    """Whether a call reads of a storage what it wrote there itself, and not what an earlier call left `before`."""
+    made, ident = content.event, content.storage.ident
+    if made is None or not before.call < made.call == call.index:
         return False
-    return within_what_was_stored(reader, content)
+    if any(given.storage.ident == ident for given in call.contents):  # the caller reads all of it
+        return False
+    return read_after_it_was_stored(call.events, ident)
 
 
 def _carried(event: Event, content: Content, read: Content) -> bool:

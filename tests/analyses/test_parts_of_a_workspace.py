@@ -122,3 +122,14 @@ def test_a_part_that_the_first_call_alone_writes_is_of_that_call(tmp_path: Path,
 @pytest.mark.parametrize("places", [FIRST, LAST], ids=["first", "last"])
 def test_a_part_of_which_later_calls_write_half_is_old_where_all_of_it_is_read(tmp_path: Path, places: str) -> None:
     assert rules(tmp_path, INLINE, places, FEWER, 2)
+
+
+def test_a_part_that_a_later_kernel_finds_old_is_told_where_an_earlier_one_reads_nothing_old(tmp_path: Path) -> None:
+    """The maxima of this call are summed by, and the result divides by what those of the first call give."""
+    code = CUDA.replace("PLACES", LAST + " float* old = tops + rows * parts;")
+    code = code.replace("LAUNCH", f"{ALWAYS} if (!warm) {ALWAYS.replace('tops', 'old')}")
+    first, last = code.split("__global__ void write")
+    last = last.replace("const float* tops", "const float* old").replace("tops, part, y.data", "old, part, y.data")
+    code = first.replace("TOP", INLINE) + "__global__ void write" + last.replace("TOP", INLINE.replace("tops", "old"))
+    report = report_of(tmp_path, HOST.replace("CODE", code).replace("SIZE", "3"), "04_kahan_softmax")
+    assert {finding.rule for finding in report.findings if finding.verdict == "rubric_leak"} == {"KBH202"}
