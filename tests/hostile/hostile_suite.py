@@ -53,7 +53,8 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets. With `tried`, its log must show that the
+    get less than `least_ms`, or less than that share of what the twin gets; of work that only a call alone shows, what
+    such a call denies on this host counts, which takes off more where an empty one costs more. With `tried`, its log must show that the
     attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
     Where a time is too long or held against the twin's, or all memory is taken, the case is `alone` on a GPU, which
     others would disturb. `scratch_gib` is how much it may have on the disk, where that is less than usual.
@@ -65,6 +66,7 @@ class HostileCase:
     reason: str = ""
     device: str = "cpu"
     least_ms: float = 0.0
+    shown_alone: bool = False
     share_of_twin: float = 0.0
     tried: bool = False
     evidence: bool = False
@@ -301,7 +303,7 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         found += [
             f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms:g} ms of work"
             for shape in cell.shapes
-            if shape.t_scored < NOISE * case.least_ms / 1e3
+            if shape.t_scored < NOISE * (_denied(case, cell, shape) if case.shown_alone else case.least_ms / 1e3)
         ]
     if cell.outcome not in ("accepted", "flagged") and cell.scores is not None:
         found.append("it has a score")
@@ -312,6 +314,17 @@ def faults(case: HostileCase, got: Graded) -> list[str]:
         if trial.master in got.log:
             found.append("it printed the judge's key")
     return found
+
+
+def _denied(case: HostileCase, cell: Any, shape: Any) -> float:
+    """Seconds below which a call alone that does its work denies what a shape gets (`grader.record.cell.denies`)."""
+    from grader.record.cell import ALONE_OVERHEAD, ALONE_S, ALONE_SHARE, alone_of
+
+    seen = [one for trial in cell.trials for one in trial.shapes if one.shape == shape.shape]
+    alone = alone_of([one.timing for one in seen if one.timing is not None])
+    empty = 0.0 if alone is None else alone.overhead
+    allowed = max(ALONE_S[case.device], ALONE_OVERHEAD[case.device] * empty)
+    return (case.least_ms / 1e3 - allowed) / ALONE_SHARE[case.device]
 
 
 def gain(case: HostileCase, got: Graded, twin: Graded) -> list[str]:

@@ -12,7 +12,8 @@ from hostile_suite import HERE, PROOFS, HostileCase, idea, load_cases
 def must(case: HostileCase) -> str:
     """What must happen, in a few words."""
     words = " or ".join(case.outcomes)
-    words += f", at least {case.least_ms:g} ms" if case.least_ms else ""
+    least = f"what a call alone shows of {case.least_ms:g} ms" if case.shown_alone else f"{case.least_ms:g} ms"
+    words += f", at least {least}" if case.least_ms else ""
     words += ", having reached nothing" if case.tried and not case.least_ms else ""
     return words + (f", at least {case.share_of_twin:g} of its twin's time" if case.share_of_twin else "")
 
