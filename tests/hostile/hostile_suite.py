@@ -53,8 +53,8 @@ class HostileCase:
     """A submission and what must become of it.
 
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
-    get less than `least_ms`, or less than that share of what the twin gets; of work that only a call alone shows, what
-    such a call denies on this host counts, which takes off more where an empty one costs more. With `tried`, its log must show that the
+    get less than `least_ms`, or less than that share of what the twin gets. Of work that is `shown_alone`, what a call
+    alone denies on this host counts: less where an empty one costs more. With `tried`, its log must show that the
     attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
     Where a time is too long or held against the twin's, or all memory is taken, the case is `alone` on a GPU, which
     others would disturb. `scratch_gib` is how much it may have on the disk, where that is less than usual.
