@@ -128,7 +128,8 @@ def rescale(tensor: Tensor, factor: float, what: str) -> Tensor:
 
 def _chunks(tensor: Tensor) -> tuple[Tensor, ...]:
     """Views of a dense tensor's elements, so that wide temporaries stay small."""
-    return torch.split(tensor.view(-1), CHUNK)
+    flat = tensor.view(-1)
+    return (flat,) if flat.numel() <= CHUNK else torch.split(flat, CHUNK)
 
 
 def _decided(spec: ArgSpec | StateSpec, domain: Mapping[str, Any], symbols: Mapping[str, Value]) -> Mapping[str, Any]:
