@@ -2,8 +2,8 @@
 
 That of the build starts while the linter reads, that of the trial while the submission is built, and those of the
 evidence pass while the trial runs. Each waits. Two things that take seconds come earlier, and no submission sees them:
-while one is built, instruments start in their processes, and where compilers leave the device alone meanwhile, empty
-calls are timed in the trial's. All but that of the build have a user, a sandbox and a folder of their own.
+while one is read and built, instruments start in their processes, and where compilers leave the device alone meanwhile,
+empty calls are timed in the trial's. All but that of the build have a user, a sandbox and a folder of their own.
 
 Where no other grading of the command is timed, those that have a turn after the first calls of the trial import the
 submission and try it beside those, while nothing is timed (`grader.judge.opening`). Else no code of it runs in a
@@ -96,6 +96,13 @@ class Ahead:
                 place = job.workplace() if child is None else job.run_folder
                 self._build = judge.begin_build(job.snapshot, job.device, job.options, sandbox, place, child)
 
+    def start_tracer(self, sandbox: Sandbox) -> None:
+        """Has the tracer begin to use the device while the linter reads, for a submission that is to be traced: that
+        takes 5 to 7 s on an H100. Not where others are timed meanwhile.
+        """
+        if self._job.device != "cpu" and compiles(self._job) and enough() and not shared():
+            self._start_instrument(sandbox, "trace", None, self._early)
+
     def start_trial(self, sandbox: Sandbox, master: bytes) -> None:
         """Starts the process of the first trial, whose key is `master`, and has its plans made; nothing where there is
         no build to be waited for.
@@ -122,7 +129,7 @@ class Ahead:
 
     def building(self, sandbox: Sandbox, traced: bool) -> Session | None:
         """As `build`, for a build that is made now. If the submission is to be `traced`, the instruments start
-        meanwhile: the tracer takes 5 to 7 s on an H100. They do not where others are timed meanwhile, and the one that
+        meanwhile, the tracer's if it was not before. They do not where others are timed meanwhile, and the one that
         counts does not beside nvcc either, which works for long: nobody else could count then.
         """
         if traced and self._job.device != "cpu" and enough() and not shared():

@@ -67,7 +67,7 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> Cel
         unboxed = replace(hoped, accepted=False, why=why)
         return _cell(job, Standing(True, job.device, unboxed, ran=False))
     with Beside(job, sandbox, at_first.again) as second:
-        wanted = job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
+        wanted = _profiled(job, bundle)
         if wanted:
             second.start()
         done = [trial_from_json(entry.data) for entry in bundle.entries() if entry.kind == "trial"]
@@ -97,11 +97,16 @@ def _graded_with(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> Cel
     return cell
 
 
+def _profiled(job: Job, bundle: Bundle) -> bool:
+    """Whether profilers are to watch the submission."""
+    return job.request.evidence and not any("silicon" in entry.data for entry in bundle.entries())
+
+
 def _lint(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> tuple[Linted, str]:
     job.tell(Progress("lint", "begin"))
     record = job.chosen.record
     target = record.id if record.device == "cuda" else None
-    probe = threading.Thread(target=_probed, args=(job, ahead), daemon=True)
+    probe = threading.Thread(target=_probed, args=(job, ahead, _profiled(job, bundle)), daemon=True)
     probe.start()
     linter = at_first.linter(job.snapshot)
     linted = lint_snapshot(job.snapshot, job.problem.id, target, job.request.problems_dir, linter)
@@ -113,13 +118,16 @@ def _lint(job: Job, bundle: Bundle, ahead: Ahead, at_first: First) -> tuple[Lint
     return linted, key
 
 
-def _probed(job: Job, ahead: Ahead) -> None:
+def _probed(job: Job, ahead: Ahead, traced: bool) -> None:
     """Has the sandbox probed that `_sandbox` wants next, which finds the answer there; what is wrong, it tells. The
-    process of the build is started in it, and waits.
+    process of the build is started in it, and waits; if the submission is to be `traced`, that of the tracer begins.
     """
     with contextlib.suppress(SandboxError, OSError):
         harden_judge()  # before, because a probe looks whether it can read the judge
-        ahead.start_build(choose(device=job.device, wanted=job.request.sandbox))
+        sandbox = choose(device=job.device, wanted=job.request.sandbox)
+        ahead.start_build(sandbox)
+        if traced:
+            ahead.start_tracer(sandbox)
 
 
 def _verdict(

@@ -258,6 +258,28 @@ def test_instruments_start_beside_a_build_that_is_made_and_get_what_was_built(
         assert not started, "others are timed meanwhile"
 
 
+def test_the_tracer_begins_while_the_linter_reads_unless_others_are_timed(
+    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
+    monkeypatch.setattr(module, "compiles", lambda job: True)
+    sandbox: Any = object()
+    with Ahead(job(tmp_path / "one")) as ahead:
+        ahead.start_tracer(sandbox)
+        ahead._beside_build["trace"][1].result()
+        tracer = started["trace"][2]
+        assert list(started) == ["trace"] and tracer.begun
+        ahead.building(sandbox, True)
+        assert list(started) == ["trace", "counters"] and started["trace"][2] is tracer
+    assert tracer.closed
+    started.clear()
+    monkeypatch.setattr(module, "shared", lambda: True)
+    with Ahead(job(tmp_path / "two")) as ahead:
+        ahead.start_tracer(sandbox)
+        assert not started
+
+
 def test_empty_calls_are_timed_when_the_instruments_have_begun(
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
