@@ -126,6 +126,33 @@ VARIANTS: dict[str, tuple[str, str, str]] = {
         "    ranks<<<grid, THREADS, 64 << 10, ",
         HONEST,
     ),
+    "more is asked for than any GPU has, with a check": (
+        "    ranks<<<grid, THREADS, 0, ",
+        "    const int bytes = n > 0 ? 1 << 19 : 0;\n"
+        "    const auto kind = cudaFuncAttributeMaxDynamicSharedMemorySize;\n"
+        "    TORCH_CHECK(cudaFuncSetAttribute(ranks, kind, bytes) == cudaSuccess);\n"
+        "    ranks<<<grid, THREADS, bytes, ",
+        LEAK,
+    ),
+    "its answer is looked at by hand": (
+        "    ranks<<<grid, THREADS, 0, ",
+        "    auto said = cudaFuncSetAttribute(ranks, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 19);\n"
+        '    if (said != cudaSuccess) throw std::runtime_error("room");\n'
+        "    ranks<<<grid, THREADS, 0, ",
+        LEAK,
+    ),
+    "as much as some have, with a check": (
+        "    ranks<<<grid, THREADS, 0, ",
+        "    TORCH_CHECK(cudaFuncSetAttribute(ranks, cudaFuncAttributeMaxDynamicSharedMemorySize, 200 << 10) == 0);\n"
+        "    ranks<<<grid, THREADS, 200 << 10, ",
+        HONEST,
+    ),
+    "another attribute of that size": (
+        "    ranks<<<grid, THREADS, 0, ",
+        "    TORCH_CHECK(cudaFuncSetAttribute(ranks, cudaFuncAttributePreferredSharedMemoryCarveout, 1 << 19) == 0);\n"
+        "    ranks<<<grid, THREADS, 0, ",
+        HONEST,
+    ),
     "too many threads": (LAUNCH, "<<<grid, dim3(64, 32), 0, ", LEAK),
     "a check by hand": (
         LAUNCH, "<<<grid, 4096, 0, ",

@@ -6,26 +6,21 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.architectures import ARCHITECTURES
 from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
-from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.gpu import handshakes, launch_arguments, launches, pointer_tables
+from kbh_lint.host.gpu import handshakes, launch_arguments, launch_limits, launches, pointer_tables
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.cpp_objects import Slot, Template
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
-
-MOST_THREADS = 1024
-MOST_SHARED = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes of a block, of all GPUs
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
@@ -43,16 +38,12 @@ def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
 
 
 def _limit(run: Cpp, block: object, shared: object) -> None:
-    """Notes that a launch asks for more threads or dynamic shared memory than any GPU has; without asking for it
-    first, there is less."""
-    if not run.interp.trying or run.interp.aged:
-        return
+    """Notes that a launch asks for more threads or dynamic shared memory than any GPU has."""
     block = block.get() if isinstance(block, Slot) else block
     sides = [block] if type(block) is int else list(block.attrs.values()) if isinstance(block, LibObject) else []
     threads = prod(sides) if sides and all(type(side) is int for side in sides) else 0
     shared = shared.get() if isinstance(shared, Slot) else shared
-    most = MOST_SHARED if run.interp.session.asks_for_shared() else STATIC_SHARED
-    if threads > MOST_THREADS or type(shared) is int and shared > most:
+    if launch_limits.too_much(run.interp, threads, shared if type(shared) is int else 0):
         run.refused_launch = True
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env, Func, Overloads, Sym, TypeValue, Value
+from kbh_lint.base.values import Env, Func, Overloads, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import copies as cpp_copies
@@ -20,9 +20,10 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.cpp.types import is_of
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside
-from kbh_lint.host.gpu import images, l2
+from kbh_lint.host.gpu import images, l2, launch_limits
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values import device
 from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template
@@ -154,14 +155,25 @@ def _other(run: Cpp, call: Asked) -> Value:
     """What is known by the way in which its name begins, and what is not known at all."""
     name, short, found = call.name, call.short, cpp_arguments.pointers(call.args)
     if short in cpp_names.STATUS:
-        return Sym("cudaSuccess")
+        return _status(run, short, call.args)
     if not found:
-        runtime = short.startswith(("cuda", "cu", "nvrtc"))
-        return LibObject.by_path(name) if runtime else _pure(name, call.args)
+        if short.startswith(("cuda", "cu", "nvrtc")):
+            return LibObject.by_path(name)
+        casts = call.args and name in ("static_cast", "int", "round", "std::round")
+        return call.args[0] if casts else Unknown((), name)
     if short.startswith(_OF_THE_RUNTIME):
         return LibObject.by_path(name, {"pointers": found})
     cpp_arguments.given(run.interp, name, call.args, call.loc)
     return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(call.args), "items": call.args, "called": True})
+
+
+def _status(run: Cpp, name: str, args: list[Value]) -> Value:
+    """What a function answers that only answers: success, but where more shared memory is asked for than there is."""
+    given = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
+    if "FuncSetAttribute" in name and len(given) == 3 and launch_limits.asked_in_vain(run.interp, given[1], given[2]):
+        run.refused_launch = run.failed = True
+        return cpp_names.FAILURE
+    return Sym("cudaSuccess")
 
 
 Handler = Callable[["Cpp", Asked], Value]
@@ -218,8 +230,8 @@ def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: lis
         return cpp_numbers.extreme(run.interp, name, args)
     if name in ("std::get", "std::any_cast", "std::get_if") and args and given:
         return _item(run, args[0], given[0])
-    if name == "std::holds_alternative" and args and given and (is_one := _is_of(run, args[0], given[0])) is not None:
-        return is_one
+    if name == "std::holds_alternative" and args and given:
+        return NotImplemented if (is_one := is_of(run, args[0], given[0])) is None else is_one
     if name == "std::tuple_cat":
         plain = all(isinstance(a, (tuple, list)) for a in args)
         return tuple(item for a in args for item in a) if plain else Unknown((), name)
@@ -242,20 +254,8 @@ def _item(run: Cpp, held: Value, wanted: ir.Expr) -> Any:
     if isinstance(index, int):
         item = held[index] if index < len(held) else Unknown((), "std::get")
     else:
-        item = next((item for item in held if _is_of(run, item, wanted)), Unknown((), "std::get"))
+        item = next((item for item in held if is_of(run, item, wanted)), Unknown((), "std::get"))
     return item.get() if isinstance(item, Slot) else item
-
-
-def _is_of(run: Cpp, value: Value, wanted: ir.Expr) -> bool | None:
-    """Whether a value is of a type that is written; None where that is not known."""
-    value = value.get() if isinstance(value, Slot) else value
-    own = run.types.key(run.types.type_of(value))
-    kind = run.types.key(TypeValue(wanted, Env())) if isinstance(wanted, ir.TypeRef) else None
-    return None if own is None or kind is None else own == kind
-
-
-def _pure(name: str, args: list[Value]) -> Value:
-    return args[0] if name in ("static_cast", "int", "round", "std::round") and args else Unknown((), name)
 
 
 def tensor_map(args: list[Value]) -> Value:

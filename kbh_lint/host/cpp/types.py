@@ -225,3 +225,11 @@ def bindable(value: Value) -> Any:
 @lru_cache(maxsize=512)
 def _spelled(base: str, lanes: int, pointers: int) -> TypeValue:
     return TypeValue(ir.TypeRef(dtypes.cpp_name(base, lanes), (), (), pointers=pointers), Env())
+
+
+def is_of(run: Cpp, value: Value, wanted: ir.Expr) -> bool | None:
+    """Whether a value is of a type that is written; None where that is not known."""
+    value = value.get() if isinstance(value, Slot) else value
+    own = run.types.key(run.types.type_of(value))
+    kind = run.types.key(TypeValue(wanted, Env())) if isinstance(wanted, ir.TypeRef) else None
+    return None if own is None or kind is None else own == kind

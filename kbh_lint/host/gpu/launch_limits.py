@@ -1,0 +1,35 @@
+"""What no GPU allows a launch: too many threads in a block, or too much dynamic shared memory."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kbh_lint.base.architectures import ARCHITECTURES
+from kbh_lint.base.values import Sym, Value
+from kbh_lint.frontends.cuda.refused import STATIC_SHARED
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
+__all__ = ["asked_in_vain", "too_much"]
+
+MOST_THREADS = 1024
+MOST_SHARED = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes of a block, of all GPUs
+MORE_SHARED = ("MAXDYNAMICSHAREDMEMORYSIZE", "MAXDYNAMICSHAREDSIZEBYTES")  # of the runtime, of the driver
+
+
+def too_much(interp: Run, threads: int, shared: int) -> bool:
+    """Whether no GPU has so many threads in a block, or so many bytes of dynamic shared memory; without asking for it
+    first, there is less. Asked where something handles what fails, and in the first calls alone."""
+    if not interp.trying or interp.aged:
+        return False
+    most = MOST_SHARED if interp.session.asks_for_shared() else STATIC_SHARED
+    return threads > MOST_THREADS or shared > most
+
+
+def asked_in_vain(interp: Run, attribute: Value, value: Value) -> bool:
+    """Whether a kernel's `attribute` asks for more dynamic shared memory than any GPU has, which is an error."""
+    if not isinstance(attribute, Sym) or type(value) is not int:
+        return False
+    name = attribute.path.upper().replace("_", "")
+    return name.endswith(MORE_SHARED) and too_much(interp, 0, value)
