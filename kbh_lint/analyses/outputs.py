@@ -21,6 +21,7 @@ from kbh_lint.host.values.tensors import Content, Tensor
 
 HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__array__", "__eq__", "__float__", "__bool__")
 MAX_OUTPUTS = 16
+UNREAD = ("blob", "unread")  # kinds of events of which nobody read what they do
 
 
 def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
@@ -37,7 +38,7 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
     contents = result_contents(result)
     events = [event for call in run.calls for event in call.events]
     strange = any(kind in ("import", "binary", "star-import", "given") for kind, _, _ in path.notes)
-    followed = not (strange or run.unread or path.unread or any(e.kind in ("blob", "unread") for e in events))
+    followed = not (strange or run.unread or path.unread or any(e.kind in UNREAD for e in events))
     given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
     if given and contents and outputs and followed and not found.outside and not found.unfilled:
         constant = ConstantOutput(outputs=len(outputs))
@@ -114,6 +115,8 @@ def _written(run: ShapeRun) -> list[ShapeFact]:
             content = tensor.storage.content
             if content.label.startswith(("input:", "state:")) or content.call != len(run.calls):
                 continue
+            if content.event is not None and content.event.kind in UNREAD:
+                continue  # it may have been written, and need not have been
             loc = content.event.loc if content.event is not None else forward_loc(run)
             related = tuple(launched_from(content.event)[1:]) if content.event is not None else ()
             out.append(ShapeFact(InputWritten(what=what, name=name), loc, related))

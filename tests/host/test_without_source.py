@@ -68,6 +68,11 @@ def test_a_result_that_machine_code_was_handed_comes_from_it(tmp_path: Path, how
     assert "binary-blob-kernel" in classes(lint(tmp_path, program(*HANDED[how])))
 
 
+def test_an_input_that_machine_code_was_handed_is_not_said_to_be_changed(tmp_path: Path) -> None:
+    found = classes(lint(tmp_path, program(LIBRARY, "lib.finish(x.data_ptr(), y.data_ptr())")))
+    assert "binary-blob-kernel" in found and "input-modified" not in found
+
+
 @pytest.mark.parametrize("how", UNSEEN)
 def test_machine_code_leaves_nothing_proven(tmp_path: Path, how: str) -> None:
     report = lint(tmp_path, program(*UNSEEN[how]))
