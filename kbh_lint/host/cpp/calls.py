@@ -19,9 +19,10 @@ from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import functions as cpp_std
+from kbh_lint.host.cpp.std import methods as cpp_containers
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import graphs
@@ -284,9 +285,9 @@ def bound(
     if owner is None and name == "lock":  # of a weak pointer to nothing
         return None
     if isinstance(owner, list):
-        return cpp_std.list_method(owner, name, args)
+        return cpp_containers.LISTS.call(Site(interp, f"std::vector.{name}", node.loc, args), owner)
     if isinstance(owner, dict):
-        return cpp_std.map_method(run, owner, name, args)
+        return cpp_containers.MAPS.call(Site(interp, f"std::map.{name}", node.loc, args), owner)
     if isinstance(owner, str) and name in ("c_str", "data", "str"):
         return owner
     if name in ("has_value", "value", "value_or") and (owner is None or isinstance(owner, (int, float, str))):
@@ -325,7 +326,7 @@ def bound(
             return cpp_libraries.opaque(run, f"{owner.path.removeprefix('struct:')}.{name}", args, node.loc)
         return _unread_method(owner, name, args)
     if isinstance(owner, tuple):
-        return cpp_std.list_method(list(owner), name, args)
+        return cpp_containers.LISTS.call(Site(interp, f"std::tuple.{name}", node.loc, args), list(owner))
     if isinstance(owner, (TypeValue, Sym)):
         return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
     return unknowns.merged(interp, owner, args)

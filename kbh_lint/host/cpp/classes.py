@@ -9,7 +9,7 @@ from kbh_lint.base.values import CppType, Env, Overloads, TypeValue, Value
 from kbh_lint.cpp import construction, templates
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
-from kbh_lint.host.cpp.std import copied
+from kbh_lint.host.cpp.std.copying import copied
 from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.objects import LibObject
 

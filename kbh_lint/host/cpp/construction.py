@@ -16,8 +16,8 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import cutlass as cpp_cutlass
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import calling, containers, copying
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, CutlassOperator, Dim3, Pointer, Slot
 from kbh_lint.host.values.objects import Graph, LibObject
@@ -153,7 +153,7 @@ def _elements(run: Cpp, ref: ir.TypeRef, given: list[Any], count: int, env: Env)
     """So many elements of a vector, each an object of its own where they are of a class of the text."""
     one = ref.args[0] if ref.args else None
     if given or not isinstance(one, ir.TypeRef) or one.pointers or _class(run, one, env) is None:
-        return [cpp_std.copied(run.interp, given[0] if given else 0) for _ in range(count)]
+        return [copying.copied(run.interp, given[0] if given else 0) for _ in range(count)]
     return [construct(run, one, [], env, None) for _ in range(count)]
 
 
@@ -163,10 +163,10 @@ def _vector(run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env) -> list[Any]:
     if not isinstance(one, ir.TypeRef) or one.pointers:
         return list(items)
     if one.name.rpartition("::")[2] in ("pair", "tuple"):
-        return cpp_std.objects(items, tuple)
+        return containers.objects(items, tuple)
     if _class(run, one, env) is None:
         return list(items)
-    return cpp_std.objects(items, lambda given: construct(run, one, given, env, None))
+    return containers.objects(items, lambda given: construct(run, one, given, env, None))
 
 
 def _of_library(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
@@ -190,7 +190,7 @@ def construct(
     if ref.pointers:
         return items[0] if items else None
     if short in ("thread", "jthread"):
-        return cpp_std.thread(run, items, loc)
+        return calling.thread(run, items, loc)
     if short in HOLDERS:
         return items[0] if items else None
     if short in ("pair", "tuple"):
@@ -199,8 +199,8 @@ def construct(
         kinds = [one for one in ref.args if isinstance(one, ir.TypeRef)]
         return list(items) if items else [construct(run, one, [], env, loc) for one in kinds]
     if "set" in short or "map" in short:
-        made = cpp_std.keyed(short, items)
-        if isinstance(made, cpp_std.Entries) and len(ref.args) > 1 and isinstance(ref.args[1], ir.TypeRef):
+        made = containers.keyed(short, items)
+        if isinstance(made, containers.Entries) and len(ref.args) > 1 and isinstance(ref.args[1], ir.TypeRef):
             made.fresh = partial(_fresh, run, ref.args[1], env)
         if made is not None:
             return made

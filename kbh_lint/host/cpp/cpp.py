@@ -23,8 +23,8 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import templates as cpp_templates
+from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
@@ -234,7 +234,7 @@ class Cpp:
         if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
         made = self.converted(kind, value, env)
-        return made if made is not value or kind.reference else cpp_std.copied(self.interp, value)
+        return made if made is not value or kind.reference else copying.copied(self.interp, value)
 
     def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
         """The arguments of a call, with places for the parameters that a function may change."""

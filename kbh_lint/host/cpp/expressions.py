@@ -17,8 +17,8 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import statements as cpp_statements
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.datamodel import comparisons, operators, subscripts
 from kbh_lint.host.torch import tensor_attributes, whole_numbers
 from kbh_lint.host.values import keys, unknowns
@@ -133,7 +133,7 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
     if isinstance(owner, dict):
-        held = cpp_std.entry(run, owner, key)
+        held = containers.entry(run, owner, key)
         return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]
     if isinstance(owner, (list, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)

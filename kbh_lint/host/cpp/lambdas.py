@@ -13,7 +13,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
 from kbh_lint.cpp.members import ClassEnv
 from kbh_lint.host.cpp import classes as cpp_classes
-from kbh_lint.host.cpp.std import copied
+from kbh_lint.host.cpp.std.copying import copied
 from kbh_lint.host.values.cpp_objects import Bound, OwnMethod, Slot, Template
 from kbh_lint.host.values.objects import LibObject
 

@@ -17,9 +17,9 @@ from kbh_lint.host.cpp import library_work
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.types import is_of
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside

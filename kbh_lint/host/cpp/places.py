@@ -12,8 +12,8 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
@@ -78,8 +78,8 @@ def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
                 owner.append(Unknown())
             return Slot(owner, key) if 0 <= key < len(owner) else None
         if isinstance(owner, dict):
-            found = cpp_std.entry(run, owner, key)
-            return Slot(owner, cpp_std.hashed(key) if found is keys.MISSING else found)
+            found = containers.entry(run, owner, key)
+            return Slot(owner, containers.hashed(key) if found is keys.MISSING else found)
         return None
     if isinstance(node, ir.Unary) and node.op == "*":
         if isinstance(node.value, ir.Name):  # a pointer to a variable is that variable's place

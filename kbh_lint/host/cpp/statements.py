@@ -13,8 +13,8 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import std as cpp_std
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import containers, copying
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_attributes
@@ -49,7 +49,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     else:
         value = cpp_construction.initial(run, node, env)
     if node.type is None or not (node.type.pointers or node.type.reference):
-        value = cpp_std.fresh(run, node.init, value, env)
+        value = copying.fresh(run, node.init, value, env)
         cpp_classes.ends_with_scope(value, env)
     if cpp_numbers.is_number(value) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
@@ -62,7 +62,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
 
 
 def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
-    value = cpp_std.fresh(run, node.value, run.eval(node.value, env), env)
+    value = copying.fresh(run, node.value, run.eval(node.value, env), env)
     for target in node.targets:
         run.assign(target, value, env)
 
@@ -122,7 +122,7 @@ def _iterated(node: ir.CFor) -> tuple[str, ir.Expr | None]:
 
 def s_for(run: Cpp, node: ir.For, env: Env) -> Any:
     found = run.eval(node.iterable, env)
-    pairs = isinstance(found, dict) and not isinstance(found, cpp_std.Keys)
+    pairs = isinstance(found, dict) and not isinstance(found, containers.Keys)
     items = list(found.items() if pairs else iteration.iterate(run.interp, found, node.loc))
     if len(items) > MAX_LOOP:
         run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
@@ -310,7 +310,7 @@ def _so_often(
             table[name] = Unknown(contents, "counted in a loop of unknown length")
     for held, before in lists:
         if len(held) > before:
-            held.append(cpp_std.SoMany(contents))
+            held.append(containers.SoMany(contents))
 
 
 STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {

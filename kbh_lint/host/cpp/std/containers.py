@@ -1,0 +1,108 @@
+"""Containers of C++'s standard library: what each is here, and how elements and entries come to be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.values import keys
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+END = "end"  # what `end()` of a container is
+
+
+class Keys(dict[Any, Any]):
+    """std::set and std::unordered_set, as a dict of its keys."""
+
+
+class SoMany(Unknown):
+    """Stands in a list for the elements that a loop of unknown length added."""
+
+
+class Back(list[Any]):
+    """What std::back_inserter gives: whatever is written there comes behind all that `owner` has."""
+
+    def __init__(self, owner: list[Any]) -> None:
+        super().__init__()
+        self.owner = owner
+
+
+class Objects(list[Any]):
+    """A std::vector of objects of a class or of pairs; `made` makes one of what `emplace_back` is given."""
+
+    made: Callable[[list[Any]], Any]
+
+
+def objects(items: list[Any], made: Callable[[list[Any]], Any]) -> Objects:
+    """A vector of objects."""
+    held = Objects(items)
+    held.made = made
+    return held
+
+
+def put_through(to: list[Any], items: list[Any]) -> None:
+    """Writes through an iterator: over what is there, or behind all of it."""
+    if isinstance(to, Back):
+        to.owner.extend(items)
+    else:
+        to[: len(items)] = items
+
+
+class Entries(dict[Any, Any]):
+    """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there."""
+
+    fresh: Callable[[], Any] | None = None
+
+
+class _Pair(dict[str, Any]):
+    """What an iterator of a map points at: `second` is the entry itself, and takes what is assigned to it."""
+
+    def __init__(self, owner: dict[Any, Any], key: Value) -> None:
+        super().__init__(first=key, second=owner[key])
+        self._owner = owner
+
+    def __getitem__(self, name: str) -> Any:
+        return self._owner.get(self["first"]) if name == "second" else super().__getitem__(name)
+
+    def __setitem__(self, name: str, value: Value) -> None:
+        super().__setitem__(name, value)
+        if name == "second":
+            self._owner[self["first"]] = value
+
+
+def iterator(owner: dict[Any, Any], key: Value) -> LibObject:
+    """An iterator of a map, at the entry of a key."""
+    return LibObject("cpp.iterator", _Pair(owner, key))
+
+
+def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Any:
+    """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
+    key = hashed(key)
+    found = keys.held_key(run.interp, owner, key)
+    if found is keys.MISSING and isinstance(owner, Entries) and owner.fresh is not None:
+        owner[key] = owner.fresh()
+        return key
+    return found
+
+
+def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
+    """A std::set or std::map, or their unordered kin, of what it is made with; None for other types."""
+    rows = items[0] if len(items) == 1 and isinstance(items[0], list) else items
+    if kind in ("set", "unordered_set"):
+        return Keys((hashed(key), True) for key in rows)
+    if kind in ("map", "unordered_map"):
+        pairs = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
+        rows = rows if pairs else items  # one pair in braces is no list of pairs
+        known = pairs or all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
+        return Entries((hashed(row[0]), row[1]) for row in rows) if known else Entries()
+    return None
+
+
+def hashed(key: Value) -> Any:
+    """A key of C++ as one of ours: pairs and vectors are tuples."""
+    return tuple(map(hashed, key)) if isinstance(key, (list, tuple)) else key

@@ -1,0 +1,48 @@
+"""What C++ copies where a value is given to a variable, and what it refers to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Value
+from kbh_lint.host.cpp.std import containers
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.cpp_objects import CStruct, Slot
+from kbh_lint.host.values.objects import LibObject
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.run import Run
+
+MAX_NESTED = 4  # containers in containers that a copy goes down
+
+
+def copied(interp: Run, value: Value, depth: int = 0) -> Any:
+    """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
+    if isinstance(value, list) and depth < MAX_NESTED:
+        items = [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
+        return containers.objects(items, value.made) if isinstance(value, containers.Objects) else items
+    if isinstance(value, dict) and depth < MAX_NESTED:
+        made = type(value)()
+        if isinstance(value, containers.Entries) and isinstance(made, containers.Entries):
+            made.fresh = value.fresh
+        made.update((key, copied(interp, item, depth + 1)) for key, item in bounds.visited(interp, value).items())
+        return made
+    if isinstance(value, CStruct) and depth < MAX_NESTED:
+        attrs = {name: copied(interp, item, depth + 1) for name, item in bounds.visited(interp, value.attrs).items()}
+        return LibObject.by_path(value.path, attrs, value.args, value.kwargs)
+    if isinstance(value, LibObject) and "kind" in value.attrs:  # a CUTLASS operator holds its arguments
+        return LibObject.by_path(value.path, dict(value.attrs), value.args, value.kwargs)
+    return value
+
+
+def fresh(run: Cpp, node: object, value: Value, env: Env) -> Any:
+    """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
+    if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
+        return value
+    try:
+        held = env.lookup(node.id) if isinstance(node, ir.Name) else None
+    except KeyError:
+        held = None
+    return value if isinstance(held, Slot) else copied(run.interp, value)  # a place may be a pointer

@@ -1,0 +1,211 @@
+"""Functions of C++'s standard library: those that read and change what they are given, by their names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import Func, Value
+from kbh_lint.host.cpp.std import calling, copying
+from kbh_lint.host.cpp.std.containers import END, Back, put_through
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.cpp_objects import CStruct, Slot
+from kbh_lint.host.values.modelled import Library, Site, models
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
+MAX_SORTED = 16  # elements of a list that is put in order
+
+
+def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
+    """A function of the standard library: what its model makes of it, and where none knows what it is given, what any
+    function may do; NotImplemented for all others."""
+    for library in (_VALUES, _PLACES):
+        model = name if name in library.functions else name.removeprefix("std::")
+        if model in library.functions:
+            given = args if library is _PLACES else [a.get() if isinstance(a, Slot) else a for a in args]
+            made = library.call(Site(run.interp, model, loc, given))
+            if made is not NotImplemented:
+                return made
+    return calling.call(run, name, args, loc)
+
+
+class _Values(Library):
+    """What is given values, of which an iterator is the container that it goes over."""
+
+    @models("getenv", "secure_getenv")
+    def variable(self, site: Site, name: Value, /) -> Value:
+        """A variable of the environment, which is clean: what is asked for is not set."""
+        return site.run.process.environ.get(str(name))
+
+    @models("std::string", "std::string_view")
+    def text(self, site: Site, text: Value, /) -> Value:
+        """A text of a text."""
+        return text if isinstance(text, str) else NotImplemented
+
+    @models("fill")
+    def fill(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
+        """One value for all elements."""
+        if not isinstance(first, list):
+            return NotImplemented
+        first[:] = [value] * len(bounds.visited(site.run, first))
+        return None
+
+    @models("iota")
+    def iota(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
+        """A number, and those that follow it."""
+        if not isinstance(first, list) or not isinstance(value, int):
+            return self.fill(site, first, last, value)
+        first[:] = [value + i for i in range(len(bounds.visited(site.run, first)))]
+        return None
+
+    @models("begin", "cbegin")
+    def begin(self, site: Site, container: Value, /) -> Value:
+        """An iterator at the first element."""
+        return container if isinstance(container, list) else NotImplemented
+
+    @models("end", "cend")
+    def end(self, site: Site, container: Value, /) -> Value:
+        """What is behind the last element."""
+        return END if isinstance(container, list) else NotImplemented
+
+    @models("back_inserter")
+    def back_inserter(self, site: Site, container: Value, /) -> Value:
+        """An iterator that adds what is written there."""
+        return Back(container) if isinstance(container, list) else NotImplemented
+
+    @models("reverse")
+    def reverse(self, site: Site, first: Value, last: Value, /) -> Value:
+        """The last comes first."""
+        if not isinstance(first, list):
+            return NotImplemented
+        first.reverse()
+        return None
+
+    @models("sort", "stable_sort")
+    def sort(self, site: Site, first: Value, last: Value, before: Value = None, /) -> Value:
+        """The elements in order, where each comparison is known."""
+        if not isinstance(first, list) or len(first) > MAX_SORTED:
+            return NotImplemented
+        made = _ordered(site, first, before) if isinstance(before, Func) else _ascending(first)
+        if made is None:
+            return NotImplemented
+        first[:] = made
+        return None
+
+    @models("copy")
+    def copy(self, site: Site, first: Value, last: Value, to: Value, /) -> Value:
+        """All elements are written through an iterator."""
+        return self._copied(site, first, to, None)
+
+    @models("copy_n")
+    def copy_n(self, site: Site, first: Value, count: Value, to: Value, /) -> Value:
+        """So many elements are written through an iterator."""
+        return self._copied(site, first, to, count)
+
+    def _copied(self, site: Site, items: Value, to: Value, count: Value) -> Value:
+        if not isinstance(items, list) or not isinstance(to, list):
+            return NotImplemented
+        put_through(to, items[: count if type(count) is int else len(bounds.visited(site.run, items))])
+        return None
+
+    def other(self, site: Site) -> Value:
+        """A call that no model knows."""
+        return NotImplemented
+
+
+class _Places(Library):
+    """What is given references and addresses."""
+
+    @models("std::swap")
+    def swap(self, site: Site, left: Value, right: Value, /) -> Value:
+        """What two places hold is exchanged."""
+        if not isinstance(left, Slot):
+            return NotImplemented
+        old = left.get()
+        left.set(_held(right))
+        if isinstance(right, Slot):
+            right.set(old)
+        return None
+
+    @models("std::exchange")
+    def exchange(self, site: Site, target: Value, value: Value, /) -> Value:
+        """What a place held before it was given something else."""
+        if not isinstance(target, Slot):
+            return NotImplemented
+        old = target.get()
+        target.set(_held(value))
+        return old
+
+    @models("memcpy", "memmove")
+    def copied(self, site: Site, to: Value, source: Value, size: Value, /) -> Value:
+        """The bytes of a whole object of the text."""
+        made, source = _object(to), _held(source)
+        if made is None:
+            return NotImplemented
+        if isinstance(source, LibObject) and source.path == made.path:
+            made.attrs.update(copying.copied(site.run, source).attrs)
+        else:
+            _fill(site, made, source, size)
+        return None
+
+    @models("memset")
+    def memset(self, site: Site, to: Value, value: Value, size: Value, /) -> Value:
+        """Each byte of a whole object of the text; zeros are known."""
+        made, value = _object(to), _held(value)
+        if made is None:
+            return NotImplemented
+        if value == 0:
+            zeros = [key for key, old in made.attrs.items() if old is None or isinstance(old, (int, float))]
+            nothing = [key for key, old in made.attrs.items() if isinstance(old, Unknown)]
+            made.attrs.update({**dict.fromkeys(zeros, 0), **dict.fromkeys(nothing)})
+        else:
+            _fill(site, made, value, size)
+        return None
+
+    def other(self, site: Site) -> Value:
+        """A call that no model knows."""
+        return NotImplemented
+
+
+_VALUES, _PLACES = _Values(), _Places()
+
+
+def _held(value: Value) -> Value:
+    return value.get() if isinstance(value, Slot) else value
+
+
+def _object(to: Value) -> CStruct | None:
+    """The object of the text whose address something is."""
+    held = to.get() if isinstance(to, Slot) else None
+    return held if isinstance(held, CStruct) else None
+
+
+def _fill(site: Site, made: CStruct, value: Value, size: Value) -> None:
+    """Nobody knows what the fields of an object hold, but from what it came."""
+    contents = site.run.contents_of([value, _held(size)])
+    made.attrs.update((key, Unknown(contents, site.name)) for key in made.attrs)
+
+
+def _ascending(items: list[Value]) -> Sequence[Value] | None:
+    """Numbers in order; None for others."""
+    known = [item for item in items if type(item) is int or type(item) is float]
+    return sorted(known) if len(known) == len(items) else None
+
+
+def _ordered(site: Site, items: list[Value], before: Func) -> list[Value] | None:
+    """Elements in the order that a function says; None where it does not know."""
+    made: list[Value] = []
+    for item in items:
+        at, answer = len(made), None
+        while at and (answer := site.run.cpp.call(before, [item, made[at - 1]], site.loc)) is True:
+            at -= 1
+        if at and answer is not False:
+            return None
+        made.insert(at, item)
+    return made

@@ -1,0 +1,233 @@
+"""Methods of C++'s containers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kbh_lint.base.values import Value
+from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, hashed, iterator
+from kbh_lint.host.values import bounds, keys
+from kbh_lint.host.values.modelled import Methods, Site, models
+from kbh_lint.host.values.tensors import Unknown
+
+
+class _Lists(Methods[list[Value]]):
+    """std::vector and its like."""
+
+    @models("push_back", "append")
+    def push_back(self, site: Site, owner: list[Value], value: Value, /) -> None:
+        """One more at the end."""
+        owner.append(value)
+
+    @models("emplace_back")
+    def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> None:
+        """One more at the end, which is made of what is given."""
+        made = len(given) > 1 and isinstance(owner, Objects)
+        owner.extend([owner.made(list(given))] if made and isinstance(owner, Objects) else given[:1])
+
+    @models("size", "length")
+    def size(self, site: Site, owner: list[Value]) -> Value:
+        """How many there are."""
+        return next((item for item in owner if isinstance(item, SoMany)), len(owner))
+
+    @models("empty")
+    def empty(self, site: Site, owner: list[Value]) -> bool:
+        """Whether there are none."""
+        return not owner
+
+    @models("data", "begin", "cbegin", "vec")
+    def begin(self, site: Site, owner: list[Value]) -> list[Value]:
+        """An iterator, or the address, of the first stands for all."""
+        return owner
+
+    @models("end", "cend")
+    def end(self, site: Site, owner: list[Value]) -> str:
+        """What is behind the last."""
+        return END
+
+    @models("clear")
+    def clear(self, site: Site, owner: list[Value]) -> None:
+        """Nothing is left."""
+        owner.clear()
+
+    @models("pop_back")
+    def pop_back(self, site: Site, owner: list[Value]) -> Value:
+        """The last is taken away."""
+        return owner.pop() if owner else None
+
+    @models("swap")
+    def swap(self, site: Site, owner: list[Value], other: Value, /) -> Value:
+        """What two hold is exchanged."""
+        if not isinstance(other, list):
+            return self.changed(site, owner)
+        owner[:], other[:] = list(other), list(owner)
+        return None
+
+    @models("assign")
+    def assign(self, site: Site, owner: list[Value], count: Value, value: Value = None, /) -> Value:
+        """A value so many times, or all between two iterators."""
+        if len(site.args) == 2 and isinstance(count, list):
+            owner[:] = list(count)
+            return None
+        return self._sized(site, owner, [], count)
+
+    @models("resize")
+    def resize(self, site: Site, owner: list[Value], count: Value, value: Value = None, /) -> Value:
+        """Those behind a number go, or more of a value come."""
+        return self._sized(site, owner, owner, count)
+
+    def _sized(self, site: Site, owner: list[Value], kept: list[Value], count: Value) -> Value:
+        """So many, of which the first are those that are kept."""
+        if not isinstance(count, int) or not 0 <= count <= bounds.MAX_WIDTH:
+            return self.changed(site, owner)
+        kept = kept[:count]
+        owner[:] = kept + [site.args[1] if len(site.args) > 1 else 0] * (count - len(kept))
+        return None
+
+    @models("insert")
+    def insert(self, site: Site, owner: list[Value], at: Value, /, *given: Value) -> Value:
+        """One more, or all between two iterators; only where they come behind the last is what is there known."""
+        if not given or at != END:
+            return self.changed(site, owner)
+        several = given[0] if len(given) == 2 else None
+        owner.extend(several if isinstance(several, list) else given[:1])
+        return None
+
+    @models("erase")
+    def changed(self, site: Site, owner: list[Value], /, *given: Value) -> Value:
+        """What is in it is not known any more."""
+        owner[:] = [Unknown((), site.name)] * max(len(owner), 1)
+        return Unknown((), site.name)
+
+    @models("front")
+    def front(self, site: Site, owner: list[Value]) -> Value:
+        """The first."""
+        return self._element(site, owner, 0)
+
+    @models("back")
+    def back(self, site: Site, owner: list[Value]) -> Value:
+        """The last."""
+        return self._element(site, owner, -1)
+
+    @models("at")
+    def at(self, site: Site, owner: list[Value], place: Value, /) -> Value:
+        """The element at a place."""
+        return self._element(site, owner, place)
+
+    def _element(self, site: Site, owner: list[Value], place: Value) -> Value:
+        known = isinstance(place, int) and -1 <= place < len(owner) and owner
+        return owner[place] if known and isinstance(place, int) else Unknown((), site.name)
+
+    def other(self, site: Site, owner: list[Value]) -> Value:
+        """A method that is not followed."""
+        return Unknown((), site.name)
+
+
+class _Maps(Methods[dict[Value, Value]]):
+    """std::map, std::set and their unordered kin."""
+
+    @models("size")
+    def size(self, site: Site, owner: dict[Value, Value]) -> int:
+        """How many entries there are."""
+        return len(owner)
+
+    @models("empty")
+    def empty(self, site: Site, owner: dict[Value, Value]) -> bool:
+        """Whether there are none."""
+        return not owner
+
+    @models("begin", "cbegin")
+    def begin(self, site: Site, owner: dict[Value, Value]) -> Value:
+        """An iterator at the first entry."""
+        return iterator(owner, next(iter(owner))) if owner else END
+
+    @models("end")
+    def end(self, site: Site, owner: dict[Value, Value]) -> str:
+        """What is behind the last."""
+        return END
+
+    @models("clear")
+    def clear(self, site: Site, owner: dict[Value, Value]) -> None:
+        """Nothing is left."""
+        owner.clear()
+
+    @models("insert", "emplace")
+    def insert(self, site: Site, owner: dict[Value, Value], first: Value, /, *rest: Value) -> Value:
+        """An entry where there is none yet."""
+        key, value = self._entry(owner, first, rest)
+        return self._put(site, owner, key, lambda: value, over=False)
+
+    @models("insert_or_assign")
+    def insert_or_assign(self, site: Site, owner: dict[Value, Value], first: Value, /, *rest: Value) -> Value:
+        """An entry, in the place of one that is there."""
+        key, value = self._entry(owner, first, rest)
+        return self._put(site, owner, key, lambda: value, over=True)
+
+    @models("try_emplace")
+    def try_emplace(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
+        """The same as `insert`, of a key, also one in braces, and what the value is made of."""
+        fresh = owner.fresh if isinstance(owner, Entries) and not rest else None
+        value = rest[-1] if rest else key
+        return self._put(site, owner, key, fresh or (lambda: value), over=False)
+
+    def _entry(self, owner: dict[Value, Value], first: Value, rest: tuple[Value, ...]) -> tuple[Value, Value]:
+        """The key and the value that a call gives: two arguments, or one that is a pair."""
+        pair = not rest and not isinstance(owner, Keys) and isinstance(first, (list, tuple)) and len(first) == 2
+        if pair and isinstance(first, (list, tuple)):
+            return first[0], first[1]
+        return first, rest[-1] if rest else first
+
+    def _put(
+        self, site: Site, owner: dict[Value, Value], key: Value, made: Callable[[], Value], *, over: bool
+    ) -> tuple[Value, bool]:
+        """Where the entry of a key is, and whether it was added."""
+        key = hashed(key)
+        held = keys.held_key(site.run, owner, key)
+        added = held is keys.MISSING
+        at = key if added else held
+        if added or over:
+            owner[at] = made()
+        return iterator(owner, at), added
+
+    @models("find")
+    def find(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
+        """An iterator at the entry of a key."""
+        held = self._held(site, owner, key)
+        return END if held is keys.MISSING else iterator(owner, held)
+
+    @models("count")
+    def count(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
+        """How many entries a key has."""
+        return int(self._held(site, owner, key) is not keys.MISSING)
+
+    @models("contains")
+    def contains(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> bool:
+        """Whether a key has an entry."""
+        return self._held(site, owner, key) is not keys.MISSING
+
+    @models("at")
+    def at(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
+        """The value of a key."""
+        held = self._held(site, owner, key)
+        return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]
+
+    @models("erase")
+    def erase(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
+        """The entry of a key goes."""
+        held = self._held(site, owner, key)
+        if held is keys.MISSING:
+            return 0
+        owner.pop(held)
+        return 1
+
+    def _held(self, site: Site, owner: dict[Value, Value], key: Value) -> Value:
+        """The key that is there; MISSING where none is."""
+        return keys.held_key(site.run, owner, hashed(key))
+
+    def other(self, site: Site, owner: dict[Value, Value]) -> Value:
+        """A method that is not followed."""
+        return Unknown((), site.name)
+
+
+LISTS = _Lists()
+MAPS = _Maps()
