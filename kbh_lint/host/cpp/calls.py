@@ -23,6 +23,7 @@ from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.std import methods as cpp_containers
+from kbh_lint.host.cpp.std.making import CONTAINERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.gpu import graphs
@@ -236,7 +237,7 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
-    if short in cpp_construction.CONTAINERS:
+    if short in CONTAINERS:
         return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
     if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
         return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)

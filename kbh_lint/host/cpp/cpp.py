@@ -130,6 +130,12 @@ class Cpp:
         """A value as a variable, parameter, field or result of a type holds it."""
         return cpp_construction.converted(self, ref, value, env)
 
+    def construct(
+        self, ref: ir.TypeRef, items: list[Value], env: Env, loc: ir.Loc | None, *, braces: bool = False
+    ) -> Value:
+        """An object of a type from constructor arguments, or from what stands in `braces`."""
+        return cpp_construction.construct(self, ref, items, env, loc, braces=braces)
+
     def exported(self, extension: Extension, name: str) -> ExtFunction | None:
         """What Python finds under a name of an extension; None where nothing is bound that could be read."""
         return cpp_bindings.exported(self, extension, name)

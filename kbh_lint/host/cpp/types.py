@@ -154,6 +154,21 @@ def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
     return bindable(kind)
 
 
+def own_class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
+    """The class of the text that a type is."""
+    target, scope = resolve(run, ref, env)
+    return None if target.member else class_in(scope, target.name)
+
+
+def class_in(env: Env, name: str) -> CppType | None:
+    """The class of the text that a name stands for."""
+    try:
+        found = env.lookup(name)
+    except KeyError:
+        return None
+    return found if isinstance(found, CppType) and isinstance(found.node, ir.ClassDef) else None
+
+
 def is_pointer(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
     """Whether a type is a pointer, by an alias too."""
     return ref.pointers > 0 or dtypes.from_cpp(ref.name) is None and resolve(run, ref, env)[0].pointers > 0

@@ -90,17 +90,26 @@ def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Any:
     return found
 
 
-def keyed(kind: str, items: list[Any]) -> dict[Any, Any] | None:
-    """A std::set or std::map, or their unordered kin, of what it is made with; None for other types."""
-    rows = items[0] if len(items) == 1 and isinstance(items[0], list) else items
-    if kind in ("set", "unordered_set"):
-        return Keys((hashed(key), True) for key in rows)
-    if kind in ("map", "unordered_map"):
-        pairs = all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
-        rows = rows if pairs else items  # one pair in braces is no list of pairs
-        known = pairs or all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
-        return Entries((hashed(row[0]), row[1]) for row in rows) if known else Entries()
-    return None
+def set_of(items: list[Value]) -> Keys:
+    """A std::set, or its unordered kin, of what it is made with."""
+    return Keys((hashed(key), True) for key in _rows(items))
+
+
+def map_of(items: list[Any]) -> Entries:
+    """A std::map, or its unordered kin, of what it is made with."""
+    rows = next(
+        (rows for rows in (_rows(items), items) if _are_pairs(rows)), []
+    )  # one pair in braces is no list of pairs
+    return Entries((hashed(row[0]), row[1]) for row in rows)
+
+
+def _rows(items: list[Any]) -> list[Any]:
+    """What stands in braces, also in those of one list."""
+    return items[0] if len(items) == 1 and isinstance(items[0], list) else items
+
+
+def _are_pairs(rows: list[Value]) -> bool:
+    return all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows)
 
 
 def hashed(key: Value) -> Any:

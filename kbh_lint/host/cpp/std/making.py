@@ -1,0 +1,142 @@
+"""Objects of the types of C++'s and torch's libraries, of what they are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Env, Value
+from kbh_lint.cpp import integers
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import calling, containers, copying
+from kbh_lint.host.values import bounds
+from kbh_lint.host.values.cpp_objects import CStruct
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+# What holds one value, or none: it is followed as that value.
+HOLDERS = frozenset(
+    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned function "
+    "Tensor".split()
+)
+VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
+SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector"})  # `(3)` makes three elements
+CONTAINERS = VIEWS | SIZED | {"initializer_list", "array"}
+
+
+@dataclass(slots=True)
+class Making:
+    """An object that is made of a type, of constructor arguments or what stands in `braces`."""
+
+    run: Cpp
+    ref: ir.TypeRef
+    items: list[Value]
+    env: Env
+    loc: ir.Loc | None
+    braces: bool
+
+    def part(self, at: int) -> ir.TypeRef | None:
+        """The type that a template argument of its type is."""
+        found = self.ref.args[at] if at < len(self.ref.args) else None
+        return found if isinstance(found, ir.TypeRef) else None
+
+    def of(self, kind: ir.TypeRef, items: list[Value]) -> Value:
+        """An object of a type that its own type names."""
+        return self.run.construct(kind, items, self.env, None)
+
+
+def _held(made: Making) -> Value:
+    """What holds one value is followed as that value."""
+    return made.items[0] if made.items else None
+
+
+def _thread(made: Making) -> Value:
+    """`std::thread`."""
+    return calling.thread(made.run, made.items, made.loc)
+
+
+def _tuple(made: Making) -> Value:
+    """`std::pair` and `std::tuple`, of another one or of their items."""
+    if len(made.items) == 1 and isinstance(made.items[0], (tuple, list)):
+        return list(made.items[0])
+    kinds = [one for one in made.ref.args if isinstance(one, ir.TypeRef)]
+    return list(made.items) or [made.run.construct(one, [], made.env, made.loc) for one in kinds]
+
+
+def _set(made: Making) -> Value:
+    """`std::set` of its keys."""
+    return containers.set_of(made.items)
+
+
+def _map(made: Making) -> Value:
+    """`std::map` of its entries, which knows what a missing one is."""
+    entries, kind = containers.map_of(made.items), made.part(1)
+    if kind is not None:
+        entries.fresh = partial(_fresh, made, kind)
+    return entries
+
+
+def _fresh(made: Making, kind: ir.TypeRef) -> Value:
+    """What `map[key]` makes of a value type: zero, an object without arguments, a tensor that is not defined yet."""
+    value = made.of(kind, [])
+    opaque = isinstance(value, LibObject) and not isinstance(value, CStruct)
+    return Unknown((), "a missing entry") if opaque else value
+
+
+def _container(made: Making) -> Value:
+    """A container of another one, of all between two iterators, or of its elements."""
+    first = made.items[0] if made.items else None
+    if isinstance(first, list):
+        if len(made.items) == 1:
+            return first
+        if len(made.items) == 2 and not made.braces:  # two iterators, or an address and a number
+            return first[: made.items[1] if integers.is_plain(made.items[1]) else None]
+    return _elements(made)
+
+
+def _view(made: Making) -> Value:
+    """Elements that lie elsewhere: all between two iterators are the container itself."""
+    two = len(made.items) == 2 and isinstance(made.items[0], list) and not made.braces
+    return made.items[0] if two and not integers.is_plain(made.items[1]) else _container(made)
+
+
+def _sized(made: Making) -> Value:
+    """A container that may be told how many elements it has, and what each is."""
+    count = made.items[0] if made.items and not made.braces and integers.is_plain(made.items[0]) else -1
+    if not 0 <= count <= bounds.MAX_WIDTH or len(made.items) > 2:
+        return _container(made)
+    one, given = made.part(0), made.items[1:]
+    if given or one is None or one.pointers or cpp_types.own_class(made.run, one, made.env) is None:
+        return [copying.copied(made.run.interp, given[0] if given else 0) for _ in range(count)]
+    return [made.of(one, []) for _ in range(count)]
+
+
+def _elements(made: Making) -> Value:
+    """A container of some elements, which knows how to make more where they are objects."""
+    one, items = made.part(0), made.items
+    if one is None or one.pointers:
+        return list(items)
+    if one.name.rpartition("::")[2] in ("pair", "tuple"):
+        return containers.objects(items, tuple)
+    if cpp_types.own_class(made.run, one, made.env) is None:
+        return list(items)
+    return containers.objects(items, partial(made.of, one))
+
+
+# By names without namespaces.
+MAKERS: dict[str, Callable[[Making], Value]] = {
+    **dict.fromkeys(HOLDERS, _held),
+    **dict.fromkeys(("thread", "jthread"), _thread),
+    **dict.fromkeys(("pair", "tuple"), _tuple),
+    **dict.fromkeys(("set", "unordered_set"), _set),
+    **dict.fromkeys(("map", "unordered_map"), _map),
+    **dict.fromkeys(CONTAINERS, _container),
+    **dict.fromkeys(VIEWS, _view),
+    **dict.fromkeys(SIZED, _sized),
+}
