@@ -12,42 +12,29 @@ from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
-from kbh_lint.host.cpp import copies as cpp_copies
-from kbh_lint.host.cpp import device_flags, library_work
+from kbh_lint.host.cpp import device_flags, library_methods, library_work
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
-from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import functions as cpp_std
-from kbh_lint.host.cpp.std import methods as cpp_containers
 from kbh_lint.host.cpp.std.making import CONTAINERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import graphs
-from kbh_lint.host.python import lanes
-from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.cpp_objects import (
-    Allocator,
     Bound,
     CStruct,
     CutlassOperator,
-    Future,
     LibraryMethod,
     OwnMethod,
-    Pointer,
     PythonObject,
-    Schema,
     Slot,
     Template,
-    TensorOptions,
 )
-from kbh_lint.host.values.modelled import Site
-from kbh_lint.host.values.named_objects import Thread
-from kbh_lint.host.values.objects import Blob, Graph, LibObject, Method
+from kbh_lint.host.values.objects import Blob, LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -61,10 +48,6 @@ CHECKS = frozenset(
 
 
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
-
-
-_ADDRESSES = frozenset("data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split())
-_METHODS = {"sizes": "shape", "scalar_type": "dtype", "dtype": "dtype", "device": "device", "is_cuda": "is_cuda"}
 
 
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
@@ -254,7 +237,8 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
     if isinstance(target, LibraryMethod):
         method: Method = target.attrs["method"]
         plain = [a.get() if isinstance(a, Slot) else a for a in args]
-        return bound(run, method.self, method.name, target.attrs["args"], plain, node, env)
+        asked = library_methods.Asked(run, method.name, target.attrs["args"], plain, node, env)
+        return library_methods.call(method.self, asked)
     if isinstance(target, PythonObject):
         return cpp_python.called(run, target, args, node.loc)
     if isinstance(target, Bound):
@@ -266,119 +250,3 @@ def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: En
         if found is not None:
             return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
     return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
-
-
-def bound(
-    run: Cpp, owner: Value, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
-) -> Any:
-    """A method of a library value."""
-    interp = run.interp
-    if isinstance(owner, Slot):
-        owner = owner.get()
-    if isinstance(owner, Graph):  # at::cuda::CUDAGraph
-        return graphs.method(interp, owner, name, node.loc)
-    if isinstance(owner, Tensor):
-        return _tensor_method(run, owner, name, given, args, node, env)
-    if isinstance(owner, Pointer) and name in ("get", "mutable_get", "data", "release"):  # of an owner of memory
-        return owner
-    if owner is None and name in ("defined", "has_value"):  # a tensor that nothing was assigned to
-        return False
-    if owner is None and name == "lock":  # of a weak pointer to nothing
-        return None
-    if isinstance(owner, list):
-        return cpp_containers.LISTS.call(Site(interp, f"std::vector.{name}", node.loc, args), owner)
-    if isinstance(owner, dict):
-        return cpp_containers.MAPS.call(Site(interp, f"std::map.{name}", node.loc, args), owner)
-    if isinstance(owner, str) and name in ("c_str", "data", "str"):
-        return owner
-    if name in ("has_value", "value", "value_or") and (owner is None or isinstance(owner, (int, float, str))):
-        known = owner is not None
-        return known if name == "has_value" else owner if known else args[0] if args else Unknown((), name)
-    if isinstance(owner, LibObject):
-        if isinstance(owner, CStruct) and name in ("get", "release", "lock"):  # of a smart pointer
-            return owner
-        python = cpp_python.method(run, owner, name, args, node.loc) if isinstance(owner, PythonObject) else owner
-        if python is not owner and python is not NotImplemented:
-            return python
-        if isinstance(owner, Allocator) and name in ("allocate", "raw_allocate") and args:
-            return cpp_copies.allocated(run, args[0])
-        if isinstance(owner, Future) and name in ("get", "wait"):
-            return owner.attrs["result"]
-        if isinstance(owner, Thread):
-            done = lanes.THREADS.call(Site(interp, f"{owner.path}.{name}", node.loc, args), owner)
-            return None if done is NotImplemented else done
-        ordered = cpp_streams.method(run, owner, name)
-        if ordered is not NotImplemented:
-            return ordered
-        if cpp_arguments.is_options(owner) or name in ("dtype", "device", "requires_grad", "layout"):
-            asked = not args and name in owner.attrs
-            return owner.attrs[name] if asked else cpp_arguments.tensor_options(owner, args)
-        if isinstance(owner, CutlassOperator):
-            return library_work.cutlass_method(run, owner, name, args, node.loc)
-        if isinstance(owner, Schema):  # `.typed<F>().call(...)`
-            if name not in ("call", "redispatch"):
-                return owner
-            return cpp_libraries.library(run, owner.attrs["name"], given, args[name == "redispatch" :], node.loc)
-        if name in ("findSchemaOrThrow", "findSchema", "findOp") and args and isinstance(args[0], str):
-            return Schema("cpp.schema", {"name": args[0].replace("aten::", "at::", 1)})
-        if name in ("multiProcessorCount",):
-            return run.interp.session.device.sms
-        if isinstance(owner, CStruct) and cpp_arguments.pointers(args):
-            return cpp_libraries.opaque(run, f"{owner.path.removeprefix('struct:')}.{name}", args, node.loc)
-        return _unread_method(owner, name, args)
-    if isinstance(owner, tuple):
-        return cpp_containers.LISTS.call(Site(interp, f"std::tuple.{name}", node.loc, args), list(owner))
-    if isinstance(owner, (TypeValue, Sym)):
-        return cpp_libraries.library(run, f"{getattr(owner, 'path', '')}.{name}", given, args, node.loc)
-    return unknowns.merged(interp, owner, args)
-
-
-def _unread_method(owner: LibObject, name: str, args: list[Any]) -> LibObject:
-    """A method of an object of an unknown type: it may keep what it is given, and give any of what it holds."""
-    held = [*owner.attrs.get("pointers", ()), *cpp_arguments.pointers(args)]
-    if len(held) > len(owner.attrs.get("pointers", ())) and owner.path.startswith("cpp:"):
-        owner.attrs["pointers"] = held
-    return LibObject.by_path(f"{owner.path}.{name}", {"pointers": held})
-
-
-def _tensor_method(
-    run: Cpp, owner: Tensor, name: str, given: tuple[ir.Expr, ...], args: list[Any], node: ir.Call, env: Env
-) -> Any:
-    interp = run.interp
-    named = env.get(name) is not None or env.get("this") is not None  # as few methods are
-    held = run.lookup(name, env) if named and name.isidentifier() else None
-    if isinstance(held, Sym):
-        name = cpp_names.member_of_tensor(held.path) or name  # `(x.*f)(...)`
-    if name in ("storage", "unsafeGetStorageImpl"):  # its memory, from the first byte
-        size = owner.storage.size
-        return Tensor(owner.storage, "u8", (size,), (1,), 0) if isinstance(size, int) else owner
-    if name in _ADDRESSES:
-        seen = owner.dtype
-        if given:
-            value = cpp_types.argument(run, given[0], env)
-            seen = value.name if isinstance(value, DType) else seen
-        return Pointer(owner, seen)
-    if name in _METHODS:
-        return tensor_attributes.attribute(interp, owner, _METHODS[name], node.loc)
-    if name == "options":
-        return TensorOptions("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
-    if name in ("defined", "is_contiguous", "has_value"):
-        return True
-    if name in ("cast", "get"):  # of a tensor that Python gave, or that std::ref holds
-        return owner
-    if name == "index" and args:
-        return tensor_views.index(interp, owner, cpp_arguments.indices(args[0]), node.loc)
-    if name == "index_put_" and len(args) > 1:
-        tensor_views.assign_index(interp, owner, cpp_arguments.indices(args[0]), cpp_numbers.plain(args[1]), node.loc)
-        return owner
-    if name in ("get_device", "index"):
-        return 0
-    if name in ("value", "unsafeGetTensorImpl", "packed_accessor32", "packed_accessor64", "accessor"):
-        return owner
-    if name in ("sym_size", "sym_stride"):
-        name = name[4:]
-    value = tensor_attributes.attribute(interp, owner, name, node.loc)
-    if value is not NotImplemented:
-        return value
-    plain, kwargs = cpp_arguments.torch_args(args)
-    return torchlib.call(interp, f"at::Tensor::{name}", [owner, *plain], kwargs, node.loc)

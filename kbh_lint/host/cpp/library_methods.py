@@ -1,0 +1,312 @@
+"""Methods of values in C++ host code that are no objects of the text: by the class of the value, then by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kbh_lint.base import ir
+from kbh_lint.base.by_class import ByClass
+from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import DType, Env, Sym, TypeValue, Value
+from kbh_lint.host.cpp import arguments as cpp_arguments
+from kbh_lint.host.cpp import copies as cpp_copies
+from kbh_lint.host.cpp import libraries as cpp_libraries
+from kbh_lint.host.cpp import library_work
+from kbh_lint.host.cpp import names as cpp_names
+from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import python_objects as cpp_python
+from kbh_lint.host.cpp import streams as cpp_streams
+from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std.methods import LISTS, MAPS
+from kbh_lint.host.gpu import graphs
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
+from kbh_lint.host.values import unknowns
+from kbh_lint.host.values.cpp_objects import (
+    Allocator,
+    CStruct,
+    CutlassOperator,
+    Future,
+    Pointer,
+    PythonObject,
+    Schema,
+    Slot,
+    TensorOptions,
+)
+from kbh_lint.host.values.modelled import Site
+from kbh_lint.host.values.named_objects import Thread
+from kbh_lint.host.values.objects import Graph, LibObject
+from kbh_lint.host.values.tensors import Tensor, Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
+
+@dataclass(slots=True)
+class Asked:
+    """A call of a method: its name, template arguments, arguments, and where it stands."""
+
+    run: Cpp
+    name: str
+    given: tuple[ir.Expr, ...]
+    args: list[Any]
+    node: ir.Call
+    env: Env
+
+    def site(self, kind: str) -> Site:
+        """The same for models of the methods of a class of the standard library."""
+        return Site(self.run.interp, f"std::{kind}.{self.name}", self.node.loc, self.args)
+
+
+_Row = Callable[[Any, Asked], Value]
+
+
+def call(owner: Value, asked: Asked) -> Value:
+    """A method of a library value."""
+    if isinstance(owner, Slot):
+        owner = owner.get()
+    return _ROWS[type(owner)](owner, asked)
+
+
+def _other(owner: Value, asked: Asked) -> Value:
+    """A value that nobody knows."""
+    return unknowns.merged(asked.run.interp, owner, asked.args)
+
+
+def _pointer(owner: Pointer, asked: Asked) -> Value:
+    """Of what owns memory, the memory."""
+    return owner if asked.name in ("get", "mutable_get", "data", "release") else _other(owner, asked)
+
+
+def _nothing(owner: None, asked: Asked) -> Value:
+    """Of a tensor that nothing was assigned to, of an empty std::optional, and of a weak pointer to nothing."""
+    if asked.name in ("defined", "has_value"):
+        return False
+    if asked.name == "lock":
+        return None
+    if asked.name in ("value", "value_or"):
+        return asked.args[0] if asked.args else Unknown((), asked.name)
+    return _other(owner, asked)
+
+
+def _plain(owner: str | float, asked: Asked) -> Value:
+    """Of a std::optional that holds a number or a text."""
+    if asked.name == "has_value":
+        return True
+    return owner if asked.name in ("value", "value_or") else _other(owner, asked)
+
+
+def _text(owner: str, asked: Asked) -> Value:
+    """Of a std::string or a stream that holds one."""
+    return owner if asked.name in ("c_str", "data", "str") else _plain(owner, asked)
+
+
+def _graph(owner: Graph, asked: Asked) -> Value:
+    """`at::cuda::CUDAGraph`, as a graph of Python's."""
+    graphs.method(asked.run.interp, owner, asked.name, asked.node.loc)
+    return None
+
+
+def _symbol(owner: TypeValue | Sym, asked: Asked) -> Value:
+    """A function in a type or a name of a library."""
+    name = f"{getattr(owner, 'path', '')}.{asked.name}"
+    return cpp_libraries.library(asked.run, name, asked.given, asked.args, asked.node.loc)
+
+
+# --- objects that libraries made
+
+
+def _known(owner: LibObject, asked: Asked) -> Value:
+    """What any object may be asked, by its name; NotImplemented for all else."""
+    ordered = cpp_streams.method(asked.run, owner, asked.name)
+    if ordered is not NotImplemented:
+        return ordered
+    if asked.name in ("dtype", "device", "requires_grad", "layout"):
+        return _options(owner, asked)
+    if asked.name in ("findSchemaOrThrow", "findSchema", "findOp") and asked.args and isinstance(asked.args[0], str):
+        return Schema("cpp.schema", {"name": asked.args[0].replace("aten::", "at::", 1)})
+    return asked.run.interp.session.device.sms if asked.name == "multiProcessorCount" else NotImplemented
+
+
+def _object(owner: LibObject, asked: Asked) -> Value:
+    """Of an object of a class that no row has."""
+    made = _known(owner, asked)
+    return _unread(owner, asked) if made is NotImplemented else made
+
+
+def _unread(owner: LibObject, asked: Asked) -> LibObject:
+    """A method of an object of an unknown type: it may keep what it is given, and give any of what it holds."""
+    held = [*owner.attrs.get("pointers", ()), *cpp_arguments.pointers(asked.args)]
+    if len(held) > len(owner.attrs.get("pointers", ())) and owner.path.startswith("cpp:"):
+        owner.attrs["pointers"] = held
+    return LibObject.by_path(f"{owner.path}.{asked.name}", {"pointers": held})
+
+
+def _options(owner: LibObject, asked: Asked) -> Value:
+    """`TensorOptions`, and what has options: one that is asked for, or others in its place."""
+    known = not asked.args and asked.name in owner.attrs
+    return owner.attrs[asked.name] if known else cpp_arguments.tensor_options(owner, asked.args)
+
+
+def _struct(owner: CStruct, asked: Asked) -> Value:
+    """Of an object of the text that a smart pointer holds, or of one whose class has no such method that was read."""
+    if asked.name in ("get", "release", "lock"):
+        return owner
+    made = _known(owner, asked)
+    if made is not NotImplemented or not cpp_arguments.pointers(asked.args):
+        return _unread(owner, asked) if made is NotImplemented else made
+    name = f"{owner.path.removeprefix('struct:')}.{asked.name}"
+    return cpp_libraries.opaque(asked.run, name, asked.args, asked.node.loc)
+
+
+def _python(owner: PythonObject, asked: Asked) -> Value:
+    """Of `py::object`."""
+    made = cpp_python.method(asked.run, owner, asked.name, asked.args, asked.node.loc)
+    return _object(owner, asked) if made is NotImplemented else made
+
+
+def _allocator(owner: Allocator, asked: Asked) -> Value:
+    """Of torch's allocator: memory of a size."""
+    if asked.name in ("allocate", "raw_allocate") and asked.args:
+        return cpp_copies.allocated(asked.run, asked.args[0])
+    return _object(owner, asked)
+
+
+def _future(owner: Future, asked: Asked) -> Value:
+    """Of a std::future: the result."""
+    return owner.attrs["result"] if asked.name in ("get", "wait") else _object(owner, asked)
+
+
+def _thread(owner: Thread, asked: Asked) -> Value:
+    """Of a std::thread, as of a thread of Python."""
+    made = lanes.THREADS.call(Site(asked.run.interp, f"{owner.path}.{asked.name}", asked.node.loc, asked.args), owner)
+    return None if made is NotImplemented else made
+
+
+def _cutlass(owner: CutlassOperator, asked: Asked) -> Value:
+    """Of an operator of CUTLASS."""
+    return library_work.cutlass_method(asked.run, owner, asked.name, asked.args, asked.node.loc)
+
+
+def _schema(owner: Schema, asked: Asked) -> Value:
+    """`.typed<F>().call(...)` of an operator that the dispatcher found; before `redispatch`'s arguments stand keys."""
+    if asked.name not in ("call", "redispatch"):
+        return owner
+    args = asked.args[asked.name == "redispatch" :]
+    return cpp_libraries.library(asked.run, owner.attrs["name"], asked.given, args, asked.node.loc)
+
+
+# --- tensors
+
+
+def _tensor(owner: Tensor, asked: Asked) -> Value:
+    """Of a tensor: what C++ alone has, by its name, and then an attribute or an operation of torch."""
+    name = _meant(asked)
+    model = _OF_TENSORS.get(name)
+    made = NotImplemented if model is None else model(owner, asked)
+    if made is not NotImplemented:
+        return made
+    name = _OF_TORCH.get(name, name)
+    made = tensor_attributes.attribute(asked.run.interp, owner, name, asked.node.loc)
+    if made is not NotImplemented:
+        return made
+    plain, kwargs = cpp_arguments.torch_args(asked.args)
+    return torchlib.call(asked.run.interp, f"at::Tensor::{name}", [owner, *plain], kwargs, asked.node.loc)
+
+
+def _meant(asked: Asked) -> str:
+    """The name of a method, also in `(x.*f)(...)`, where a pointer to a method is held under the name."""
+    env, name = asked.env, asked.name
+    named = env.get(name) is not None or env.get("this") is not None  # as few methods are
+    held = asked.run.lookup(name, env) if named and name.isidentifier() else None
+    return cpp_names.member_of_tensor(held.path) or name if isinstance(held, Sym) else name
+
+
+def _itself(owner: Tensor, asked: Asked) -> Value:
+    """A tensor that Python gave or std::ref holds, an accessor, an implementation."""
+    return owner
+
+
+def _yes(owner: Tensor, asked: Asked) -> Value:
+    """What holds of all tensors here."""
+    return True
+
+
+def _memory(owner: Tensor, asked: Asked) -> Value:
+    """The memory of a tensor, from the first byte."""
+    size = owner.storage.size
+    return Tensor(owner.storage, "u8", (size,), (1,), 0) if isinstance(size, int) else owner
+
+
+def _address(owner: Tensor, asked: Asked) -> Value:
+    """`data_ptr<T>()`."""
+    seen = cpp_types.argument(asked.run, asked.given[0], asked.env) if asked.given else None
+    return Pointer(owner, seen.name if isinstance(seen, DType) else owner.dtype)
+
+
+def _options_of(owner: Tensor, asked: Asked) -> Value:
+    """`options()`."""
+    return TensorOptions("TensorOptions", {"dtype": DType(owner.dtype), "device": owner.device})
+
+
+def _device(owner: Tensor, asked: Asked) -> Value:
+    """The number of its GPU."""
+    return 0
+
+
+def _index(owner: Tensor, asked: Asked) -> Value:
+    """`index({...})`; of a device without arguments, its number."""
+    if not asked.args:
+        return _device(owner, asked)
+    return tensor_views.index(asked.run.interp, owner, cpp_arguments.indices(asked.args[0]), asked.node.loc)
+
+
+def _index_put(owner: Tensor, asked: Asked) -> Value:
+    """`index_put_({...}, value)`."""
+    if len(asked.args) < 2:
+        return NotImplemented
+    at, value = cpp_arguments.indices(asked.args[0]), cpp_numbers.plain(asked.args[1])
+    tensor_views.assign_index(asked.run.interp, owner, at, value, asked.node.loc)
+    return owner
+
+
+_ITSELF = "cast get value unsafeGetTensorImpl packed_accessor32 packed_accessor64 accessor".split()
+_ADDRESSES = "data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split()
+_OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
+    **dict.fromkeys(_ITSELF, _itself),
+    **dict.fromkeys(_ADDRESSES, _address),
+    **dict.fromkeys(("storage", "unsafeGetStorageImpl"), _memory),
+    **dict.fromkeys(("defined", "is_contiguous", "has_value"), _yes),
+    "options": _options_of,
+    "index": _index,
+    "index_put_": _index_put,
+    "get_device": _device,
+}
+# What they are called in Python.
+_OF_TORCH = {"sizes": "shape", "scalar_type": "dtype", "sym_size": "size", "sym_stride": "stride"}
+
+_ROWS = ByClass[_Row](
+    {
+        type(None): _nothing,
+        str: _text,
+        **dict.fromkeys((int, float), _plain),
+        list: lambda owner, asked: LISTS.call(asked.site("vector"), owner),
+        tuple: lambda owner, asked: LISTS.call(asked.site("tuple"), list(owner)),
+        dict: lambda owner, asked: MAPS.call(asked.site("map"), owner),
+        Tensor: _tensor,
+        Pointer: _pointer,
+        **dict.fromkeys((TypeValue, Sym), _symbol),
+        Graph: _graph,
+        LibObject: _object,
+        CStruct: _struct,
+        PythonObject: _python,
+        Allocator: _allocator,
+        Future: _future,
+        Thread: _thread,
+        TensorOptions: _options,
+        CutlassOperator: _cutlass,
+        Schema: _schema,
+    },
+    _other,
+)
