@@ -35,7 +35,7 @@ def e_const(run: Cpp, node: ir.Const, env: Env) -> Any:
 
 
 def e_name(run: Cpp, node: ir.Name, env: Env) -> Any:
-    return run.lookup(node.id, env)
+    return cpp_places.lookup(run, node.id, env)
 
 
 def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -24,80 +25,99 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
+MAX_GROWN = 256  # elements of a list that assignments make
 _OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file, a type or a function may hold
 
 
 def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
-    """Where an lvalue lives."""
-    if isinstance(node, ir.Call):
-        return _of_call(run, node, env)
-    if isinstance(node, ir.Name):
-        if "::" in node.id and (member := _static(run, node.id, env)) is not None:
-            return member
-        found: Env | None = env
-        while found is not None:
-            if node.id in found.vars:
-                value = found.vars[node.id]
-                if found.outermost and (held := of_method(env)) is not None and node.id in held.attrs:
-                    return Slot(held.attrs, node.id)
-                if isinstance(value, Slot):
-                    return value
-                if isinstance(value, ir.Decl):
-                    return global_slot(run, value, found)
-                return Slot(found.vars, node.id)
-            found = found.parent
-        this = of_method(env)
-        return Slot(this.attrs, node.id) if this is not None else Slot(env.vars, node.id)
-    if isinstance(node, ir.Attr):
-        owner = field_owner(run, node.value, env)
-        if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
-            slot = place(run, node.value, env)
-            if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
-                owner = CStruct("struct:", {})
-                slot.set(owner)
-        if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
-            return Slot(owner, int(node.name == "second"))
-        if isinstance(owner, LibObject) and node.name not in owner.attrs and env.get(node.name) is not None:
-            named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
-            return Slot(owner.attrs, named if named in owner.attrs else node.name)
-        return Slot(owner.attrs, node.name) if isinstance(owner, LibObject) else None
-    if isinstance(node, ir.Index):
-        owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
-        own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
-        if own is not None:
-            choice = run.choose(own, [key])
-            run.call(choice.func, [key], node.loc, choice.bound, this=owner)
-            return run.result_place
-        if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
-            field = place(run, node.value, env)  # an array in a struct comes to be when an element is assigned
-            if field is not None:
-                owner = []
-                field.set(owner)
-        if isinstance(owner, list) and isinstance(key, int):
-            while len(owner) <= key < 256:
-                owner.append(Unknown())
-            return Slot(owner, key) if 0 <= key < len(owner) else None
-        if isinstance(owner, dict):
-            found = containers.entry(run, owner, key)
-            return Slot(owner, containers.hashed(key) if found is keys.MISSING else found)
+    """Where an lvalue lives; None for an expression that is none."""
+    kind = _PLACES.get(type(node))
+    return None if kind is None else kind(run, node, env)
+
+
+def _of_name(run: Cpp, node: ir.Name, env: Env) -> Slot | None:
+    """Where a variable lies: what a reference refers to, a field of the object whose method runs, a variable of the
+    file, or what a scope holds."""
+    if "::" in node.id and (member := _static(run, node.id, env)) is not None:
+        return member
+    found: Env | None = env
+    while found is not None and node.id not in found.vars:
+        found = found.parent
+    this = of_method(env) if found is None or found.outermost else None
+    if found is None:
+        return Slot(env.vars if this is None else this.attrs, node.id)
+    if this is not None and node.id in this.attrs:
+        return Slot(this.attrs, node.id)
+    value = found.vars[node.id]
+    if isinstance(value, ir.Decl):
+        return global_slot(run, value, found)
+    return value if isinstance(value, Slot) else Slot(found.vars, node.id)
+
+
+def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
+    """Where a field of an object lies, or an item of a pair."""
+    owner = field_owner(run, node.value, env)
+    if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
+        slot = place(run, node.value, env)
+        if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
+            owner = CStruct("struct:", {})
+            slot.set(owner)
+    if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
+        return Slot(owner, int(node.name == "second"))
+    if not isinstance(owner, LibObject):
         return None
-    if isinstance(node, ir.Unary) and node.op == "*":
-        if isinstance(node.value, ir.Name):  # a pointer to a variable is that variable's place
-            try:
-                held = env.lookup(node.value.id)
-            except KeyError:
-                held = None
-            this = of_method(env)
-            held = this.attrs.get(node.value.id) if held is None and this is not None else held
-            if isinstance(held, Slot):
-                return held
-        if isinstance(node.value, ir.Attr) and isinstance(owner := field_owner(run, node.value.value, env), LibObject):
-            if isinstance(held := owner.attrs.get(node.value.name), Slot):
-                return held
-        run.result_place = None
-        value = _pointed(run, node, env)
-        return value if isinstance(value, Slot) else run.result_place
+    if node.name not in owner.attrs and env.get(node.name) is not None:
+        named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
+        return Slot(owner.attrs, named if named in owner.attrs else node.name)
+    return Slot(owner.attrs, node.name)
+
+
+def _of_element(run: Cpp, node: ir.Index, env: Env) -> Slot | None:
+    """Where an element lies: what `operator[]` of a class returns a reference to, of a vector, or of a map."""
+    owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
+    own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
+    if own is not None:
+        choice = run.choose(own, [key])
+        run.call(choice.func, [key], node.loc, choice.bound, this=owner)
+        return run.result_place
+    if isinstance(node.value, ir.Attr) and isinstance(owner, Unknown) and isinstance(key, int):
+        field = place(run, node.value, env)  # an array in a struct comes to be when an element is assigned
+        if field is not None:
+            owner = []
+            field.set(owner)
+    if isinstance(owner, list) and isinstance(key, int):
+        while len(owner) <= key < MAX_GROWN:
+            owner.append(Unknown())
+        return Slot(owner, key) if 0 <= key < len(owner) else None
+    if isinstance(owner, dict):
+        found = containers.entry(run, owner, key)
+        return Slot(owner, containers.hashed(key) if found is keys.MISSING else found)
     return None
+
+
+def _pointed_to(run: Cpp, node: ir.Unary, env: Env) -> Slot | None:
+    """Where `*value` lies: that of the variable whose address is held, or what an operator refers to."""
+    if node.op != "*":
+        return None
+    held = _address_in(run, node.value, env)
+    if isinstance(held, Slot):
+        return held
+    run.result_place = None
+    value = _pointed(run, node, env)
+    return value if isinstance(value, Slot) else run.result_place
+
+
+def _address_in(run: Cpp, node: ir.Expr, env: Env) -> Value:
+    """What a variable or a field holds, as it is: a pointer to a variable is that variable's place."""
+    if isinstance(node, ir.Name):
+        try:
+            held = env.lookup(node.id)
+        except KeyError:
+            held = None
+        this = of_method(env) if held is None else None
+        return held if this is None else this.attrs.get(node.id)
+    owner = field_owner(run, node.value, env) if isinstance(node, ir.Attr) else None
+    return owner.attrs.get(node.name) if isinstance(owner, LibObject) and isinstance(node, ir.Attr) else None
 
 
 def _pointed(run: Cpp, node: ir.Unary, env: Env) -> Any:
@@ -118,6 +138,15 @@ def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
     run.result_place = None
     run.eval(node, env)
     return run.result_place
+
+
+_PLACES: dict[type[ir.Expr], Callable[[Cpp, Any, Env], Slot | None]] = {
+    ir.Call: _of_call,
+    ir.Name: _of_name,
+    ir.Attr: _of_field,
+    ir.Index: _of_element,
+    ir.Unary: _pointed_to,
+}
 
 
 def _static(run: Cpp, name: str, env: Env) -> Slot | None:
@@ -178,24 +207,11 @@ def _acts(decl: ir.Decl, env: Env) -> bool:
 
 def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     """`target = value`."""
-    tied = isinstance(target, ir.Call) and isinstance(target.func, ir.Name) and target.func.id in ("std::tie", "tie")
-    if isinstance(target, ir.Seq) or tied and isinstance(target, ir.Call):  # auto [a, b] = ..., std::tie(a, b) = ...
-        items = iteration.iterate(run.interp, value, target.loc, 8)
-        targets = target.items if isinstance(target, ir.Seq) else target.args
-        for part, item in zip(targets, items, strict=False):
-            if isinstance(target, ir.Seq) and isinstance(part, ir.Name):
-                env.vars[part.id] = item
-            else:
-                assign(run, part, item, env)
+    if isinstance(target, ir.Seq) or isinstance(target, ir.Call) and _is_tie(target):
+        _spread(run, target, value, env)
         return
-    if isinstance(target, ir.Index):
-        owner = run.eval(target.value, env)
-        if isinstance(owner, Pointer):
-            owner = owner.tensor
-        if isinstance(owner, Tensor):
-            key = cpp_numbers.plain(run.eval(target.index, env))
-            tensor_views.assign_index(run.interp, owner, key, cpp_numbers.plain(value), target.loc)
-            return
+    if isinstance(target, ir.Index) and _put_in_tensor(run, target, value, env):
+        return
     if isinstance(value, Slot) and isinstance(target, ir.Name) and _point_elsewhere(target.id, value, env):
         return
     slot = place(run, target, env)
@@ -206,6 +222,32 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
         if isinstance(old, Slot) and not isinstance(value, Slot):
             slot, old = old, old.get()
         slot.set(cpp_numbers.held(_from_braces(run, value, old), old.dt if isinstance(old, integers.Typed) else None))
+
+
+def _is_tie(target: ir.Call) -> bool:
+    return isinstance(target.func, ir.Name) and target.func.id in ("std::tie", "tie")
+
+
+def _spread(run: Cpp, target: ir.Seq | ir.Call, value: Value, env: Env) -> None:
+    """`auto [a, b] = value`, which makes variables, and `std::tie(a, b) = value`."""
+    items = iteration.iterate(run.interp, value, target.loc, 8)
+    parts = target.items if isinstance(target, ir.Seq) else target.args
+    for part, item in zip(parts, items, strict=False):
+        if isinstance(target, ir.Seq) and isinstance(part, ir.Name):
+            env.vars[part.id] = item
+        else:
+            assign(run, part, item, env)
+
+
+def _put_in_tensor(run: Cpp, target: ir.Index, value: Value, env: Env) -> bool:
+    """`tensor[key] = value`, also through its address; false where something else has elements."""
+    owner = run.eval(target.value, env)
+    owner = owner.tensor if isinstance(owner, Pointer) else owner
+    if not isinstance(owner, Tensor):
+        return False
+    key = cpp_numbers.plain(run.eval(target.index, env))
+    tensor_views.assign_index(run.interp, owner, key, cpp_numbers.plain(value), target.loc)
+    return True
 
 
 def _from_braces(run: Cpp, value: object, old: object) -> Any:
@@ -239,57 +281,83 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
         scope = scope.parent
     if scope is not None and not (scope.outermost and _is_member(name, env)):
         value = scope.vars[name]
-        if not isinstance(value, _OF_THE_TEXT):  # what a variable holds, as of most names
-            dtype = scope.types.get(name, "") if type(value) is int and scope.types else ""
-            return integers.typed(value, dtype) if dtype else value
-        if isinstance(value, Member):  # a constant of the class whose function it is
-            return cpp_types.constant(run, value)
-        if isinstance(value, ir.Decl):
-            fixed = "constexpr" in value.storage and value.init is not None
-            return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
-        if cpp_names.is_alias(value) and cpp_names.is_known(meant := run.outside(name, env)):
-            return Sym(meant)
-        hidden = cpp_names.hidden(name, value, env)
-        return Sym(hidden) if hidden else value
+        if isinstance(value, _OF_THE_TEXT):
+            return _of_the_text(run, name, value, env)
+        dtype = scope.types.get(name, "") if type(value) is int and scope.types else ""
+        return integers.typed(value, dtype) if dtype else value  # what a variable holds, as of most names
     this = of_method(env)
-    if this is not None and name in this.attrs:
+    found = NotImplemented if this is None else _of_object(run, name, this, env)
+    if found is NotImplemented and (element := dtypes.from_aten(name)) is not None:
+        return DType(element)
+    if found is NotImplemented and "::" in name:
+        found = _of_class(run, name, env)
+    return _outside(run, name, env) if found is NotImplemented else found
+
+
+def _of_the_text(run: Cpp, name: str, value: ir.Decl | CppType | Overloads | Member, env: Env) -> Value:
+    """What a declaration of the text is: a constant, the value of a variable, a type or a function of it, or what it
+    names outside."""
+    if isinstance(value, Member):  # a constant of the class whose function it is
+        return cpp_types.constant(run, value)
+    if isinstance(value, ir.Decl):
+        fixed = "constexpr" in value.storage and value.init is not None
+        return cpp_construction.initial(run, value, env) if fixed else global_slot(run, value, env).get()
+    if cpp_names.is_alias(value) and cpp_names.is_known(meant := run.outside(name, env)):
+        return Sym(meant)
+    hidden = cpp_names.hidden(name, value, env)
+    return Sym(hidden) if hidden else value
+
+
+def _of_object(run: Cpp, name: str, this: LibObject, env: Env) -> Value:
+    """A field, a constant or a method of the object whose method runs; NotImplemented for other names."""
+    if name in this.attrs:
         return this.attrs[name]
-    if this is not None and isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
+    if isinstance(kind := this.kwargs.get("type"), TypeValue) and "::" not in name:
         constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, name)), kind.env)
         if constant is not None:
             return constant
-    own = cpp_classes.method(this, name) if this is not None else None
-    if own is not None:
-        return OwnMethod("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
-    found = dtypes.from_aten(name)
-    if found is not None:
-        return DType(found)
+    own = cpp_classes.method(this, name)
+    if own is None:
+        return NotImplemented
+    return OwnMethod("cpp.method", {"this": this, "overloads": own, "args": (), "env": env})
+
+
+def _of_class(run: Cpp, name: str, env: Env) -> Value:
+    """`Alias::member`, `T::value`: what a class has under a name; NotImplemented where there is none."""
+    inside = run.types.classes.scoped(name, (), env)
+    if inside is None:
+        return NotImplemented
+    if (static := _lasting(run, inside)) is not None:
+        return static.get()
+    if inside.constant:
+        return cpp_types.constant(run, inside)
+    if inside.funcs:
+        return Overloads(inside.funcs)
+    is_type = isinstance(inside.node, (ir.Using, ir.ClassDef))
+    return TypeValue(ir.TypeRef(name, (), ()), env) if is_type else NotImplemented
+
+
+def _outside(run: Cpp, name: str, env: Env) -> Value:
+    """What a name means outside the text, or in the file's scope, where a namespace that is not known stands before it:
+    an element type, a limit of a type, a constant, a symbol."""
     if name.startswith("CUDA_R_"):
         run.cuda_types.append(name)
     short = name.rpartition("::")[2]
-    owner = name.rpartition("::")[0]
-    if owner:  # `Alias::member`, `T::value`
-        inside = run.types.classes.scoped(name, (), env)
-        if (static := _lasting(run, inside)) is not None:
-            return static.get()
-        if inside is not None and inside.constant:
-            return cpp_types.constant(run, inside)
-        if inside is not None and inside.funcs:
-            return Overloads(inside.funcs)
-        if inside is not None and isinstance(inside.node, (ir.Using, ir.ClassDef)):
-            return TypeValue(ir.TypeRef(name, (), ()), env)
     meant = run.outside(name, env)
-    if "::" in name and short in _file_scope(env).vars and not meant.startswith(cpp_names.SPACES):
-        return lookup(run, short, _file_scope(env))
+    if "::" in name and short in (whole := _file_scope(env)).vars and not meant.startswith(cpp_names.SPACES):
+        return lookup(run, short, whole)
     if short == "nullopt":
         return None
-    name = meant
-    found = dtypes.from_aten(name)
+    found = dtypes.from_aten(meant)
     if found is not None:
         return DType(found)
-    if name.removeprefix("std::") in integers.LIMITS:
-        return integers.LIMITS[name.removeprefix("std::")]
-    return {"true": True, "false": False, "NULL": None, "nullptr": None}.get(name, Sym(name))
+    limit = integers.LIMITS.get(meant.removeprefix("std::"))
+    if limit is not None:
+        return limit
+    return _CONSTANTS[meant] if meant in _CONSTANTS else Sym(meant)
+
+
+_CONSTANTS = {"true": True, "false": False, "NULL": None, "nullptr": None}
 
 
 def of_method(env: Env) -> LibObject | None:
