@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, TypeValue, Value
+from kbh_lint.base.by_class import ByClass
+from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers, layout
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.overloads import Choice
@@ -63,67 +65,30 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
 
 def _call(run: Cpp, node: ir.Call, env: Env) -> Any:
     func = node.func
-    if isinstance(func, ir.Name) and (func.id in CHECKS or func.id.startswith("TORCH_CHECK")):
-        return _checked(run, node, env)
-    if isinstance(func, ir.Name) and func.id.startswith(DISPATCHERS):
-        return cpp_lambdas.dispatch(run, node, env)
-    if isinstance(func, ir.Name) and func.id in ("sizeof", "alignof"):
-        return _sizeof(run, node, env, aligned=func.id == "alignof")
-    if isinstance(func, ir.Name) and func.id == "new":
-        return _new(run, node, env)
-    if isinstance(func, ir.Attr) and func.name == "emplace" and _put(run, func, node, env):
-        return None
-    if isinstance(func, ir.Attr) and func.name == "reset" and _reset(run, func, node, env):
-        return None
-    if isinstance(func, ir.Name) and func.id in device_flags.SYMBOL_CALLS:
-        done = device_flags.symbol_call(run, func.id, node, env)
-        if done is not NotImplemented:
-            return done
+    if isinstance(func, ir.Name):
+        written = _written(func.id)
+    else:
+        written = _BY_METHOD.get(func.name) if isinstance(func, ir.Attr) else None
+    made = NotImplemented if written is None else written(run, node, env)
+    if made is not NotImplemented:
+        return made
     target = run.eval(func, env)
     args = run.arguments(node.args, env)
     if isinstance(target, Slot):
         target = target.get()
     run.called, run.result_place = (target, args), None
-    if isinstance(target, Unknown) and any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
-        return cpp_libraries.tensor_map(args)  # the driver's function, found in a way that could not be followed
-    if isinstance(target, LibObject):
-        return _object(run, target, args, node, env)
-    if isinstance(target, (Overloads, Func)):
-        return _chosen(run, run.choose(target, args, (), env, node.args), args, node, env)
-    if isinstance(target, Sym) and target.path in cpp_std.EXCHANGES:
-        args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
-    args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) and not _wants_place(target) else a) for a in args]
-    if isinstance(target, Tensor):  # operator() on an accessor, or a functional cast of a tensor
-        return target
-    if isinstance(target, TypeValue):
-        return _type_call(run, target, args, node, env)
-    if isinstance(target, DType) or hasattr(target, "node"):
-        ref = (
-            func
-            if isinstance(func, ir.TypeRef)
-            else ir.TypeRef(func.id if isinstance(func, ir.Name) else "?", (), node.loc)
-        )
-        return cpp_construction.construct(run, ref, args, env, node.loc)
-    if isinstance(target, Sym):
-        name = target.path
-        if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
-            name = f"at::{name}"  # found by the namespace of its argument
-        return cpp_libraries.library(run, name, (), args, node.loc)
-    if isinstance(target, Blob):
-        return foreign.call_blob(run.interp, target, args, {}, node.loc)
-    made = cpp_libraries.opaque(run, "unknown function", args, node.loc)
-    return unknowns.merged(run.interp, target, made) if isinstance(target, Unknown) else made
+    return _ROWS[type(target)](run, target, args, node, env)
 
 
-def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Any:
-    """Calls the function that a call means."""
-    args = run.by_reference(choice.func, node.args, args, env)
-    return run.call(choice.func, args, node.loc, choice.bound, this=this)
+# --- macros, operators, and methods that put something in the place of their object: calls that are known by what is
+# written, before anything is evaluated. NotImplemented where it is a call like others after all.
 
 
-def _wants_place(target: Value) -> bool:
-    """Library functions that write through an address."""
-    return isinstance(target, Sym) and target.path.startswith(("cu", "nvrtc", "memcpy", "std::"))
+def _written(name: str) -> _Written | None:
+    """What knows a call by the name that it is written with."""
+    if name.startswith(DISPATCHERS):
+        return cpp_lambdas.dispatch
+    return _checked if name.startswith("TORCH_CHECK") else _BY_NAME.get(name)
 
 
 def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
@@ -142,8 +107,9 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
     return None
 
 
-def _sizeof(run: Cpp, node: ir.Call, env: Env, *, aligned: bool) -> Any:
+def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
     """`sizeof(T)`, `sizeof(value)`, `alignof(T)`."""
+    aligned = isinstance(node.func, ir.Name) and node.func.id == "alignof"
     written = node.args[0] if node.args else None
     if isinstance(written, ir.TypeRef):
         found = layout.measured(run.types, written, env, aligned=aligned)
@@ -168,31 +134,115 @@ def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
     return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
-def _reset(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
-    """`pointer.reset(new T)`, `optional.reset()`; false when it is a method of something else."""
-    held = run.eval(func.value, env)
-    pointed = held is None or isinstance(held, CStruct)
-    if not pointed or isinstance(held, LibObject) and cpp_classes.method(held, "reset") is not None:
-        return False
-    place = run.place(func.value, env)
-    if place is not None:
-        place.set(run.eval(node.args[0], env) if node.args else None)
-    return place is not None
+def _reset(run: Cpp, node: ir.Call, env: Env) -> Value:
+    """`pointer.reset(new T)`, `optional.reset()`; NotImplemented when it is a method of something else."""
+    assert isinstance(node.func, ir.Attr)
+    held = run.eval(node.func.value, env)
+    pointed = held is None or isinstance(held, CStruct) and cpp_classes.method(held, "reset") is None
+    return _put(run, node.func.value, node, env) if pointed else NotImplemented
 
 
-def _put(run: Cpp, func: ir.Attr, node: ir.Call, env: Env) -> bool:
-    """`optional.emplace(value)`; false when it is a method of something else."""
-    if len(node.args) != 1 or run.eval(func.value, env) is not None:
-        return False
-    place = run.place(func.value, env)
-    if place is not None:
-        place.set(run.eval(node.args[0], env))
-    return place is not None
+def _emplace(run: Cpp, node: ir.Call, env: Env) -> Value:
+    """`optional.emplace(value)`; NotImplemented when it is a method of something else."""
+    assert isinstance(node.func, ir.Attr)
+    empty = len(node.args) == 1 and run.eval(node.func.value, env) is None
+    return _put(run, node.func.value, node, env) if empty else NotImplemented
 
 
-def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
+def _put(run: Cpp, owner: ir.Expr, node: ir.Call, env: Env) -> Value:
+    """Puts what a call is given, or nothing, into a place; NotImplemented where there is none."""
+    place = run.place(owner, env)
+    if place is None:
+        return NotImplemented
+    place.set(run.eval(node.args[0], env) if node.args else None)
+    return None
+
+
+def _symbol_call(run: Cpp, node: ir.Call, env: Env) -> Value:
+    """A copy to or from a variable of the device."""
+    return device_flags.symbol_call(run, node.func.id, node, env) if isinstance(node.func, ir.Name) else NotImplemented
+
+
+_Written = Callable[["Cpp", ir.Call, Env], Value]
+_BY_METHOD: dict[str, _Written] = {"emplace": _emplace, "reset": _reset}
+_BY_NAME: dict[str, _Written] = {
+    **dict.fromkeys(CHECKS, _checked),
+    **dict.fromkeys(("sizeof", "alignof"), _sizeof),
+    "new": _new,
+    **dict.fromkeys(device_flags.SYMBOL_CALLS, _symbol_call),
+}
+
+
+# --- calls of values, by their classes
+
+
+def _values(args: list[Value]) -> list[Value]:
+    """Arguments as values, and not the places where they lie."""
+    return [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in args]
+
+
+def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Any:
+    """Calls the function that a call means."""
+    args = run.by_reference(choice.func, node.args, args, env)
+    return run.call(choice.func, args, node.loc, choice.bound, this=this)
+
+
+def _function(run: Cpp, target: Overloads | Func, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A function of the text."""
+    return _chosen(run, run.choose(target, args, (), env, node.args), args, node, env)
+
+
+def _template(run: Cpp, target: Template, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """`f<int>(a)`; of a kernel, which is launched, the kernel."""
+    choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+    return target if choice.func.node.kind == "global" else _chosen(run, choice, args, node, env)
+
+
+def _own_method(run: Cpp, target: OwnMethod, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A method of an object of the text."""
+    choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
+    return _chosen(run, choice, args, node, env, target.attrs["this"])
+
+
+def _library_method(run: Cpp, target: LibraryMethod, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A method of another value."""
+    method: Method = target.attrs["method"]
+    plain = [a.get() if isinstance(a, Slot) else a for a in args]
+    asked = library_methods.Asked(run, method.name, target.attrs["args"], plain, node, env)
+    return library_methods.call(method.self, asked)
+
+
+def _python(run: Cpp, target: PythonObject, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A function of Python."""
+    return cpp_python.called(run, target, args, node.loc)
+
+
+def _bound(run: Cpp, target: Bound, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """What std::bind made."""
+    return cpp_lambdas.invoke(run, target, args, node.loc)
+
+
+def _cutlass(run: Cpp, target: CutlassOperator, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """`operator()` of an operator of CUTLASS."""
+    return library_work.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
+
+
+def _struct(run: Cpp, target: CStruct, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """`operator()` of an object of the text."""
+    found = cpp_classes.method(target, "operator()")
+    if found is None:
+        return _object(run, target, args, node, env)
+    return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
+
+
+def _object(run: Cpp, target: LibObject, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """An object of a library, of which nothing is known."""
+    return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
+
+
+def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
     """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
-    ref = target.ref
+    ref, args = target.ref, _values(args)
     short = ref.name.rpartition("::")[2]
     if ref.member:
         own = cpp_classes.static_method(run, ref, env)
@@ -227,26 +277,64 @@ def _type_call(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env:
     return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
-def _object(run: Cpp, target: LibObject, args: list[Any], node: ir.Call, env: Env) -> Any:
-    if isinstance(target, Template):
-        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
-        return target if choice.func.node.kind == "global" else _chosen(run, choice, args, node, env)
-    if isinstance(target, OwnMethod):
-        choice = run.choose(target.attrs["overloads"], args, target.attrs["args"], env, node.args)
-        return _chosen(run, choice, args, node, env, target.attrs["this"])
-    if isinstance(target, LibraryMethod):
-        method: Method = target.attrs["method"]
-        plain = [a.get() if isinstance(a, Slot) else a for a in args]
-        asked = library_methods.Asked(run, method.name, target.attrs["args"], plain, node, env)
-        return library_methods.call(method.self, asked)
-    if isinstance(target, PythonObject):
-        return cpp_python.called(run, target, args, node.loc)
-    if isinstance(target, Bound):
-        return cpp_lambdas.invoke(run, target, args, node.loc)
-    if isinstance(target, CutlassOperator):
-        return library_work.cutlass_run(run, target, [a.get() if isinstance(a, Slot) else a for a in args], node.loc)
-    if isinstance(target, CStruct):
-        found = cpp_classes.method(target, "operator()")
-        if found is not None:
-            return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
-    return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
+def _plain_type(run: Cpp, target: DType | CppType, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """`T(a)` of a type that is one name."""
+    name = node.func.id if isinstance(node.func, ir.Name) else "?"
+    ref = node.func if isinstance(node.func, ir.TypeRef) else ir.TypeRef(name, (), node.loc)
+    return cpp_construction.construct(run, ref, _values(args), env, node.loc)
+
+
+def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A function outside the text, some of which write through references or addresses."""
+    name = target.path
+    if name in cpp_std.EXCHANGES:
+        args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
+    by_place = name.startswith(("cu", "nvrtc", "memcpy", "std::"))
+    args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
+    if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
+        name = f"at::{name}"  # found by the namespace of its argument
+    return cpp_libraries.library(run, name, (), args, node.loc)
+
+
+def _tensor(run: Cpp, target: Tensor, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """`operator()` of an accessor, or a functional cast of a tensor."""
+    return target
+
+
+def _blob(run: Cpp, target: Blob, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """A function of machine code."""
+    return foreign.call_blob(run.interp, target, _values(args), {}, node.loc)
+
+
+def _unknown(run: Cpp, target: Unknown, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """What nobody knows; the driver's function that makes descriptors is known by what it is given."""
+    if any(isinstance(a, Sym) and a.path.startswith("CU_TENSOR_MAP") for a in args):
+        return cpp_libraries.tensor_map(args)
+    return unknowns.merged(run.interp, target, _other(run, target, args, node, env))
+
+
+def _other(run: Cpp, target: Value, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """What is no function here."""
+    return cpp_libraries.opaque(run, "unknown function", _values(args), node.loc)
+
+
+_ROWS = ByClass[Callable[["Cpp", Any, list[Value], ir.Call, Env], Value]](
+    {
+        **dict.fromkeys((Overloads, Func), _function),
+        Template: _template,
+        OwnMethod: _own_method,
+        LibraryMethod: _library_method,
+        PythonObject: _python,
+        Bound: _bound,
+        CutlassOperator: _cutlass,
+        CStruct: _struct,
+        LibObject: _object,
+        TypeValue: _type,
+        **dict.fromkeys((DType, CppType), _plain_type),
+        Sym: _symbol,
+        Tensor: _tensor,
+        Blob: _blob,
+        Unknown: _unknown,
+    },
+    _other,
+)
