@@ -312,7 +312,7 @@ class Run(Recorder):
 
     def get_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> Any:
         """`owner.name`."""
-        return attributes.get_attr(self, owner, name, loc)
+        return attributes.READERS[type(owner)](self, owner, name, loc)
 
     def plain_attr(self, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
         """An attribute as `object.__getattribute__` finds it."""

@@ -195,4 +195,4 @@ def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
         owner.attrs["items"][key] = value
 
 
-attributes.OF_LIBRARIES[LibObject] = object_attr
+attributes.READERS[LibObject] = object_attr

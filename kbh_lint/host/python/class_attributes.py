@@ -75,8 +75,24 @@ def _made_of(interp: Run, cls: ClassV, items: Value, loc: ir.Loc | None) -> Any:
     return interp.call(cls, list(iteration.materialise(interp, items, loc)), {}, loc)
 
 
-def of_member(interp: Run, owner: enums.Number | enums.Word, found: Value, loc: ir.Loc | None) -> Any:
-    """What a class of numbers or texts has for one of its members."""
+def put(interp: Run, owner: ClassV, name: str, value: Value, loc: ir.Loc | None) -> None:
+    """An attribute of a class; a function becomes one of its methods."""
+    if isinstance(value, Func) and value.cls is None:
+        value.cls = owner
+    owner.env.vars[name] = value
+
+
+PARTS = ("real", "imag", "numerator", "denominator")  # of a number
+
+
+def of_member(interp: Run, owner: enums.Number | enums.Word, name: str, loc: ir.Loc | None) -> Any:
+    """What a member that is a number or a text is called and worth, and what its class has for it; NotImplemented for
+    other names."""
+    if name in ("name", "value", "_name_", "_value_"):
+        return enums.member_attr(owner, name)
+    if not owner.cls.has(name) or name in PARTS and isinstance(owner, enums.Number):
+        return NotImplemented
+    found = owner.cls.find(name)
     if isinstance(found, Property):
         return interp.call(Bound(owner, found.getter), [], {}, loc)
     if isinstance(found, (StaticMethod, ClassMethod)):

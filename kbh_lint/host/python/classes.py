@@ -16,6 +16,7 @@ from kbh_lint.host.values.objects import (
     ClassV,
     Compiled,
     Instance,
+    LibObject,
     Memo,
     Method,
     find_method,
@@ -125,3 +126,23 @@ def super_(interp: Run, args: list[Any], frame: Frame) -> Any:
     owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
     cls = args[0] if args else frame.cls
     return Super(owner, cls)
+
+
+def data_descriptor(cls: ClassV, name: str) -> Any:
+    """The member of a class that comes before what an object holds under its name: a property, or an object that
+    has `__set__`; None where there is no such member."""
+    for base in cls.mro():
+        if name in base.env.vars:
+            found = base.env.vars[name]
+            if isinstance(found, LibObject):
+                return found if isinstance(found, Property) and not found.cached else None
+            return found if isinstance(found, Instance) and find_method(found, "__set__") is not None else None
+    return None
+
+
+def is_slotted(cls: ClassV, name: str) -> bool:
+    """Whether the slots of a class leave no room for an attribute."""
+    slots = [base.env.vars.get("__slots__") for base in cls.mro()]
+    if None in slots or cls.external_bases() or name.startswith("__"):
+        return False
+    return not any(name == slot if isinstance(slot, str) else name in (slot or ()) for slot in slots)
