@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
+from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import builds, decoding, environ, foreign, outside
@@ -43,7 +44,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import Property, Storage
-from kbh_lint.host.values.modelled import Methods, Modelled, Rows, Site, models
+from kbh_lint.host.values.modelled import Methods, Modelled, Site, models
 from kbh_lint.host.values.named_objects import (
     ContextObject,
     FunctionContext,
@@ -76,15 +77,7 @@ def call(site: Site, owner: LibObject) -> Value:
 
 def of(owner: LibObject) -> Methods[Owner]:
     """What an object does: that of the first class in its line that has a row."""
-    cls = type(owner)
-    found = _FOUND.get(cls)
-    if found is None:
-        found = _FOUND[cls] = next((_ROWS[base] for base in cls.__mro__ if base in _ROWS), _UNKNOWN)
-    return found
-
-
-_UNKNOWN = Methods[Owner]()
-_FOUND: Rows = {}
+    return _ROWS[type(owner)]
 
 
 class _Managers(Methods[Owner]):
@@ -323,41 +316,44 @@ class _RawModules(Methods[Owner]):
         return RawKernel("raw.kernel", {"extension": owner.attrs["extension"], "name": str(name)})
 
 
-_ROWS: Rows = {
-    Cell: _Cells(),
-    BuiltinObject: _Exceptions(),
-    Code: _Codes(),
-    UnionType: _Unions(),
-    OwnModule: _OwnModules(),
-    Namespace: _Namespaces(),
-    Device: _Devices(),
-    CacheDecorator: _Decorators(),
-    CompileDecorator: _Decorators(),
-    NamedTupleClass: _NamedTupleClasses(),
-    CArray: _Arrays(),
-    RawKernel: _RawKernels(),
-    UnreadKernel: _UnreadKernels(),
-    GeneratorManager: _Managers(),
-    QueueObject: _Queues(),
-    NamedTuple: _NamedTuples(),
-    Storage: _Storages(),
-    SystemLibrary: _System(),
-    FunctionContext: _FunctionContexts(),
-    ContextObject: _Contexts(),
-    HookHandle: _Handles(),
-    Property: _Properties(),
-    Importer: _Importers(),
-    RawModule: _RawModules(),
-    **lanes.METHODS,
-    **pools.METHODS,
-    **lifetimes.METHODS,
-    **coroutines.METHODS,
-    **contexts.METHODS,
-    **builds.METHODS,
-    **environ.METHODS,
-    **autotuning.METHODS,
-    **custom_ops.METHODS,
-    **itertools.METHODS,
-    **trace_nn.METHODS,
-    **module_methods.METHODS,
-}
+_ROWS = ByClass[Methods[Any]](
+    {
+        Cell: _Cells(),
+        BuiltinObject: _Exceptions(),
+        Code: _Codes(),
+        UnionType: _Unions(),
+        OwnModule: _OwnModules(),
+        Namespace: _Namespaces(),
+        Device: _Devices(),
+        CacheDecorator: _Decorators(),
+        CompileDecorator: _Decorators(),
+        NamedTupleClass: _NamedTupleClasses(),
+        CArray: _Arrays(),
+        RawKernel: _RawKernels(),
+        UnreadKernel: _UnreadKernels(),
+        GeneratorManager: _Managers(),
+        QueueObject: _Queues(),
+        NamedTuple: _NamedTuples(),
+        Storage: _Storages(),
+        SystemLibrary: _System(),
+        FunctionContext: _FunctionContexts(),
+        ContextObject: _Contexts(),
+        HookHandle: _Handles(),
+        Property: _Properties(),
+        Importer: _Importers(),
+        RawModule: _RawModules(),
+        **lanes.METHODS,
+        **pools.METHODS,
+        **lifetimes.METHODS,
+        **coroutines.METHODS,
+        **contexts.METHODS,
+        **builds.METHODS,
+        **environ.METHODS,
+        **autotuning.METHODS,
+        **custom_ops.METHODS,
+        **itertools.METHODS,
+        **trace_nn.METHODS,
+        **module_methods.METHODS,
+    },
+    Methods[Owner](),
+)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import containers, iteration, mappings, tallies
 from kbh_lint.host.effects import decoding
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 
 def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
-    for cls in type(owner).__mro__:
-        if cls in _ROWS:
-            kind, methods = _ROWS[cls]
-            held = set(owner) if isinstance(owner, frozenset) else owner
-            return methods.call(Site(interp, f"{kind}.{name}", loc, args, kwargs), held)
+    row = _ROWS[type(owner)]
+    if row is not None:
+        kind, methods = row
+        held = set(owner) if isinstance(owner, frozenset) else owner
+        return methods.call(Site(interp, f"{kind}.{name}", loc, args, kwargs), held)
     label = getattr(owner, "__kbh_name__", "")
     return _CLASSES.call(Site(interp, f"{label}.{name}", loc, args, kwargs)) if label else NotImplemented
 
@@ -113,14 +114,17 @@ class _Bytes(Methods[bytes | bytearray]):
 
 
 _CLASSES = _Classes()
-_ROWS: dict[type, tuple[str, Methods[Any]]] = {
-    str: ("str", lib_texts.TEXTS),
-    list: ("list", containers.LISTS),
-    Tally: ("dict", tallies.TALLIES),
-    dict: ("dict", mappings.DICTS),
-    set: ("set", mappings.SETS),
-    frozenset: ("set", mappings.SETS),
-    **dict.fromkeys((int, float), ("int", _Numbers())),
-    **dict.fromkeys((tuple, range), ("tuple", _Tuples())),
-    **dict.fromkeys((bytes, bytearray), ("bytes", _Bytes())),
-}
+_ROWS = ByClass[tuple[str, Methods[Any]] | None](
+    {
+        str: ("str", lib_texts.TEXTS),
+        list: ("list", containers.LISTS),
+        Tally: ("dict", tallies.TALLIES),
+        dict: ("dict", mappings.DICTS),
+        set: ("set", mappings.SETS),
+        frozenset: ("set", mappings.SETS),
+        **dict.fromkeys((int, float), ("int", _Numbers())),
+        **dict.fromkeys((tuple, range), ("tuple", _Tuples())),
+        **dict.fromkeys((bytes, bytearray), ("bytes", _Bytes())),
+    },
+    None,
+)
