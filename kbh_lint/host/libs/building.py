@@ -23,20 +23,13 @@ class CppExtension(OfTorch):
         cuda_sources: Value = None,
         functions: Value = None,
         *more: Value,
-        extra_cuda_cflags: Value = None,
-        extra_cflags: Value = None,
-        extra_ldflags: Value = None,
-        extra_include_paths: Value = None,
-        build_directory: Value = None,
         **options: Value,
     ) -> Value:
         """An extension of texts."""
         site.run.note("build", {"symbol": site.path}, site.loc)
-        told = (extra_cuda_cflags, extra_cflags, extra_ldflags, extra_include_paths, build_directory)
         sources = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources}
-        return extensions.built_inline(
-            site.run, shown.show(name), sources, extensions.Options(*told), functions, site.loc
-        )
+        told = extensions.Options.of(options)
+        return extensions.built_inline(site.run, shown.show(name), sources, told, functions, site.loc)
 
     @models("load", "_jit_compile")
     def load_files(
@@ -45,18 +38,13 @@ class CppExtension(OfTorch):
         name: Value = "extension",
         sources: Value = None,
         *more: Value,
-        extra_cuda_cflags: Value = None,
-        extra_cflags: Value = None,
-        extra_ldflags: Value = None,
-        extra_include_paths: Value = None,
-        build_directory: Value = None,
         **options: Value,
     ) -> Value:
         """An extension of files."""
         site.run.note("build", {"symbol": site.path}, site.loc)
-        told = (extra_cuda_cflags, extra_cflags, extra_ldflags, extra_include_paths, build_directory)
         listed = extensions.read_all(site.run, sources, site.loc)
-        return extensions.built_of(site.run, shown.show(name), listed, extensions.Options(*told), (), site.loc)
+        told = extensions.Options.of(options)
+        return extensions.built_of(site.run, shown.show(name), listed, told, (), site.loc)
 
     @models("_import_module_from_library")
     def import_built(self, site: Site, module_name: Value, path: Value, *is_module: Value, **named: Value) -> Value:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -71,24 +72,29 @@ def built_inline(
 class Options:
     """How torch is told to build an extension."""
 
-    cuda_flags: Value = None
-    flags: Value = None
-    linked: Value = None
-    include_paths: Value = None
-    folder: Value = None
+    extra_cuda_cflags: Value = None
+    extra_cflags: Value = None
+    extra_ldflags: Value = None
+    extra_include_paths: Value = None
+    build_directory: Value = None
+
+    @classmethod
+    def of(cls, named: Mapping[str, Value]) -> Options:
+        """Those among the named arguments of a call."""
+        return cls(*(named.get(one.name) for one in fields(cls)))
 
 
 def built_of(
     run: Run, title: str, sources: list[str], given: Options, wanted: Sequence[str], loc: ir.Loc | None
 ) -> Extension:
     """An extension as torch builds it, whose library stays in its folder. `wanted` are functions that it must have."""
-    flags = [shown.show(flag) for value in (given.cuda_flags, given.flags) for flag in texts(run, value)]
+    flags = [shown.show(flag) for value in (given.extra_cuda_cflags, given.extra_cflags) for flag in texts(run, value)]
     if not sources:
         run.files.unread_build = True
-    linked(run, [shown.show(flag) for flag in texts(run, given.linked)], loc)
-    elsewhere = bool(given.include_paths) or any(flag.startswith(("-I", "-isystem")) for flag in flags)
+    linked(run, [shown.show(flag) for flag in texts(run, given.extra_ldflags)], loc)
+    elsewhere = bool(given.extra_include_paths) or any(flag.startswith(("-I", "-isystem")) for flag in flags)
     made = build(run, title, sources, flags, loc, wanted, elsewhere)
-    folder = f"{EXTENSIONS}/{title}" if given.folder is None else shown.show(given.folder)
+    folder = f"{EXTENSIONS}/{title}" if given.build_directory is None else shown.show(given.build_directory)
     _left(run, made, folder, sources)
     return made
 

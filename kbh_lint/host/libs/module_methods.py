@@ -13,7 +13,16 @@ from typing import Any
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.libs import nn_layers
-from kbh_lint.host.libs.trace_nn import LAYERS, STATE_HOOKS, layer_base, listed, state_hooks, state_of, super_attr
+from kbh_lint.host.libs.trace_nn import (
+    LAYERS,
+    STATE_HOOKS,
+    OfModules,
+    layer_base,
+    listed,
+    state_hooks,
+    state_of,
+    super_attr,
+)
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values.library_objects import Super
@@ -24,7 +33,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 _OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
 
 
-class _Modules(Methods[Owner]):
+class _Modules(OfModules):
     """What an object of the submission inherits from torch.nn.Module, from a layer or from a named tuple."""
 
     @models("_replace")
@@ -103,16 +112,6 @@ class _Modules(Methods[Owner]):
         """`module(...)`."""
         return module_calls.call(site.run, owner, list(args), kwargs, site.loc)
 
-    @models("_call_impl", "_wrapped_call_impl")
-    def whole(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
-        """Its `forward` with its hooks."""
-        return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
-
-    @models(*module_calls.REGISTERS)
-    def hook(self, site: Site, owner: Instance, *args: Value, **kwargs: Value) -> Value:
-        """A hook that runs with it."""
-        return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
-
     @models(
         "register_load_state_dict_post_hook",
         "_register_load_state_dict_pre_hook",
@@ -121,23 +120,6 @@ class _Modules(Methods[Owner]):
     def state_hook(self, site: Site, owner: Instance, hook: Value = None, *more: Value, **options: Value) -> None:
         """A hook that runs when its state is saved or loaded."""
         owner.attrs[STATE_HOOKS] = [*state_hooks(owner), (site.name, hook)]
-
-    @models("compile")
-    def compile(self, site: Site, owner: Instance, *args: Value, **kwargs: Value) -> None:
-        """Calls go through torch.compile."""
-        module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
-
-    @models("eval")
-    def eval(self, site: Site, owner: Instance) -> Value:
-        """It is used from now on."""
-        nn_layers.set_mode(site.run, owner, False)
-        return owner
-
-    @models("train")
-    def train(self, site: Site, owner: Instance, mode: Value = True) -> Value:
-        """It is trained from now on."""
-        nn_layers.set_mode(site.run, owner, mode)
-        return owner
 
     @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply")
     def same(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:

@@ -25,7 +25,38 @@ _RUNNING = ("running_mean", "running_var", "num_batches_tracked")
 STATE_HOOKS = "hooks of the state"  # no name that a program can write as an attribute
 
 
-class _Layers(Methods[Owner]):
+class OfModules(Methods[Owner]):
+    """What modules of torch.nn and of the submission have both."""
+
+    @models("eval")
+    def eval(self, site: Site, owner: Owner) -> Value:
+        """It is used from now on."""
+        nn_layers.set_mode(site.run, owner, False)
+        return owner
+
+    @models("train")
+    def train(self, site: Site, owner: Owner, mode: Value = True) -> Value:
+        """It is trained from now on."""
+        nn_layers.set_mode(site.run, owner, mode)
+        return owner
+
+    @models("_call_impl", "_wrapped_call_impl")
+    def whole(self, site: Site, owner: Owner, /, *args: Value, **kwargs: Value) -> Value:
+        """Its `forward` with its hooks."""
+        return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
+
+    @models(*module_calls.REGISTERS)
+    def hook(self, site: Site, owner: Owner, *args: Value, **kwargs: Value) -> Value:
+        """A hook that runs with it."""
+        return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
+
+    @models("compile")
+    def compile(self, site: Site, owner: Owner, *args: Value, **kwargs: Value) -> None:
+        """Calls go through torch.compile."""
+        module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
+
+
+class _Layers(OfModules):
     """Layers and containers of torch.nn."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
@@ -48,18 +79,6 @@ class _Layers(Methods[Owner]):
                 LAYERS.call(site, value)
         return owner
 
-    @models("eval")
-    def eval(self, site: Site, owner: LibObject) -> Value:
-        """It is used from now on."""
-        nn_layers.set_mode(site.run, owner, False)
-        return owner
-
-    @models("train")
-    def train(self, site: Site, owner: LibObject, mode: Value = True) -> Value:
-        """It is trained from now on."""
-        nn_layers.set_mode(site.run, owner, mode)
-        return owner
-
     @models("requires_grad_", "apply")
     def same(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
         """What changes nothing that is computed here."""
@@ -69,21 +88,6 @@ class _Layers(Methods[Owner]):
     def forward(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
         """What the layer computes."""
         return nn_layers.apply(site.run, owner, list(args), kwargs, site.loc)
-
-    @models("_call_impl", "_wrapped_call_impl")
-    def whole(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """The same, with its hooks."""
-        return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
-
-    @models(*module_calls.REGISTERS)
-    def hook(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """A hook that runs with it."""
-        return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
-
-    @models("compile")
-    def compile(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> None:
-        """Calls go through torch.compile."""
-        module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
 
     @models("append", "extend", "insert")
     def add(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:

@@ -7,7 +7,7 @@ import builtins
 from kbh_lint.base.values import Value
 from kbh_lint.host.effects import builds, decoding
 from kbh_lint.host.libs.plain import Unfollowed
-from kbh_lint.host.libs.stdlib.importlib import imported
+from kbh_lint.host.libs.stdlib.importlib import Importing
 from kbh_lint.host.python import lib_texts
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.modelled import Site, models
@@ -21,7 +21,7 @@ _EXCEPTIONS = tuple(
 )
 
 
-class Builtins(Unfollowed):
+class Builtins(Importing, Unfollowed):
     """The module `builtins`."""
 
     @models(*_EXCEPTIONS)
@@ -33,19 +33,6 @@ class Builtins(Unfollowed):
     def open(self, site: Site, file: Value = "", mode: Value = "r", *how: Value, **named: Value) -> Value:
         """A file that is open."""
         return builds.opened(site.run, file, mode, site.loc)
-
-    @models("builtins.__import__")
-    def by_statement(
-        self,
-        site: Site,
-        name: Value,
-        globals: Value = None,
-        locals: Value = None,
-        fromlist: Value = (),
-        level: Value = 0,
-    ) -> Value:
-        """What an import statement binds."""
-        return imported(site, name, fromlist)
 
     @models("builtins.property")
     def property(self, site: Site, fget: Value = None, fset: Value = None, *more: Value, **named: Value) -> Value:

@@ -10,15 +10,10 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 
-class Importlib(Library):
-    """The module `importlib`."""
+class Importing(Library):
+    """What `builtins` and `importlib` have both."""
 
-    @models("import_module")
-    def import_module(self, site: Site, name: Value, package: Value = None) -> Value:
-        """A module by its whole name."""
-        return modules.resolve(site.run, str(name), site.loc) if isinstance(name, str) else NotImplemented
-
-    @models("__import__")
+    @models("__import__", "builtins.__import__")
     def by_statement(
         self,
         site: Site,
@@ -28,8 +23,19 @@ class Importlib(Library):
         fromlist: Value = (),
         level: Value = 0,
     ) -> Value:
-        """What an import statement binds."""
-        return imported(site, name, fromlist)
+        """What an import statement binds: the package, or the module in it where names are to be taken from it."""
+        if not isinstance(name, str):
+            return NotImplemented
+        return modules.resolve(site.run, str(name) if fromlist else str(name).split(".")[0], site.loc)
+
+
+class Importlib(Importing):
+    """The module `importlib`."""
+
+    @models("import_module")
+    def import_module(self, site: Site, name: Value, package: Value = None) -> Value:
+        """A module by its whole name."""
+        return modules.resolve(site.run, str(name), site.loc) if isinstance(name, str) else NotImplemented
 
     @models("module_from_spec")
     def module_from_spec(self, site: Site, spec: Value) -> Value:
@@ -56,10 +62,3 @@ class Importlib(Library):
     def other(self, site: Site) -> Value:
         """What is not followed."""
         return Unknown((), site.path)
-
-
-def imported(site: Site, name: Value, fromlist: Value) -> Value:
-    """`__import__(name, fromlist=...)`: the package, or the module in it where names are to be taken from it."""
-    if not isinstance(name, str):
-        return NotImplemented
-    return modules.resolve(site.run, str(name) if fromlist else str(name).split(".")[0], site.loc)
