@@ -179,6 +179,18 @@ def test_what_cannot_be_built_or_launched_is_left_to_the_handler(tmp_path: Path,
     assert report.verdict == verdict
 
 
+@pytest.mark.parametrize(("size", "verdict"), [("1 << 19", LEAK), ("200 << 10", HONEST)])
+def test_a_wrapper_that_answers_no_leaves_the_work_to_its_caller(tmp_path: Path, size: str, verdict: str) -> None:
+    asked = f"cudaFuncSetAttribute(ranks, cudaFuncAttributeMaxDynamicSharedMemorySize, {size})"
+    launch = "    ranks<<<grid, THREADS, 0, "
+    handled = PROGRAM[
+        PROGRAM.index("            try:\n                values") : PROGRAM.index("        values, indices = torch")
+    ]
+    looked = "            found = self.extension.best(x, self.k)\n            if found:\n                return tuple(found)\n"
+    text = PROGRAM.replace(launch, f"    if ({asked} != cudaSuccess) return {{}};\n{launch}").replace(handled, looked)
+    assert report_of(tmp_path, text, "05_topk_bitonic").verdict == verdict
+
+
 def test_a_clock_of_c_plus_plus_tells_who_runs_what_is_launched(tmp_path: Path) -> None:
     given = "indices.data_ptr<int64_t>(), n, int(k));"
     assert given in PROGRAM

@@ -170,7 +170,7 @@ def _other(run: Cpp, call: Asked) -> Value:
 def _status(run: Cpp, name: str, args: list[Value]) -> Value:
     """What a function answers that only answers: success, but where more shared memory is asked for than there is."""
     given = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
-    if "FuncSetAttribute" in name and len(given) == 3 and launch_limits.asked_in_vain(run.interp, given[1], given[2]):
+    if "FuncSetAttribute" in name and len(given) == 3 and launch_limits.asked_in_vain(given[1], given[2]):
         run.refused_launch = run.failed = True
         return cpp_names.FAILURE
     return Sym("cudaSuccess")
