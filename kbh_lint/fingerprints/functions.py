@@ -18,6 +18,7 @@ from itertools import islice
 from zlib import crc32
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.regexes import regex
 from kbh_lint.base.syntax import tree_of
 
 DISTANCE = 16  # names further back than this many tokens count as new
@@ -53,7 +54,7 @@ _PYTHON = re.compile(
     r"|\.?\d[\w.]*|[^\W\d]\w*|\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\]",
     re.S,
 )
-_CPP = re.compile(
+_CPP = regex(
     r"(?P<skip>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
     # one that is not closed goes to the end of its line: every character is looked at once, whatever the text
     r"|(?P<string>\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z))"
@@ -69,9 +70,9 @@ _CPP_WORDS = frozenset(
     " union unsigned using void volatile while asm std cute cutlass threadIdx blockIdx blockDim gridDim size_t bf16"
     " nv_bfloat16 nv_bfloat162 half2 float2 float4 int2 int4 uint2 uint4".split()
 )
-_USING = re.compile(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;")  # another name for a type of one word
-_TYPEDEF = re.compile(r"\btypedef\s+(\w+)\s+(\w+)\s*;")
-_OPCODE = re.compile(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
+_USING = regex(r"\busing\s+(\w+)\s*=\s*(\w+)\s*;")  # another name for a type of one word
+_TYPEDEF = regex(r"\btypedef\s+(\w+)\s+(\w+)\s*;")
+_OPCODE = regex(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
 
 
 _Token = tuple[str | None, str, int]  # kind, text, offset

@@ -7,6 +7,7 @@ import struct
 from typing import Union
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.regexes import regex
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,7 @@ class Instr:
     length: int = 0
 
 
-_LEX = re.compile(
+_LEX = regex(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))"
     r"|(?P<asm>%\d+|%\[\w+\])"
     r"|(?P<number>0[fF][0-9a-fA-F]{8}\b|0[dD][0-9a-fA-F]{16}\b|0[xX][0-9a-fA-F]+U?|\d+\.\d*(?:[eE][-+]?\d+)?|\d+U?)"

@@ -12,6 +12,7 @@ from kbh_lint.analyses.whole_file.program import called_names
 from kbh_lint.base import ir
 from kbh_lint.base.facts import Licence, Vendored
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.regexes import regex
 from kbh_lint.base.values import Func, JitFunction
 from kbh_lint.fingerprints.functions import CPP_SUFFIXES, Function, cpp_functions, python_functions
 from kbh_lint.fingerprints.store import Match, load, matches
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
 
 FRAMEWORKS = frozenset({"torch", "triton"})  # a ban of one of their functions is no ban of all their code
 MAX_RELATED = 8
-_SPDX = re.compile(r"SPDX-License-Identifier:\s*([\w.+-]+(?:\s+(?:OR|AND|WITH)\s+[\w.+-]+)*)")
-_HOLDER = re.compile(r"\bCopyright\b[\s\d,.\u00a9-]{0,60}(?:\(c\)[\s\d,.\u00a9-]{0,60})?([^\W\d_][^\n]{1,80})", re.I)
-_MARKED = re.compile(r"\bCopyright\b.{0,40}?(?:\(c\)|\u00a9|\d{4})", re.I)  # a word about copyright has none of them
+_SPDX = regex(r"SPDX-License-Identifier:\s*([\w.+-]+(?:\s+(?:OR|AND|WITH)\s+[\w.+-]+)*)")
+_HOLDER = regex(r"\bCopyright\b[\s\d,.\u00a9-]{0,60}(?:\(c\)[\s\d,.\u00a9-]{0,60})?([^\W\d_][^\n]{1,80})", re.I)
+_MARKED = regex(r"\bCopyright\b.{0,40}?(?:\(c\)|\u00a9|\d{4})", re.I)  # a word about copyright has none of them
 MAX_HEADERS = 10
 
 

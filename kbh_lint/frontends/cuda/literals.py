@@ -5,17 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-_INTEGER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlLzZ]*)\Z")
-_FLOAT = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?\Z")
-_HEX_FLOAT = re.compile(r"(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+)[fFlL]?\Z")
+from kbh_lint.base.regexes import regex
+
+_INTEGER = regex(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlLzZ]*)\Z")
+_FLOAT = regex(r"((?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)[fFlL]?\Z")
+_HEX_FLOAT = regex(r"(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*[pP][+-]?\d+)[fFlL]?\Z")
 _MAX_DIGITS = 400
 
 # A string literal as it stands in C++ text, with its prefix; the raw form first.
-STRING = re.compile(
+STRING = regex(
     r'(?:u8|[uUL])?R"(?P<mark>[^()\\\s]{0,16})\((?P<raw>.*?)\)(?P=mark)"|(?:u8|[uUL])?"(?P<plain>(?:[^"\\\n]+|\\.)*+)"?',
     re.S,
 )
-_ESCAPE = re.compile(r"\\(?:\r?\n|x[0-9a-fA-F]+|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.S)
+_ESCAPE = regex(r"\\(?:\r?\n|x[0-9a-fA-F]+|[0-7]{1,3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)", re.S)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "\n": "", "\r": ""}
 
 
@@ -128,8 +130,8 @@ def is_separator(text: str, quote: int) -> bool:
     return at < quote and text[at].isdigit()
 
 
-_RAW_PREFIX = re.compile(r"(?<![A-Za-z0-9_])(?:u8|[uUL])?R\Z")
-_RAW_MARK = re.compile(r'"([^()\\\s]{0,16})\(')
+_RAW_PREFIX = regex(r"(?<![A-Za-z0-9_])(?:u8|[uUL])?R\Z")
+_RAW_MARK = regex(r'"([^()\\\s]{0,16})\(')
 
 
 def raw_end(text: str, quote: int) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.regexes import regex
 
 MAX_EXPANSION = 4_000_000
 MAX_TOKENS = 300_000
@@ -14,12 +15,12 @@ MAX_ARG_TOKENS = 100_000
 MAX_UNBALANCED = 20
 MAX_MACRO_DEPTH = 60
 
-LEX = re.compile(
+LEX = regex(
     r'(?P<ident>[A-Za-z_$][\w$]*)|\.?\d(?:[eEpP][+-]|\'?[\w.])*+|"(?:[^"\\\n]+|\\.)*+"?|\'(?:[^\'\\\n]+|\\.)*+\''
     r"|(?P<space>(?:\s+|\\\r?\n|//(?:\\\r?\n|[^\n])*+|/\*.*?(?:\*/|\Z))+)|\#\#|.",
     re.S,
 )
-_GLUE = re.compile(r"[\w$][\w$]|[-+<>&|=:*/]{2}")
+_GLUE = regex(r"[\w$][\w$]|[-+<>&|=:*/]{2}")
 
 
 class Token(NamedTuple):
@@ -59,7 +60,7 @@ def tokenize(text: str, start: int, end: int, frame: int = 0) -> list[Token]:
     return tokens
 
 
-_HEAD = re.compile(r"\s*([A-Za-z_$][\w$]*)(\(([^)]*)\))?")
+_HEAD = regex(r"\s*([A-Za-z_$][\w$]*)(\(([^)]*)\))?")
 
 
 def parse_define(text: str, start: int, end: int) -> Macro | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.regexes import regex
 from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.cuda.constants import fold
 from kbh_lint.frontends.cuda.macros import Token, tokenize
@@ -16,25 +16,25 @@ from kbh_lint.frontends.walk import children, walk
 STATIC_SHARED = 48 << 10  # bytes a block has without asking for more, on every GPU
 MAX_TOKENS = 60_000
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset(")]}")
-_NUMBER = re.compile(r"\.?\d[\w.']*\Z")
+_NUMBER = regex(r"\.?\d[\w.']*\Z")
 # Names that no text declares: of the language, of CUDA, of C's headers.
 _GIVEN = frozenset(
     "threadIdx blockIdx blockDim gridDim warpSize clusterIdx this true false nullptr NULL errno stdout stderr stdin "
     "environ likely unlikely maybe_unused nodiscard fallthrough noreturn assume".split()
 )
-_HEADERS = re.compile(
+_HEADERS = regex(
     r"(?:torch|ATen|c10|cuda|cub|cuda_\w+|thrust|pybind11|cooperative_groups)/|cuda\w*\.(?:h|hpp)\Z|mma\.h\Z|"
     r"cooperative_groups\.h\Z|nvrtc\.h\Z|device_\w+\.h\Z|vector_types\.h\Z|math_constants\.h\Z|crt/|"
     r"[a-z_]+\Z|(?:c?std\w+|c?math|float|limits|assert|string|errno|unistd|dlfcn|fcntl|time|ctype)\.h\Z|sys/"
 )
-_LIBRARIES = re.compile(
+_LIBRARIES = regex(
     r"(?:cutlass|cute|nvtx3|cccl|nvshmem|numpy|nv|tools|examples)/|(?:cu|nv)\w+\.h\Z|nccl\w*\.h\Z|"
     r"(?:Python|omp|pthread|\w*intrin|unistd|dlfcn|fcntl|errno|sched|signal|math|complex)\.h\Z|generated\b"
 )
-_DIRECTIVE = re.compile(r"\busing\s+namespace\s+([\w:]+)")
+_DIRECTIVE = regex(r"\busing\s+namespace\s+([\w:]+)")
 _SPACES = frozenset("std at torch c10 at::cuda c10::cuda cuda cooperative_groups".split())
-_TOGETHER = re.compile(r"\bauto\s*(?:const\s*)?[&\s]*\[([\w\s,]+)\]")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_TOGETHER = regex(r"\bauto\s*(?:const\s*)?[&\s]*\[([\w\s,]+)\]")
+_WORD = regex(r"[A-Za-z_]\w*")
 
 
 def why(modules: Sequence[ir.Module], env: Env) -> str:

@@ -6,10 +6,10 @@ What a launch that is given a lambda finds in it is `host.gpu.lambdas`.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.regexes import regex
 from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
 from kbh_lint.cpp.members import ClassEnv
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -20,7 +20,7 @@ from kbh_lint.host.values.objects import LibObject
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
-_PLACE = re.compile(r"(?:.*::)?_([1-9])$")
+_PLACE = regex(r"(?:.*::)?_([1-9])$")
 
 
 def is_callable(value: Value) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.regexes import regex
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, outside, saved
@@ -27,8 +27,8 @@ _NAMES = (
     r"cuda|cudart|cudadevrt|nvrtc(-builtins)?|nvJitLink|nvToolsExt|nvidia-ml|cupti|nccl|"
     r"cu(blas(Lt)?|dnn\w*|fft|rand|solver|sparse(Lt)?|tensor)|c|m|dl|rt|pthread|gomp|gcc_s|stdc\+\+"
 )
-SYSTEM = re.compile(rf"lib({_NAMES})(_static)?(-[0-9a-f]+)?(\.(so|a)(\..*)?)?")
-LINKED = re.compile(rf"(lib)?({_NAMES}|torch(_cuda|_cpu|_python)?|c10(_cuda)?)(_static)?(\.(so|a)(\..*)?)?")
+SYSTEM = regex(rf"lib({_NAMES})(_static)?(-[0-9a-f]+)?(\.(so|a)(\..*)?)?")
+LINKED = regex(rf"(lib)?({_NAMES}|torch(_cuda|_cpu|_python)?|c10(_cuda)?)(_static)?(\.(so|a)(\..*)?)?")
 SYSTEM_FOLDERS = ("/usr/", "/lib/", "/lib64/", "/opt/", "<")
 
 

@@ -10,13 +10,14 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from kbh_lint.base.regexes import regex
 from kbh_lint.source.embedded import MAX_TEXT, FileText, Piece, Text, concat, cut
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
-_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.M)
+_INCLUDE = regex(r'^[ \t]*#[ \t]*include[ \t]*(?:"([^"\n]+)"|<([^>\n]+)>)[^\n]*', re.M)
+_ONCE = regex(r"^[ \t]*#[ \t]*pragma[ \t]+once\b", re.M)
 MAX_DEPTH = 24
 MAX_INCLUDED = 256
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.regexes import regex
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, in_order, offset_of
 
-_SHAPE = re.compile(r"m(\d+)n\d+k\d+")
+_SHAPE = regex(r"m(\d+)n\d+k\d+")
 
 
 class Registers:

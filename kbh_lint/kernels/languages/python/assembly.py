@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import re
-
+from kbh_lint.base.regexes import regex
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, V
 from kbh_lint.kernels.languages.ptx.ptx import execute
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers
 from kbh_lint.kernels.languages.python.call import Call
 
-_OPERAND = re.compile(r"\$(?:\{(\d+)(?::\w+)?\}|(\d+))")  # `$0` or `${0:h}`; the brace after `{$0, $1}` is the text's
+_OPERAND = regex(r"\$(?:\{(\d+)(?::\w+)?\}|(\d+))")  # `$0` or `${0:h}`; the brace after `{$0, $1}` is the text's
 
 
 def inline(call: Call) -> V:
