@@ -23,10 +23,14 @@ class ShapeFact:
     fact: FactKind
     loc: ir.Loc | None
     related: tuple[tuple[ir.Loc | None, str], ...] = ()
+    _key: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def key(self) -> tuple[Any, ...]:
         """Kind and attributes: shape facts with the same key on two paths are one fact."""
-        return (kind_name(type(self.fact)), *sorted((k, _hashable(v)) for k, v in self.fact.attrs().items()))
+        if not self._key:
+            attrs = sorted((k, _hashable(v)) for k, v in self.fact.attrs().items())
+            self._key = (kind_name(type(self.fact)), *attrs)
+        return self._key
 
     def place(self) -> tuple[Any, ...]:
         return (*self.key(), span_of(self.loc))

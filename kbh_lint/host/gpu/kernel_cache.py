@@ -188,7 +188,7 @@ class _Moved(KernelFacts):
     def of(cls, facts: KernelFacts, back: dict[int, int]) -> _Moved:
         """Not the constructor, which `replace` calls with all fields."""
         made = cls.__new__(cls)
-        made._facts, made._back, made._known = facts, back, {}
+        made._facts, made._back, made._known, made._traffic = facts, back, {}, None
         return made
 
     def __getattr__(self, name: str) -> Any:
@@ -202,7 +202,9 @@ class _Moved(KernelFacts):
 
     def traffic(self) -> Traffic:
         facts: KernelFacts | None = getattr(self, "_facts", None)
-        return super().traffic() if facts is None else facts.traffic().moved(self._back)
+        if facts is not None and self._traffic is None:
+            self._traffic = facts.traffic().moved(self._back)
+        return super().traffic()
 
     def _one(self, item: Value) -> Any:
         kind: Any = type(item)

@@ -266,13 +266,16 @@ def record(
     loads: set[int] = set()
     stores: dict[int, str] = {}
     flows: dict[int, set[int]] = {}
+    unplaced: set[str] = set()
     for traffic in [f.traffic() for f in distinct]:
         loads |= traffic.loads
+        unplaced |= traffic.unplaced
         for storage, dtype, sources in traffic.stores:
             stores.setdefault(storage, dtype)
             flows.setdefault(storage, set()).update(sources)
     blind = any(f.unread for f in distinct)
-    if any(s.storage == -1 and s.param.endswith(LED) for f in distinct for s in f.stores):
+    led = any(name.endswith(LED) for name in unplaced)  # else the stores need not be looked at
+    if led and any(s.storage == -1 and s.param.endswith(LED) for f in distinct for s in f.stores):
         interp.miss(f"{kernel.node.name} writes through addresses that lead to nothing known", loc)
     if blind and not stores.keys() & tensors.keys():
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights

@@ -39,10 +39,7 @@ def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
     if not ours or id(func.node) in seen or len(seen) > _MAX_FUNCTIONS:
         return False
     seen.add(id(func.node))
-    own = {param.name for param in func.node.params}
-    for name in _compiled(func.node.body or ()):
-        if name in own:
-            continue
+    for name in _names(func.node):
         found = func.env.get(name, _NOTHING)
         if found is _NOTHING and nowhere_bound(interp.session, name):
             return True
@@ -56,6 +53,12 @@ _NOTHING = object()
 
 
 @by_node
+def _names(node: ir.FuncDef) -> list[str]:
+    """The names in what is compiled of a function in any case that are no parameters."""
+    own = {param.name for param in node.params}
+    return [name for name in _compiled(node.body or ()) if name not in own]
+
+
 def _compiled(body: tuple[ir.Stmt, ...]) -> tuple[str, ...]:
     """The names in what is compiled whatever the compile-time arguments are: up to the first return, and not below a
     choice; of a loop that is unrolled, nothing."""
