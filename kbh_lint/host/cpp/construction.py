@@ -152,7 +152,7 @@ def vector(name: str, items: list[Any]) -> Any:
 def _of_library(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
     """The type that an alias of the text stands for, where the text does not define that type; otherwise as it is."""
     try:
-        named = env.lookup(ref.name)
+        named = None if run.unbound(ref.name, env) else env.lookup(ref.name)
     except KeyError:
         return ref, env
     if not cpp_names.is_alias(named) and not isinstance(named, TypeValue):

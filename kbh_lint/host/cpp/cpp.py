@@ -55,6 +55,7 @@ class Cpp:
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
         self.products: dict[Any, tuple[Env, CutlassType | None]] = {}  # of types of files, with the scope of each
         self.spelled: dict[tuple[str, int], tuple[Env, str]] = {}  # names of libraries, by what a file calls them
+        self.nowhere: dict[tuple[str, int], tuple[Env, bool]] = {}  # whether a file has nothing that is called so
         self.depth = 0
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
@@ -110,16 +111,24 @@ class Cpp:
         return cpp_places.lookup(self, name, env)
 
     def outside(self, name: str, env: Env) -> str:
-        """A name as the library spells it that defines it: once for all functions of a file, but where something in the
-        function that runs is called as the name begins, or a directive stands in it."""
-        head, around = name.partition("::")[0], env
-        while around.parent is not None and not around.namespace:
-            if around.uses or head in around.vars:
-                return cpp_names.outside(name, env, self.types.classes)
-            around = around.parent
+        """A name as the library spells it that defines it: once for all functions of a file, where `around` has it."""
+        around = cpp_names.around(name, env)
+        if around is None:
+            return cpp_names.outside(name, env, self.types.classes)
         known = self.spelled.get((name, id(around)))
         if known is None or known[0] is not around:
             known = self.spelled[name, id(around)] = around, cpp_names.outside(name, around, self.types.classes)
+        return known[1]
+
+    def unbound(self, name: str, env: Env) -> bool:
+        """Whether a text is seen to have nothing that a name is called as, or begins as, like most of libraries: looked
+        for once for all functions of a file."""
+        around = cpp_names.around(name, env)
+        if around is None:
+            return False
+        known = self.nowhere.get((name, id(around)))
+        if known is None or known[0] is not around:
+            known = self.nowhere[name, id(around)] = around, not cpp_names.begins_bound(name, around)
         return known[1]
 
     def initial(self, node: ir.Decl, env: Env) -> Any:

@@ -3,6 +3,7 @@ typedefs, template arguments, and bases of classes."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
@@ -173,3 +174,32 @@ def _space(name: str, env: Env) -> str:
             break
         name, env = found
     return name
+
+
+def around(name: str, env: Env) -> Env | None:
+    """The scope of a file or namespace in which a name means what it does in the function that runs; None where
+    something in the function is called as the name begins, or a directive stands in it."""
+    starts, scope = _starts(name), env
+    while scope.parent is not None and not scope.namespace:
+        if scope.uses or not scope.vars.keys().isdisjoint(starts):
+            return None
+        scope = scope.parent
+    return scope
+
+
+def begins_bound(name: str, env: Env) -> bool:
+    """Whether a name, or what it begins as, is bound in a scope."""
+    for start in _starts(name):
+        try:
+            env.lookup(start)
+        except KeyError:
+            continue
+        return True
+    return False
+
+
+@lru_cache(maxsize=4096)
+def _starts(name: str) -> tuple[str, ...]:
+    """`a`, `a::b` and `a::b::c` of `a::b::c`."""
+    parts = name.split("::")
+    return tuple("::".join(parts[: count + 1]) for count in range(len(parts)))

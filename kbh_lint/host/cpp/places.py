@@ -289,7 +289,7 @@ def lookup(run: Cpp, name: str, env: Env) -> Any:
     found = NotImplemented if this is None else _of_object(run, name, this, env)
     if found is NotImplemented and (element := dtypes.from_aten(name)) is not None:
         return DType(element)
-    if found is NotImplemented and "::" in name:
+    if found is NotImplemented and "::" in name and not run.unbound(name, env):
         found = _of_class(run, name, env)
     return _outside(run, name, env) if found is NotImplemented else found
 

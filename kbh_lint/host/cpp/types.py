@@ -81,6 +81,8 @@ def resolve(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
 def _step(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
     """The type with what its first name stands for in that name's place; None where the name is no other type's. The
     same reference in another scope is as far as it can be followed."""
+    if run.unbound(ref.name, env):
+        return _unnamed(run, ref, env)
     try:
         found = env.lookup(ref.name)
     except KeyError:
@@ -111,7 +113,8 @@ def _unnamed(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
         if isinstance(side, DType):
             side = TypeValue(ir.TypeRef(dtypes.cpp_name(side.name, 1), (), ref.loc), env)
         return _behind(side, ref, traits.of_choice(ref)) if isinstance(side, TypeValue) else None
-    inside = run.types.classes.scoped(ref.name, ref.loc, env) if "::" in ref.name else None
+    path = "::" in ref.name and not run.unbound(ref.name, env)
+    inside = run.types.classes.scoped(ref.name, ref.loc, env) if path else None
     return _within(ref, inside, env) if inside is not None and isinstance(inside.node, _TYPES) else None
 
 
@@ -195,7 +198,7 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
     if vector is not None:
         return vector[0]
     try:
-        value = env.lookup(ref.name)
+        value = None if run.unbound(ref.name, env) else env.lookup(ref.name)
     except KeyError:
         value = None
     if isinstance(value, DType):
