@@ -186,7 +186,8 @@ def test_a_wrapper_that_answers_no_leaves_the_work_to_its_caller(tmp_path: Path,
     handled = PROGRAM[
         PROGRAM.index("            try:\n                values") : PROGRAM.index("        values, indices = torch")
     ]
-    looked = "            found = self.extension.best(x, self.k)\n            if found:\n                return tuple(found)\n"
+    looked = "            found = self.extension.best(x, self.k)\n            if found:\n"
+    looked += "                return tuple(found)\n"
     text = PROGRAM.replace(launch, f"    if ({asked} != cudaSuccess) return {{}};\n{launch}").replace(handled, looked)
     assert report_of(tmp_path, text, "05_topk_bitonic").verdict == verdict
 
