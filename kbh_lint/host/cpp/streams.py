@@ -6,6 +6,7 @@ it is no lane. What is not understood here counts as a wait for everything: a la
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym, Value
@@ -18,51 +19,73 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 _DONE = Sym("cudaSuccess")
-_WAITS = ("cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize", "cudaEventSynchronize",
-          "cuEventSynchronize")  # fmt: skip
 
 
 def call(run: Cpp, short: str, args: list[Any]) -> Any:
     """A runtime function about streams and events; NotImplemented for all others."""
-    state: lanes.Lanes = run.interp.lanes
-    plain = [a.get() if isinstance(a, Slot) else a for a in args]
     if short == "getStreamFromPool":
         return Stream("cpp.stream")
-    if short.startswith(("cudaStreamCreate", "cuStreamCreate")):
-        if args and isinstance(args[0], Slot):
-            apart = any(_is_non_blocking(value) for value in plain[1:])
-            args[0].set(Stream("cpp.stream") if apart else LibObject("cpp.ordered_stream"))
-        return _DONE
-    if short.startswith(("cudaEventCreate", "cuEventCreate")):
-        if args and isinstance(args[0], Slot):
-            args[0].set(Event("cpp.event"))
-        return _DONE
-    if short in ("cudaEventRecord", "cuEventRecord", "cudaEventRecordWithFlags"):
-        if plain and _is_event(plain[0]):
-            state.record(plain[0], plain[1] if len(plain) > 1 and lanes.is_stream(plain[1]) else None)
-        return _DONE
-    if short in ("cudaStreamWaitEvent", "cuStreamWaitEvent"):
-        if len(plain) > 1 and id(plain[1]) in state.recorded:
-            state.wait_event(plain[0], plain[1])
-        elif not (plain and lanes.is_stream(plain[0])):
-            state.wait_all()
-        return _DONE
-    if short in ("cudaStreamSynchronize", "cuStreamSynchronize"):
-        if plain and lanes.is_stream(plain[0]):
-            state.wait(None, plain[0])
-        return _DONE
-    if short in _WAITS:
+    row = _ROWS.get(short) or next((row for begin, row in _MAKERS.items() if short.startswith(begin)), None)
+    if row is None:
+        return NotImplemented
+    row(run.interp.lanes, args, [a.get() if isinstance(a, Slot) else a for a in args])
+    return _DONE
+
+
+def _stream(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """A stream comes to be, which is a lane where it is not ordered with the caller's."""
+    if args and isinstance(args[0], Slot):
+        apart = any(_is_non_blocking(value) for value in plain[1:])
+        args[0].set(Stream("cpp.stream") if apart else LibObject("cpp.ordered_stream"))
+
+
+def _event(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """An event comes to be."""
+    if args and isinstance(args[0], Slot):
+        args[0].set(Event("cpp.event"))
+
+
+def _recorded(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """An event stands for what a stream was given so far."""
+    if plain and isinstance(plain[0], Event):
+        state.record(plain[0], plain[1] if len(plain) > 1 and lanes.is_stream(plain[1]) else None)
+
+
+def _awaited(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """A stream waits for an event."""
+    if len(plain) > 1 and id(plain[1]) in state.recorded:
+        state.wait_event(plain[0], plain[1])
+    elif not (plain and lanes.is_stream(plain[0])):
         state.wait_all()
-        return _DONE
-    return NotImplemented
+
+
+def _joined(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """The caller waits for a stream."""
+    if plain and lanes.is_stream(plain[0]):
+        state.wait(None, plain[0])
+
+
+def _all_joined(state: lanes.Lanes, args: list[Value], plain: list[Value]) -> None:
+    """The caller waits for all."""
+    state.wait_all()
+
+
+_Row = Callable[[lanes.Lanes, list[Any], list[Any]], None]
+_ROWS: dict[str, _Row] = {
+    **dict.fromkeys(("cudaEventRecord", "cuEventRecord", "cudaEventRecordWithFlags"), _recorded),
+    **dict.fromkeys(("cudaStreamWaitEvent", "cuStreamWaitEvent"), _awaited),
+    **dict.fromkeys(("cudaStreamSynchronize", "cuStreamSynchronize"), _joined),
+    **dict.fromkeys(("cudaDeviceSynchronize", "cuCtxSynchronize", "cudaThreadSynchronize"), _all_joined),
+    **dict.fromkeys(("cudaEventSynchronize", "cuEventSynchronize"), _all_joined),
+}
+_MAKERS: dict[tuple[str, ...], _Row] = {
+    ("cudaStreamCreate", "cuStreamCreate"): _stream,
+    ("cudaEventCreate", "cuEventCreate"): _event,
+}
 
 
 def _is_non_blocking(value: Value) -> bool:
     return value == 1 or isinstance(value, Sym) and "NON_BLOCKING" in value.path.upper().replace("NONB", "NON_B")
-
-
-def _is_event(value: Value) -> bool:
-    return isinstance(value, Event)
 
 
 def method(run: Cpp, owner: LibObject, name: str) -> Any:
