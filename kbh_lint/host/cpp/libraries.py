@@ -20,7 +20,7 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.cpp.std import functions as cpp_std
-from kbh_lint.host.cpp.types import is_of
+from kbh_lint.host.cpp.std import passing
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside
 from kbh_lint.host.gpu import images, l2, launch_limits
@@ -185,7 +185,7 @@ _PARTS: tuple[Handler, ...] = (
     lambda run, call: cpp_python.imported(run, call.name, call.args, call.loc),
     _module_of_code,
     _of_torch,
-    lambda run, call: _standard(run, call.name, call.given, call.args),
+    lambda run, call: passing.call(run, call.name, call.given, call.args),
 )
 
 
@@ -222,40 +222,6 @@ _NAMES = (
     _row("cudaGetLastError cudaPeekAtLastError", _last_error),
 )
 _OF_THE_RUNTIME = tuple("cudaFree cudaMalloc cudaStream cudaEvent cudaFunc cudaGet cudaMemset cuMem make_".split())
-
-
-def _standard(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any]) -> Any:
-    """Minima, moves and tuples of the standard library; NotImplemented for anything else."""
-    if name in ("std::min", "min", "std::max", "max", "fmin", "fmax"):
-        return cpp_numbers.extreme(run.interp, name, args)
-    if name in ("std::get", "std::any_cast", "std::get_if") and args and given:
-        return _item(run, args[0], given[0])
-    if name == "std::holds_alternative" and args and given:
-        return NotImplemented if (is_one := is_of(run, args[0], given[0])) is None else is_one
-    if name == "std::tuple_cat":
-        plain = all(isinstance(a, (tuple, list)) for a in args)
-        return tuple(item for a in args for item in a) if plain else Unknown((), name)
-    if name in ("__builtin_expect", "__builtin_expect_with_probability", "C10_LIKELY", "C10_UNLIKELY") and args:
-        return args[0]  # a branch is said to be likely
-    if name in ("std::move", "std::forward", "std::launder", "std::to_address") and args:
-        return args[0]
-    if name in ("std::make_tuple", "std::make_pair", "std::tie", "std::get", "std::forward_as_tuple"):
-        return tuple(args)
-    if name in ("std::ref", "std::cref", "std::as_const") and args:
-        return args[0]
-    return NotImplemented
-
-
-def _item(run: Cpp, held: Value, wanted: ir.Expr) -> Any:
-    """`std::get<0>(tuple)`, `std::get<T>(tuple)` and the value of a variant or std::any."""
-    index = wanted.value if isinstance(wanted, ir.Const) else run.eval(wanted, Env())
-    if not isinstance(held, (tuple, list)):
-        return held
-    if isinstance(index, int):
-        item = held[index] if index < len(held) else Unknown((), "std::get")
-    else:
-        item = next((item for item in held if is_of(run, item, wanted)), Unknown((), "std::get"))
-    return item.get() if isinstance(item, Slot) else item
 
 
 def tensor_map(args: list[Value]) -> Value:
