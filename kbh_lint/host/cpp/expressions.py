@@ -158,43 +158,59 @@ def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
 
 
 def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
-    if node.op == "&":
-        named = node.value.id if isinstance(node.value, ir.Name) else ""
-        if "::" in named or named.startswith(cpp_names.SOLID):  # a function or a member
-            return run.eval(node.value, env)
-        if isinstance(node.value, ir.Index) and isinstance(owner := run.eval(node.value.value, env), Pointer):
-            return owner.moved(cpp_numbers.plain(run.eval(node.value.index, env)))
-        place = (
-            run.place(node.value, env) if (scope := _of_pointer(run, named, env)) is None else Slot(scope.vars, named)
-        )
-        return place if place is not None else run.eval(node.value, env)
-    if node.op == "*" and isinstance(node.value, ir.Name):
+    return _UNARY.get(node.op, _signed)(run, node, env)
+
+
+def _address_of(run: Cpp, node: ir.Unary, env: Env) -> Value:
+    """`&value`: a place, an element of memory, or a function or a member itself."""
+    named = node.value.id if isinstance(node.value, ir.Name) else ""
+    if "::" in named or named.startswith(cpp_names.SOLID):
+        return run.eval(node.value, env)
+    if isinstance(node.value, ir.Index) and isinstance(owner := run.eval(node.value.value, env), Pointer):
+        return owner.moved(cpp_numbers.plain(run.eval(node.value.index, env)))
+    scope = _of_pointer(run, named, env)
+    place = run.place(node.value, env) if scope is None else Slot(scope.vars, named)
+    return place if place is not None else run.eval(node.value, env)
+
+
+def _pointed_to(run: Cpp, node: ir.Unary, env: Env) -> Value:
+    """`*value`."""
+    if isinstance(node.value, ir.Name):
         scope = _of_pointer(run, node.value.id, env)
         to = scope.vars[node.value.id] if scope is not None else None
         if isinstance(to, Slot) and to.is_filled() and isinstance(inner := to.get(), Slot):
             return inner  # the address that the pointer leads to
     value = run.eval(node.value, env)
-    if node.op == "*":
-        if isinstance(value, Pointer):
-            return tensor_attributes.scalar(run.interp, "item", [value.tensor], {}, node.loc)
-        own = _own_unary(run, "*", value, node)
-        if own is not NotImplemented:
-            return own
-        return value.get() if isinstance(value, Slot) else value
-    if isinstance(value, Slot):
-        value = value.get()
+    if isinstance(value, Pointer):
+        return tensor_attributes.scalar(run.interp, "item", [value.tensor], {}, node.loc)
+    own = _own_unary(run, "*", value, node)
+    if own is not NotImplemented:
+        return own
+    return value.get() if isinstance(value, Slot) else value
+
+
+def _not(run: Cpp, node: ir.Unary, env: Env) -> Value:
+    """`!value`: what points to something is no zero."""
+    value = run.eval(node.value, env)
+    own = _own_unary(run, "!", value, node)
+    if own is not NotImplemented:
+        return own
+    value = value.get() if isinstance(value, Slot) else value
+    return False if isinstance(value, (Pointer, LibObject, Sym)) else not run.truth(value, node.loc)
+
+
+def _signed(run: Cpp, node: ir.Unary, env: Env) -> Value:
+    """`+value`, `-value`, `~value`."""
+    value = run.eval(node.value, env)
+    value = value.get() if isinstance(value, Slot) else value
     if node.op == "+" and isinstance(value, (Func, Overloads, Pointer)):  # `+[](int x) {...}`: its address
         return value
-    if node.op == "not":
-        own = _own_unary(run, "!", value, node)
-        if own is not NotImplemented:
-            return own
-        if isinstance(value, (Pointer, LibObject, Sym)):
-            return False
-        return not run.truth(value, node.loc)
     if isinstance(value, integers.Typed):
         return integers.typed(value, integers.promoted(value)) if node.op == "+" else integers.negated(value, node.op)
     return operators.unary(run.interp, node.op, value, node.loc)
+
+
+_UNARY: dict[str, Callable[[Cpp, ir.Unary, Env], Value]] = {"&": _address_of, "*": _pointed_to, "not": _not}
 
 
 def _of_pointer(run: Cpp, name: str, env: Env) -> Env | None:
