@@ -15,10 +15,11 @@ def compensated(asked: Asked) -> Judgement:
     """Some kernel on the way compensates its sum of exponentials."""
     run, found, work, facts = asked.run, asked.found, asked.work, asked.facts
     launches = [event for event in work.authored if event.kind == "launch"]
-    seen = [(compensation.of_launch(event, found), launched_from(event)) for event in launches]
     together = compensation.of_launches(launches, found, last_call(run))
-    if together is not None:
-        seen = [(together, [place for _, at in seen for place in at])]
+    if together is None:
+        seen = [(compensation.of_launch(event, found), launched_from(event)) for event in launches]
+    else:
+        seen = [(together, [place for event in launches for place in launched_from(event)])]
     states = {a.state for a, _ in seen}
     wide = [e for e in found.events if e.name == "sum" and e.kind == "op" and e.writes[0].dtype == "f64"]
     if wide and not states & {"effective", "precise", "unknown"}:
