@@ -111,7 +111,8 @@ def _found(work: Search, many: bool) -> CompensationFacts:
     if later is not None:
         return CompensationFacts("effective", "", work.locs(later.sites), sums, tuple(sorted(later.stored)), unread)
     found = real.found
-    if not many and any(r.machine.short for r in real.runs):
+    settled = found and not unread  # vacuous whatever longer loops show, which need not be paid for
+    if not many and not settled and any(r.machine.short for r in real.runs):
         often = work.attempt(True)
         found = often.found or found
         if often.sites:
