@@ -140,6 +140,9 @@ class Calls:
         value = self.m.expressions.evaluate(func.value, frame)
         if isinstance(value, Reference):
             value = self.m.places.load(value.place, func, frame)
+        if isinstance(value, Obj) and value.type.parts:
+            there = self.m.places.place(func.value, frame)
+            value = there if isinstance(there, Ptr) else value
         if isinstance(value, Ptr):
             found = self.m.memory.target(value, self.m.site(frame, func))
             value = found if isinstance(found, Obj) else value

@@ -10,7 +10,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, Sym, TypeValue
 from kbh_lint.cpp.members import Class, Member
 from kbh_lint.kernels.numeric import integers as whole
-from kbh_lint.kernels.numeric import ops
+from kbh_lint.kernels.numeric import layouts, ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import (
     MAX_CELLS,
@@ -296,6 +296,7 @@ class CTypes:
         if kind.kind == "pointer":
             inner = kind.inner or OTHER
             if isinstance(value, Ptr):
+                inner = layouts.laid(self.m, inner) if value.mem.kind == "param" else inner
                 return Ptr(value.mem, value.off, value.type if inner is OTHER else inner)
             return value
         if node.kind == "reinterpret" and node.type.reference:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -21,7 +21,7 @@ from kbh_lint.kernels.numeric.expr import Expressions
 from kbh_lint.kernels.numeric.memory import Access
 from kbh_lint.kernels.numeric.numbers import Num, Numbers
 from kbh_lint.kernels.numeric.places import Places
-from kbh_lint.kernels.numeric.state import Bits, Chained, Frame, Obj, Ptr, Reference
+from kbh_lint.kernels.numeric.state import Bits, Chained, CType, Frame, Obj, Ptr, Reference
 from kbh_lint.kernels.numeric.statements import Statements
 from kbh_lint.kernels.numeric.structs import Structs
 from kbh_lint.kernels.numeric.templates import Types
@@ -90,6 +90,7 @@ class Machine:
         self.unread: dict[tuple[str, int], ir.Loc] = {}
         self.depth = 0  # loops that are running, one in another, in the function that runs
         self.globals: dict[int, Any] = {}
+        self.layouts: dict[Hashable, CType] = {}
         self.guessed = False
         self.blind = False  # a branch on such a value went a way that may not be the right one
         self.beside: whole.Elsewhere | None = None  # the last test failed in our lane and held in another

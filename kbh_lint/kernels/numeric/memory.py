@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import UNKNOWN
-from kbh_lint.kernels.numeric import ctypes, ops
+from kbh_lint.kernels.numeric import ctypes, layouts, ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Memory, Obj, Ptr
 
@@ -29,6 +29,9 @@ class Access:
                 for i in range(min(kind.lanes, 4))
             }
             return Obj(parts, kind)
+        if kind.parts and isinstance(off, int) and not (isinstance(mem, Chained) and mem.unplaced):
+            fields = {name: self.read(layouts.part(ptr, at, inner), site + at % 8) for name, at, inner in kind.parts}
+            return Obj(fields, kind)
         if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
             if not mem.puts:
                 return self.fresh(kind, site)
@@ -90,10 +93,20 @@ class Access:
                 ptr.mem.put(off + i if isinstance(off, int) else off, part)
             ptr.mem.last = value
             return
+        if kind.parts and isinstance(off, int) and isinstance(value, Obj):
+            puts = ptr.mem.puts if isinstance(ptr.mem, Chained) else 0
+            for name, at, inner in kind.parts:
+                self.write(layouts.part(ptr, at, inner), value.fields.get(name, UNKNOWN))
+            ptr.mem.last = value
+            if isinstance(ptr.mem, Chained):
+                ptr.mem.puts = puts + 1
+            return
         ptr.mem.put(off, self.m.ctypes.convert(value, kind) if kind.kind in ("float", "int", "bool") else value)
 
     def target(self, ptr: Ptr, site: int) -> Any:
         """The struct behind a pointer, in place: fields written through the result stay written."""
+        if ptr.type.parts and isinstance(ptr.off, int) and not (isinstance(ptr.mem, Chained) and ptr.mem.unplaced):
+            return layouts.in_place(ptr)
         if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
             return ptr.mem.cells[ptr.off]
         value = self.read(ptr, site)
@@ -111,7 +124,10 @@ def _share_arrays(held: Obj) -> None:
 
 
 def lane(ptr: Ptr, name: str) -> Ptr | None:
-    """The place of one field of a CUDA vector in memory."""
+    """The place of one field of a CUDA vector, or of a struct of such cells, in memory."""
+    for field, at, inner in ptr.type.parts:
+        if field == name:
+            return layouts.part(ptr, at, inner)
     if ptr.type.kind != "vec" or name not in ctypes.LANES:
         return None
     off = ptr.off + ctypes.LANES.index(name) if isinstance(ptr.off, int) else ptr.off

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.values import UNKNOWN, Buffer
-from kbh_lint.kernels.numeric import ctypes, ops
+from kbh_lint.kernels.numeric import ctypes, layouts, ops
 from kbh_lint.kernels.numeric.state import MODES, OTHER, Chained, CType, Frame, Memory, Obj, Ptr
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
         kind = ctypes.scalar(value.dtype)
         if isinstance(ref, ir.TypeRef):
             seen = m.ctypes.resolve(ir.TypeRef(ref.name, ref.args, ref.loc, ref.member), frame)
-            kind = kind if seen is OTHER else seen
+            kind = kind if seen is OTHER else layouts.laid(m, seen)
         shared = m.tensors.get(value.storage)
         made = Ptr(Memory(name, "param", kind), 0, kind) if shared is None else _handed(m, name, shared, kind)
         made.rest = _accessed(m, ref, frame)
@@ -37,7 +37,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
         if kind.kind == "pointer" and value is None:
             return None
         if kind.kind == "pointer" and not isinstance(value, Ptr):
-            inner = kind.inner or OTHER
+            inner = layouts.laid(m, kind.inner or OTHER)
             return Ptr(Memory(name, "param", inner), 0, inner)
         if kind.kind == "struct" and (value is UNKNOWN or isinstance(value, values.StructArg)):
             return _parameters(m, name, kind, value.fields if isinstance(value, values.StructArg) else ())
@@ -55,8 +55,8 @@ def _accessed(m: Machine, ref: object, frame: Frame) -> tuple[int, ...]:
 
 def _handed(m: Machine, name: str, shared: Chained, kind: CType) -> Ptr:
     """A tensor that another launch uses too: its cells are counted alike in both, or what is read there is doubtful."""
-    size = dtypes.BITS.get(kind.dt, 0) // 8
-    unit = kind.struct.node if kind.kind == "struct" else size or kind.kind
+    size = kind.unit or dtypes.BITS.get(kind.dt, 0) // 8
+    unit = size or (kind.struct.node if kind.kind == "struct" else kind.kind)
     start = m.starts.get(name)
     at = start // size if start is not None and size and start % size == 0 else start if start == 0 else UNKNOWN
     shared.doubtful = shared.doubtful or at is UNKNOWN or shared.unit not in (None, unit)
@@ -90,7 +90,7 @@ def _parameters(m: Machine, name: str, kind: CType, given: Iterable[tuple[str, A
         elif value is not UNKNOWN:
             made.fields[stmt.name] = parameter(m, path, stmt.type, value, frame)
         elif held.kind == "pointer":
-            inner = held.inner or OTHER
+            inner = layouts.laid(m, held.inner or OTHER)
             made.fields[stmt.name] = Ptr(Memory(path, "param", inner), 0, inner)
         elif held.kind == "float":
             made.fields[stmt.name] = m.ctypes.convert(UNKNOWN, held)

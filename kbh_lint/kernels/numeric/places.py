@@ -80,8 +80,10 @@ class Places:
 
     def _field_place(self, node: ir.Attr, frame: Frame) -> Place | None:
         """`value.name` and `value->name`, so that a store changes the struct where it lies."""
-        where = self.place(node.value, frame) if isinstance(node.value, ir.Index | ir.Unary | ir.Attr) else None
-        value = where if isinstance(where, Ptr) and not where.rest else self.m.expressions.evaluate(node.value, frame)
+        placed = isinstance(node.value, ir.Index | ir.Unary | ir.Attr)
+        where = self.place(node.value, frame) if placed or isinstance(node.value, ir.Name) else None
+        taken = isinstance(where, Ptr) and not where.rest and (placed or bool(where.type.parts))
+        value = where if taken else self.m.expressions.evaluate(node.value, frame)
         if isinstance(value, Ptr) and value.type.kind == "pointer":
             value = self.load(value, node, frame)
         if isinstance(value, Reference):
@@ -132,6 +134,10 @@ class Places:
         kind = where.table.get(TYPE + where.name, where.type) if old is UNKNOWN else None
         new = self.m.ctypes.like(old, value) if kind is None or value is UNKNOWN else self.m.ctypes.convert(value, kind)
         if isinstance(old, Obj) and isinstance(new, Obj) and old.fields.keys() == new.fields.keys():
+            if old.type.parts:  # of one that lies in memory the fields are places there
+                for name, part in new.fields.items():
+                    self.store(VarRef(old.fields, name), part)
+                return
             old.fields = new.fields  # in place, for whoever holds a reference to it or runs a method of it
             return
         where.table[where.name] = new
@@ -192,7 +198,10 @@ class Places:
             elif ops.sources(value):
                 self.m.note("a store through something unknown", target)
             return UNKNOWN
-        old = self.load(where, node, frame)
+        if isinstance(where, Ptr) and where.type.parts and not where.rest:
+            old = self.m.memory.target(where, self.m.site(frame, node))
+        else:
+            old = self.load(where, node, frame)
         if isinstance(old, Obj):
             called = self.m.structs.operator(f"operator{op}=", [old, value], node, frame)
             if called is not None:

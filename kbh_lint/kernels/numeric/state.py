@@ -22,7 +22,8 @@ class CType:
     """A resolved C++ type. kind: float, int, bool, vec (of `lanes` times `inner`), struct, pointer, other.
 
     `dt` is the element type of float, int, bool and vec; `inner` what a pointer points to. Of an array `sizes` are
-    those of its dimensions.
+    those of its dimensions. A struct in memory that launches hand on has `parts` where it is made of numbers of one
+    size, `unit` bytes: its fields, each with the cell in which it begins; `lanes` are the cells of the whole.
     """
 
     kind: str
@@ -32,6 +33,8 @@ class CType:
     inner: CType | None = None
     args: dict[str, Any] = field(default_factory=dict)  # template arguments of a struct
     sizes: tuple[int, ...] = ()
+    parts: tuple[tuple[str, int, CType], ...] = ()
+    unit: int = 0
 
 
 OTHER = CType("other")
