@@ -4,6 +4,7 @@ The row of an operation stands in the module of its kind (`MODULES`): `numbers` 
 `memory` for reads, writes, copies, views and memory that is made, `lanes` for what runs over several threads or over
 the elements of a tile (reductions, shuffles, matrix products), `control` for what computes nothing of data (where in
 the grid, sizes, casts, barriers). `python -m kbh_lint.ops.catalogue WORD` prints the row of a spelling and its file.
+CUDA's conversions that say in their names what they convert have no rows: `conversions` reads the names.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from kbh_lint.ops import conversions
 from kbh_lint.ops.control import CONTROL
 from kbh_lint.ops.lanes import LANES
 from kbh_lint.ops.memory import MEMORY
@@ -42,6 +44,12 @@ def shown(word: str) -> list[str]:
         if word == row.name or any(word in words for words in row.spellings.values()):
             module = next(name for name, kinds in MODULES.items() if row.kind in kinds)
             found.append(f"kbh_lint/ops/{module}.py  {row.name} ({row.kind})  {told}")
+    said = conversions.named(word)
+    if said is not None:
+        how = "reads the bits of" if said.bits else "converts"
+        found.append(
+            f"kbh_lint/ops/conversions.py  no row is needed: {word} {how} {said.source} to {said.target} by its name"
+        )
     return found
 
 

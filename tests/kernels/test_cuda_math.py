@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from compensation_cuda_support import kernel_of
+from cuda_support import run
 
 from kbh_lint.base.values import Buffer
 from kbh_lint.kernels.analyze import analyze
@@ -43,3 +44,16 @@ def test_a_function_of_nobody_is_not_read() -> None:
     given = {"x": Buffer("f32", 1, "f32"), "y": Buffer("f32", 2, "f32")}
     facts = analyze(kernel_of(KERNEL.replace("BODY", "first = log2p(first);")), given)
     assert [reason for reason, _ in facts.unread] == ["a call of log2p"]
+
+
+@pytest.mark.parametrize(
+    "call, read",
+    [
+        ("__nv_cvt_fp8_to_halfraw(x[0], __NV_E4M3)", True),
+        ("__nv_cvt_fp6_to_halfraw(x[0], __NV_E2M3)", False),
+    ],
+)
+def test_a_conversion_whose_name_is_not_known_is_not_read(call: str, read: bool) -> None:
+    source = f"__global__ void kernel(const unsigned char* x, float* out) {{ out[0] = __half2float({call}); }}"
+    facts = run(source, x=Buffer("u8", 1, "u8"), out=Buffer("f32", 9, "f32"))
+    assert (facts.unread == []) is read

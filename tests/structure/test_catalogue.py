@@ -35,6 +35,16 @@ def test_every_kind_has_one_module_and_a_spelling_is_found_with_it() -> None:
     assert shown("no_such_word") == []
 
 
+@pytest.mark.parametrize("word", ["__nv_cvt_float2_to_fp8x2", "__nv_cvt_e8m0_to_bf16raw", "__half_as_ushort"])
+def test_a_conversion_whose_name_says_what_it_converts_needs_no_row(word: str) -> None:
+    assert [line.split()[0] for line in shown(word) if "no row is needed" in line] == ["kbh_lint/ops/conversions.py"]
+
+
+@pytest.mark.parametrize("word", ["__nv_cvt_fp6_to_halfraw", "__float_of_half", "float2half"])
+def test_a_name_that_says_no_conversion_is_none(word: str) -> None:
+    assert shown(word) == []
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_spelling_is_of_one_operation(language: str) -> None:
     words = Counter(word for row in OPERATIONS for word in spellings(row.name, languages=(language,)))

@@ -43,7 +43,7 @@ def test_what_follows_from_a_type_or_an_architecture_stands_in_no_list_elsewhere
     capabilities = frozenset(f"{major}.{minor}" for major, minor in ARCHITECTURES)
     families = frozenset(row.family for row in ARCHITECTURES.values())
     allowed = {
-        "kbh_lint.kernels.languages.cuda.conversions",  # names of CUDA's conversions
+        "kbh_lint.ops.conversions",  # names of CUDA's conversions
     }
     for package in code_measures.PACKAGES:
         assert listed(package, groups, 2) <= allowed

@@ -329,7 +329,7 @@ def builtin(call: CppCall) -> V:
     converted = conversions.by_name(call, name)
     if converted is not None:
         return converted
-    if name.startswith("__nv_") or "operator" in name:
+    if name.startswith("__nv_") and not name.startswith("__nv_cvt_") or "operator" in name:
         return mix(call.args) if call.args else UNKNOWN_V
     found = dtypes.from_cpp(path)
     if found:
