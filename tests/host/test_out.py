@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_support import HEAD, KERNEL, WORK, check_what_holds, lint, model
+from host_support import HEAD, KERNEL, WORK, check_what_holds, lint, model, states
 
 INTO = """\
 s = torch.empty(SIZE, dtype=torch.float32, device=x.device)
@@ -58,3 +58,37 @@ def test_a_type_that_cannot_hold_the_result_fails(tmp_path: Path, of: str, to: s
 @pytest.mark.parametrize("size", ["(3, 5)", "0"])
 def test_linear_writes_what_was_brought(tmp_path: Path, size: str) -> None:
     check_what_holds(tmp_path, "", LINEAR.replace("SIZE", size), "r is s and s.shape == (3, 5)")
+
+
+MADE = """\
+s = torch.empty(7, dtype=torch.TYPE, device=x.device)
+r = torch.MAKER
+"""
+
+
+@pytest.mark.parametrize(
+    "maker, shape",
+    [("zeros(2, 3, out=s)", "(2, 3)"), ("arange(5, out=s)", "(5,)"), ("eye(3, out=s)", "(3, 3)"),
+     ("empty(2, out=s)", "(2,)"), ("full((4,), 2, out=s)", "(4,)")],
+)  # fmt: skip
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_what_makes_tensors_gives_what_was_brought_its_shape(
+    tmp_path: Path, maker: str, shape: str, dtype: str
+) -> None:
+    made = MADE.replace("TYPE", dtype).replace("MAKER", maker)
+    check_what_holds(tmp_path, "", made, f"r is s and s.shape == {shape} and s.dtype == torch.{dtype}")
+
+
+@pytest.mark.parametrize("dtype, held", [("float32", True), ("float64", False)])
+def test_a_type_that_is_named_beside_what_was_brought_is_its_own(tmp_path: Path, dtype: str, held: bool) -> None:
+    made = f"torch.zeros(3, dtype=torch.{dtype}, out=torch.empty(3, dtype=torch.float32, device=x.device))"
+    caught = f"try:\n    {made}\n    held = True\nexcept RuntimeError:\n    held = False\n"
+    check_what_holds(tmp_path, "", caught, "held" if held else "not held")
+
+
+@pytest.mark.parametrize(
+    "maker, left", [("zeros((M, N), out=y)", False), ("arange(M, out=y)", False), ("empty((M, N), out=y)", True)]
+)
+def test_nothing_is_left_of_a_result_where_something_else_is_made(tmp_path: Path, maker: str, left: bool) -> None:
+    report = lint(tmp_path, HEAD + KERNEL + model(f"{WORK}torch.{maker}\nreturn y\n"))
+    assert (states(report)["fp8-products"] == "kept") is left

@@ -89,6 +89,12 @@ HOSTS = {
     "cublasHandle_t h; CHECKED(cublasGemmEx(h, CUBLAS_OP_T, CUBLAS_OP_N, w.size(0), x.size(0), x.size(1), &one, w.data_ptr(), CUDA_R_8F_E4M3, "
     "x.size(1), x.data_ptr(), CUDA_R_8F_E4M3, x.size(1), &one, y.data_ptr(), CUDA_R_16BF, w.size(0), CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT)); return y;",
 }
+WRITTEN = {
+    "mul_out": "mul_out(y, a, f)",
+    "addcdiv_out": "addcdiv_out(y, a, f, f)",
+    "addcdiv_outf": "addcdiv_outf(a, f, f, 1.0, y)",
+    "lerp_out": "lerp_out(y, a, f, 0.5)",
+}
 INLINE = "from torch.utils.cpp_extension import load_inline\n"
 
 
@@ -104,6 +110,21 @@ def test_a_product_of_a_library_in_c_is_seen_where_it_is_called(tmp_path: Path, 
     assert states(report)["authored-compute"] == "broken"
     line = place(tmp_path / "solution.py", HOSTS[way]).line
     assert any(line in {f.span.line, *(r.span.line for r in f.related)} for f in report.findings)
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_what_a_directive_names_writes_what_it_is_given(tmp_path: Path, way: str) -> None:
+    """A product of a library is not lost on its way through an operation that is not spelled `at::`."""
+    source = (
+        "#include <torch/extension.h>\nusing namespace at;\n"
+        "torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor s) {\n"
+        "  auto a = mm(x.to(kBFloat16), w.to(kBFloat16).t()), f = ones_like(a), y = empty_like(a);\n"
+        f"  {WRITTEN[way]};\n  return y;\n}}\n"
+    )
+    build = f'ext = load_inline("e", cpp_sources=r"""{source}""", functions=["run"])\n'
+    report = lint(tmp_path, HEAD + INLINE + build + model("return ext.run(x, self.weight, self.weight_scale)"))
+    assert report.verdict in FLAGGED and not reasons(report), (reasons(report), report.trace)
+    assert states(report)["authored-compute"] == "broken"
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,8 @@ def contractions() -> Iterator[Sample]:
         ("torch.baddbmm(c, a, b)", {"a": batch, "b": other, "c": Spec((1, 4, 6))}),
         ("torch.addbmm(c, a, b)", {"a": batch, "b": other, "c": Spec((4, 6))}),
         ("torch.addmv(c, a, b)", {"a": a, "b": v, "c": Spec((4,))}),
+        ("torch.addr(c, a, b)", {"a": v, "b": ROW, "c": Spec(())}),
+        ("torch.addr(c, a, b, beta=0.5)", {"a": v, "b": ROW, "c": ROW}),
         ("torch.tensordot(a, b, 1)", {"a": a, "b": b}),
         ("torch.tensordot(a, b, dims=([1], [0]))", {"a": a, "b": b}),
         ("torch.chain_matmul(a, b)", {"a": a, "b": b}),

@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue
 from kbh_lint.cpp.classes import Classes
-from kbh_lint.host.torch import tensor_makers, tensor_views, torchlib
+from kbh_lint.host.torch import shapes, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
 
 MAX_STEPS = 24
@@ -87,7 +87,7 @@ def is_known(name: str) -> bool:
 def is_operation(name: str) -> bool:
     """Whether torch has an operation of this name."""
     base = public(name.removesuffix("_out").removesuffix("_"))
-    known = base in tensor_makers.MAKERS or base in torchlib.SPECIAL or base in tensor_views.VIEWS
+    known = any(base in table for table in (tensor_makers.MAKERS, torchlib.SPECIAL, tensor_views.VIEWS, shapes.TABLE))
     return known or torchlib.kind_of(base) == "library" or torchlib.has_attribute(base) and not base.startswith("_")
 
 

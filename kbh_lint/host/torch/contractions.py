@@ -35,6 +35,11 @@ def _added_product(called: Called) -> Made:
     return shape, called.dtype
 
 
+def _added_outer(called: Called) -> Made:
+    a, b = called.shape("one"), called.shape("two")
+    return ((*a, *b) if a and b else None), called.common
+
+
 def _linear(called: Called) -> Made:
     a, b = called.shape(), called.shape("weight")
     if not a or not b:
@@ -222,6 +227,7 @@ TABLE: Table = {
     **each("outer ger", "input other", _outer),
     **each("kron", "input other", _kron),
     **each("addmm baddbmm addmv addbmm", "input one two beta=None alpha=None", _added_product),
+    **each("addr", "input one two beta=None alpha=None", _added_outer),
     **each("tensordot", "input other dims=2", _tensordot),
     **each("chain_matmul multi_dot", "*tensors", _chain),
     **each("einsum", "equation *operands", _einsum),

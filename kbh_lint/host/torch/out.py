@@ -2,7 +2,8 @@
 
 As torch does it: one of another shape than its result is given that shape, and one whose type is of a kind that cannot
 hold the result's (fractions in whole numbers, whole numbers in truth values) is an error. Who spells it otherwise hands
-it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.libraries`, `numpy.add(a, b, out)` in `host.libs.lib_torch`.
+it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.library_work` (`aten`), `numpy.add(a, b, out)` in
+`host.libs.lib_torch`. What makes tensors, `torch.zeros(3, out=y)`, is in `tensor_makers`: it may be of any type.
 """
 
 from __future__ import annotations
@@ -43,9 +44,14 @@ def write(
         shape, dtype = results[number] if number < len(results) else (None, dtypes.UNKNOWN)
         if not _holds(target.dtype, dtype):
             interp.fails("builtins.RuntimeError", event.loc)
-        if shape is not None and target.shape is not None and _differ(shape, target.shape):
-            target.shape, target.strides = shape, lies(shape) or row_major(shape)
+        shaped(target, shape, lies)
         recording.write(interp, target, event)
+
+
+def shaped(target: Tensor, shape: Shape, lies: Callable[[Shape], Shape]) -> None:
+    """What was brought is given the shape of a result."""
+    if shape is not None and target.shape is not None and _differ(shape, target.shape):
+        target.shape, target.strides = shape, lies(shape) or row_major(shape)
 
 
 def _holds(target: str, result: str) -> bool:

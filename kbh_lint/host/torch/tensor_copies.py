@@ -77,15 +77,18 @@ def copy_(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
 def fill(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """zero_, fill_, normal_, uniform_: nothing of the old content is left."""
     target = args[0]
-    if isinstance(target, Tensor):
-        storage = target.storage
-        if target.is_slice:
-            return target
-        label = "random" if name in ("normal", "uniform") else "constant"
-        storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
-        storage.version += 1
+    if isinstance(target, Tensor) and not target.is_slice:
+        overwrite(interp, target, "random" if name in ("normal", "uniform") else "constant")
         recording.addresses(interp, target, args[1:])
     return target
+
+
+def overwrite(interp: Run, target: Tensor, label: str) -> None:
+    """Nothing of what a tensor held is left, unless it shows a part of a storage; `label` says what is there now."""
+    storage = target.storage
+    if not target.is_slice:
+        storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
+        storage.version += 1
 
 
 def contiguous(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.base.values import DType
-from kbh_lint.host.torch import memory_order, promotion, recording, shapes, tensor_copies, whole_numbers
+from kbh_lint.host.torch import memory_order, out, promotion, recording, shapes, tensor_copies, whole_numbers
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
@@ -53,14 +53,30 @@ def maker(interp: Run, name: str, args: Args, kwargs: Named, loc: ir.Loc | None)
         dtype = promotion.of_number(kwargs.get("fill_value", args[1] if len(args) > 1 else None)) or UNKNOWN
     label = "empty" if "empty" in name else "random" if name in RANDOM else "constant"
     strides = _strides(name, shape, like, args, kwargs)
-    tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
+    brought = out.given(kwargs)
+    if brought:
+        tensor = brought[0]
+        _into(interp, tensor, shape, strides, label, kwargs.get("dtype"), loc)
+    else:
+        tensor = recording.make(interp, shape, dtype, label, strides=strides, device=device)
     if name.startswith(("full", "new_full")):
         value = kwargs.get("fill_value", args[-1] if args else None)
         if type(value) is int:
             tensor.storage.content.notes[whole_numbers.ENDS] = value, value
             recording.addresses(interp, tensor, value)
-    out = kwargs.get("out")
-    return out if isinstance(out, Tensor) else tensor
+    return tensor
+
+
+def _into(
+    interp: Run, target: Tensor, shape: Shape, strides: Shape, label: str, dtype: object, loc: ir.Loc | None
+) -> None:  # fmt: skip
+    """What is made is written where the caller says: `out=` may be of any type, but of no other than one that is named
+    beside it."""
+    if isinstance(dtype, DType) and UNKNOWN not in (dtype.name, target.dtype) and dtype.name != target.dtype:
+        interp.fails("builtins.RuntimeError", loc)
+    out.shaped(target, shape, lambda _: strides)
+    if label != "empty":
+        tensor_copies.overwrite(interp, target, label)
 
 
 def _full(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
