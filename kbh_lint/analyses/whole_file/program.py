@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from kbh_lint import registry
@@ -13,7 +13,7 @@ from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.whole_file.unbuilt import unbuilt
 from kbh_lint.base import ir
-from kbh_lint.base.facts import Authored, Binary, DeadKernel
+from kbh_lint.base.facts import Authored, Binary, DeadKernel, FactKind
 from kbh_lint.base.values import Func, JitFunction, Overloads
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
@@ -31,14 +31,25 @@ def file_facts(
     return out
 
 
+# By the kind of a note (`run.note` in the interpreter): the fact, of its attributes and of the first path.
+_OF_NOTES: Mapping[str, Callable[[Mapping[str, Any], PathRun], FactKind]] = {
+    "binary": lambda attrs, path: Binary(path=attrs["path"], reached=_reaches_a_blob(path)),
+}
+
+
+def _reaches_a_blob(path: PathRun) -> bool:
+    return any(event.kind == "blob" for run in path.shapes for event in reach(last_call(run)).events)
+
+
 def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
-    common = [{str(sorted(a.items())) for k, a, _ in p.notes if k == "binary"} for p in ended(paths)]
+    """What every path that comes to an end noted."""
+    common = [{(k, str(sorted(a.items()))) for k, a, _ in p.notes if k in _OF_NOTES} for p in ended(paths)]
     seen: set[Any] = set()
-    blobs = any(e.kind == "blob" for run in paths[0].shapes for e in reach(last_call(run)).events)
     for kind, attrs, loc in paths[0].notes:
-        if kind != "binary" or any(str(sorted(attrs.items())) not in other for other in common):
+        made = _OF_NOTES.get(kind)
+        if made is None or any((kind, str(sorted(attrs.items()))) not in other for other in common):
             continue
-        fact = Binary(path=attrs["path"], reached=blobs)
+        fact = made(attrs, paths[0])
         key = (fact, span_of(loc))
         if key not in seen:
             seen.add(key)

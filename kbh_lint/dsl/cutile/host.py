@@ -44,7 +44,7 @@ class CuTile(Library):
         names = [param.name for param in kernel.node.params]
         if len(kernel_args) > len(names):
             return NotImplemented
-        launches.launched(site.run, kernel, dict(zip(names, kernel_args, strict=False)), grid, site.loc)
+        launches.launch_of_dsl(site.run, kernel, dict(zip(names, kernel_args, strict=False)), grid, site.loc)
         return None
 
     @models("cdiv")

@@ -227,8 +227,9 @@ def _outer(interp: Run, kernel: Func) -> list[Any]:
     return [value.args[0] if isinstance(value, LibObject) and value.args else value for value in found]
 
 
-def launched(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
-    """Record the launch of a kernel of a language that has nothing to configure: `bound` are its arguments."""
+def launch_of_dsl(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
+    """Record the launch of a kernel that is written in Python, in a language that has nothing to configure: `bound` are
+    its arguments. A launch of CUDA from C++ is `host.cpp.launches.launch_kernel`; both meet in `record`."""
     arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
