@@ -36,13 +36,12 @@ MOST_SECONDS = 86_400.0
 _NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,99}", re.ASCII)
 # Where and whether, not what; and what is known of the submission, which is kept beside the options.
 _APART = frozenset({"submission", "out", "problems_dir", "fresh", "provenance"})
-
-
-_LATER: Mapping[str, Any] = {
+# Options that older bundles do not name: what these were graded with.
+_LACKING_IN_OLDER: Mapping[str, Any] = {
     "baselines": [],
     "build_timeout": 300.0,
     "all_cases": False,
-}  # what older bundles do not name
+}
 
 
 class GradeError(Exception):
@@ -111,7 +110,7 @@ def options_of(request: Request) -> dict[str, Any]:
 def options_from_json(data: object) -> dict[str, Any]:
     """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
     wanted = options_of(Request(Path(), "x"))
-    given = {**_LATER, **data} if isinstance(data, Mapping) else {}
+    given = {**_LACKING_IN_OLDER, **data} if isinstance(data, Mapping) else {}
     if set(given) != set(wanted):
         raise GradeError("the bundle does not hold the options of a grading that this version knows")
     choices = {"sandbox": SANDBOXES, "protocol": ("2026-11", "2026-04")}
