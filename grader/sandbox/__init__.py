@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from grader.record.sandboxes import TRAITS, SandboxKind, SandboxName
+from grader.record.sandboxes import REMEDIES, TRAITS, SandboxKind, SandboxName
 from grader.sandbox.base import SEEN, Jail, Paired, Sandbox, SandboxError
 from grader.sandbox.control import groups_work
 from grader.sandbox.kinds import MAKERS
@@ -114,7 +114,7 @@ def _made(name: SandboxKind, reasons: Sequence[str]) -> Sandbox:
 
 
 def _none(reasons: Sequence[str], wanted: Wanted) -> str:
-    hint = "; install bubblewrap, or use a kernel with Landlock" if wanted == "auto" else ""
+    hint = f"; {REMEDIES}" if wanted == "auto" else ""
     return f"no sandbox works on this machine ({'; '.join(reasons)}){hint}"
 
 

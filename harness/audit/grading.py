@@ -9,6 +9,7 @@ from pathlib import Path
 from grader.cli.grade import ERRORS
 from grader.grading.grade import Request, grade
 from grader.grading.request import SandboxName
+from grader.record.sandboxes import REMEDIES
 from grader.record.words import short
 from grader.sandbox import choose
 from grader.score.targets import pick_device
@@ -34,7 +35,7 @@ def grade_runs(
     """
     record = choose(device=pick_device(target, None)).record
     if not record.traits.closed:
-        raise AuditError("--grade needs a sandbox (bubblewrap, or a kernel with Landlock), and there is none here")
+        raise AuditError(f"--grade needs a sandbox, and there is none here: {REMEDIES}")
     made: dict[str, Grade] = {}
     able = [run for run in runs if run.text is not None and run.problem in ids]
     for number, run in enumerate(able):
