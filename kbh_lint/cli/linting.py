@@ -41,16 +41,16 @@ def _run(args: argparse.Namespace, prog: str) -> int:
             report = _lint(args)
     known = triage.apply(baseline, report, args, prog)
     report = known.report
-    for_people = args.output_format in ("full", "concise")
+    form = FORMATS[args.output_format]
     given = Given(lambda: _rules(report, args), use_colour(args.color), args.quiet, __version__)
-    sys.stdout.write(FORMATS[args.output_format](report, given))
+    sys.stdout.write(form.render(report, given))
     if args.statistics:
-        print(statistics(report), end="", file=sys.stdout if for_people else sys.stderr)
+        print(statistics(report), end="", file=sys.stdout if form.for_people else sys.stderr)
     sys.stdout.flush()
-    if for_people and report.files and not args.quiet:
+    if form.for_people and report.files and not args.quiet:
         if hygiene.executable() is None:
             print(f"{prog}: {hygiene.MISSING}", file=sys.stderr)
-    if not for_people:
+    if not form.for_people:
         for error in report.errors:
             print(f"{prog}: error: {error}", file=sys.stderr)
     if args.write_baseline and not report.errors:

@@ -31,11 +31,23 @@ def _late(name: str) -> Any:
     return import_module(f"kbh_lint.report.{name}")
 
 
-FORMATS: Mapping[str, Callable[[Report, Given], str]] = {
-    "full": lambda report, given: _late("full").render(report, given.rules(), colour=given.colour, quiet=given.quiet),
-    "concise": lambda report, given: _late("concise").render(report, quiet=given.quiet),
-    "json": lambda report, given: _late("json_v1").render(report, given.version),
-    "github": lambda report, _: _late("github").render(report),
-    "sarif": lambda report, given: _late("sarif").render(report, given.rules(), given.version),
-    "annotation": lambda report, given: _late("annotation").render(report, given.rules()),
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format; `for_people`: who reads it reads all of standard output, so what is said beside it may stand there,
+    and its errors are in it."""
+
+    render: Callable[[Report, Given], str]
+    for_people: bool = False
+
+
+FORMATS: Mapping[str, Format] = {
+    "full": Format(
+        lambda report, given: _late("full").render(report, given.rules(), colour=given.colour, quiet=given.quiet),
+        for_people=True,
+    ),
+    "concise": Format(lambda report, given: _late("concise").render(report, quiet=given.quiet), for_people=True),
+    "json": Format(lambda report, given: _late("json_v1").render(report, given.version)),
+    "github": Format(lambda report, _: _late("github").render(report)),
+    "sarif": Format(lambda report, given: _late("sarif").render(report, given.rules(), given.version)),
+    "annotation": Format(lambda report, given: _late("annotation").render(report, given.rules())),
 }

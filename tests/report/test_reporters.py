@@ -308,7 +308,7 @@ def test_no_text_in_a_report_breaks_a_reporter(
     shown = full.render(report, rules) + concise.render(report)
     assert not any(char < " " and char != "\n" or char in "\x7f\u202e\ud800" for char in shown)
     plain = Given(lambda: rules, colour=False, quiet=False, version="0")
-    every = "".join(render(report, plain) for render in FORMATS.values())
+    every = "".join(form.render(report, plain) for form in FORMATS.values())
     assert not any(char < " " and char != "\n" or char == "\ud800" for char in every)
     assert all(line.startswith("::") for line in github.render(report).split("\n")[:-1])
     (note,) = yaml.safe_load_all(annotation.render(report, rules))
