@@ -13,7 +13,8 @@ from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
 from kbh_lint.analyses.whole_file.unbuilt import unbuilt
 from kbh_lint.base import ir
-from kbh_lint.base.facts import Authored, Binary, DeadKernel, FactKind
+from kbh_lint.base.fact_kind import FactKind
+from kbh_lint.base.facts import Authored, Binary, DeadKernel
 from kbh_lint.base.values import Func, JitFunction, Overloads
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
