@@ -3,8 +3,9 @@
     from kbh_lint.compat.kernelbench import validate_kernel_static
     valid, errors, warnings = validate_kernel_static(code, backend="triton", reference="level1/1_Square_matrix.py")
 
-The names of its checks stay; what each comes to is decided by the linter's rules, not by words in the text. A check
-that is asked for by another name may be a rule of ours, by id, its prefix, name or class.
+The names of its checks stay; what each comes to is decided by the linter's rules that name it (`kernelbench:` in their
+files), not by words in the text. A check that is asked for by another name may be a rule of ours, by id, its prefix,
+name or class.
 """
 
 from __future__ import annotations
@@ -21,33 +22,12 @@ from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
 from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Finding, Unread
+from kbh_lint.rules import Rule
 from kbh_lint.service import one_file
 from kbh_lint.source.profiles import KERNELBENCH, PRECISIONS, PROFILES
 from kbh_lint.source.sidecars import split_bundle, with_reference
 from kbh_lint.source.submissions import Submission, text_of
 
-# Their checks, and the classes of ours that are about the same.
-CHECKS: Mapping[str, tuple[str, ...]] = {
-    "code_bypass": (
-        "reference-resubmission", "reference-port", "torch-matmul-fallback",
-        "torch-matmul-fallback-on-graded-shapes", "dead-decoy-kernel", "will-crash",
-    ),
-    "pytorch_wrap": ("zero-kernel-torch-wrapper", "torch-compile-compute", "foreign-library-compute"),
-    "torch_computation_ops": (
-        "partial-torch-compute", "library-gemm-wrapper", "torch-beside-kernels", "fig-leaf-kernel",
-        "unfused-dequant-library-gemm", "builtin-op-sidestep",
-    ),
-    "timing_event_patch": (
-        "grader-monkeypatch", "grader-access", "grader-sniffing", "interpreter-hook", "library-monkeypatch",
-    ),
-    "stream_injection": ("unjoined-work",),
-    "thread_injection": ("background-work", "unjoined-work"),
-    "lazy_eval": ("lazy-output",),
-    "precision_downgrade": (
-        "precision-downcast", "precision-split-checked-vs-timed", "fp8-upcast-bf16-gemm",
-        "input-dependent-approximation",
-    ),
-}  # fmt: skip
 # The languages of kernels that count as a backend: of C++, and those whose row names it.
 _CPP: Mapping[str, tuple[str, ...]] = {
     "cuda": ("cuda", "cutlass"), "hip": ("cuda",), "thunderkittens": ("cuda",), "cute": ("cuda", "cutlass"),
@@ -57,6 +37,7 @@ BACKENDS: Mapping[str, tuple[str, ...]] = {
     backend: (*_CPP.get(backend, ()), *(row.name for row in registry.rows() if backend in row.backends))
     for backend in sorted({*_CPP, *(backend for row in registry.rows() for backend in row.backends)})
 }
+Theirs = Mapping[str, tuple[str, ...]]  # a rule's id -> the checks of KernelBench that are about the same
 _LEAKS = ("rubric_leak", "reward_hack", "bug")
 
 
@@ -94,8 +75,10 @@ def validate_kernel_static(
         ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         return False, [f"line {getattr(error, 'lineno', None) or 1}: the code is not Python"], []
-    report, languages = _report(text, reference, profile, precision, timeout)
-    errors, milder = _split(report, forbidden, warnings)
+    rules = one_file.load_rules_once(str(paths.rules_dir()))
+    report, languages = _report(text, rules, reference, profile, precision, timeout)
+    theirs = {rule.id: rule.kernelbench for rule in rules}
+    errors, milder = _split(report, theirs, forbidden, warnings)
     if forbidden is None and not any("zero-kernel" in f.leak_class for f in report.findings):
         errors += _missing(languages, backend)
     if warnings is None:
@@ -108,7 +91,12 @@ def validate_kernel_static(
 
 
 def _report(
-    text: str, reference: str | os.PathLike[str] | None, profile: str, precision: str, timeout: float
+    text: str,
+    rules: tuple[Rule, ...],
+    reference: str | os.PathLike[str] | None,
+    profile: str,
+    precision: str,
+    timeout: float,
 ) -> tuple[FileReport, frozenset[str] | None]:
     """The report on a text, and the languages of the kernels that take part; None when that is not known."""
     with TemporaryDirectory(prefix="kbh-") as folder:
@@ -122,7 +110,6 @@ def _report(
             problem_file=str(file) if file else None, profile=profile,
             precision=precision if PROFILES[profile].converts else "",
         )  # fmt: skip
-        rules = one_file.load_rules_once(str(paths.rules_dir()))
         try:
             with time_limit(timeout), fewer_collections():
                 analysis = engine.analyse(submission, problems_dir=paths.problems_dir())
@@ -146,13 +133,13 @@ def _problem(reference: str | os.PathLike[str] | None, folder: Path) -> Path | N
 
 
 def _split(
-    report: FileReport, forbidden: Collection[str] | None, warnings: Collection[str] | None
+    report: FileReport, theirs: Theirs, forbidden: Collection[str] | None, warnings: Collection[str] | None
 ) -> tuple[list[str], list[str]]:
     errors, milder = [], []
     for finding in report.findings:
-        if _asked(finding, forbidden) if forbidden is not None else finding.verdict in _LEAKS:
+        if _asked(finding, theirs, forbidden) if forbidden is not None else finding.verdict in _LEAKS:
             errors.append(_sentence(finding))
-        elif warnings is None or _asked(finding, warnings):
+        elif warnings is None or _asked(finding, theirs, warnings):
             milder.append(_sentence(finding))
     if forbidden is None:
         broken = (promise for promise in report.promises if promise.state == "broken")
@@ -163,11 +150,9 @@ def _split(
     return list(dict.fromkeys(errors)), list(dict.fromkeys(milder))
 
 
-def _asked(finding: Finding, checks: Collection[str]) -> bool:
-    return any(
-        finding.leak_class in CHECKS.get(name, (name,)) or finding.name == name or finding.rule.startswith(name)
-        for name in checks
-    )
+def _asked(finding: Finding, theirs: Theirs, checks: Collection[str]) -> bool:
+    named = {finding.leak_class, finding.name, *theirs.get(finding.rule, ())}
+    return any(name in named or finding.rule.startswith(name) for name in checks)
 
 
 def _sentence(finding: Finding) -> str:

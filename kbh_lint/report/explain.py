@@ -23,6 +23,7 @@ def page(rule: Rule) -> str:
         f"severity {rule.severity}",
         f"confidence {rule.confidence}",
         "problems that promise `" + rule.breaks + "`" if rule.breaks else _SCOPES[rule.scope],
+        *(f"KernelBench's `{check}`" for check in rule.kernelbench),
     ]
     parts = [
         f"# {rule.id}: {rule.name}",

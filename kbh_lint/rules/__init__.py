@@ -13,10 +13,10 @@ from kbh_lint.rules.matching import (
     is_selected,
     unknown_words,
 )
-from kbh_lint.rules.rule import Example, Rule, RuleError
+from kbh_lint.rules.rule import KERNELBENCH_CHECKS, Example, Rule, RuleError
 from kbh_lint.rules.twins import check_twins
 
 __all__ = [
-    "MAX_FINDINGS", "MAX_RELATED", "Example", "Rule", "RuleError", "apply", "by_line", "check_twins",
-    "describe_shapes", "fill", "is_selected", "load_rule", "load_rules", "parse_rule", "unknown_words",
+    "KERNELBENCH_CHECKS", "MAX_FINDINGS", "MAX_RELATED", "Example", "Rule", "RuleError", "apply", "by_line",
+    "check_twins", "describe_shapes", "fill", "is_selected", "load_rule", "load_rules", "parse_rule", "unknown_words",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from kbh_lint.base.facts import KINDS
 from kbh_lint.findings import Verdict
 from kbh_lint.marked import DataError, Fields, Items, Map, load
 from kbh_lint.rules import query as q
-from kbh_lint.rules.rule import PLACEHOLDER, Example, Rule, RuleError
+from kbh_lint.rules.rule import KERNELBENCH_CHECKS, PLACEHOLDER, Example, Rule, RuleError
 from kbh_lint.rules.twins import check_twins
 
 MAX_RULE_BYTES = 256 * 1024
@@ -102,6 +102,11 @@ def _parse(data: Map, path: str, headed: bool = False) -> Rule:
     if not _SLUG.fullmatch(leak_class):
         raise fields.fail("class", f"`class` must be lower-case words joined by `-`; it is `{leak_class}`")
     breaks = fields.text("breaks") if "breaks" in data else None
+    checks = fields.texts("kernelbench")
+    for check in checks:
+        if check not in KERNELBENCH_CHECKS:
+            known = ", ".join(KERNELBENCH_CHECKS)
+            raise fields.fail("kernelbench", f"`{check}` is not a check of KernelBench; there are {known}")
     if fields.take("when") is None:
         raise DataError(path, data.line, "the rule needs `when`, the query over facts")
     bad, good = ((), ()) if headed else _examples(fields.mapping("examples"), path)
@@ -115,6 +120,7 @@ def _parse(data: Map, path: str, headed: bool = False) -> Rule:
         layer=fields.choice("layer", ("source", "ptx", "sass", "run"), "source"),
         scope=fields.choice("scope", ("any", "promise", "fallback")),
         breaks=breaks,
+        kernelbench=checks,
         summary=fields.text("summary").strip(),
         why=fields.text("why").strip(),
         remedy=fields.text("remedy").strip(),

@@ -10,6 +10,10 @@ from kbh_lint.marked import DataError
 from kbh_lint.rules.query import Query
 
 PLACEHOLDER = re.compile(r"\{(\w+)\}")  # what a message fills in, from the fact
+KERNELBENCH_CHECKS = (
+    "code_bypass", "pytorch_wrap", "torch_computation_ops", "timing_event_patch", "stream_injection",
+    "thread_injection", "lazy_eval", "precision_downgrade",
+)  # fmt: skip
 
 
 class RuleError(DataError):
@@ -34,6 +38,7 @@ class Rule:
 
     `scope` says when it speaks: always (`any`), under a contract that makes the promise which it `breaks` (`promise`),
     or as `promise` and only where no other rule found a leak (`fallback`). `layer` is the kind of evidence it is about.
+    `kernelbench` names the checks of KernelBench (`KERNELBENCH_CHECKS`) that are about the same.
     """
 
     id: str
@@ -45,6 +50,7 @@ class Rule:
     layer: str
     scope: str
     breaks: str | None
+    kernelbench: tuple[str, ...]
     summary: str
     why: str
     remedy: str

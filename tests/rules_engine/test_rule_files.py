@@ -63,6 +63,7 @@ def test_a_rule_file_gives_its_texts_query_and_examples() -> None:
         ("scope: promise", "scope: all", 7, "any, promise"),
         ("name: bf16-product", "name: other", 2, "but the file is called KBH101-bf16-product.yaml"),
         ("class: fp8-upcast-bf16-gemm", "class: FP8 Upcast", 3, "lower-case words"),
+        ("breaks: fp8-products", "kernelbench: [casts]", 8, "`casts` is not a check of KernelBench"),
         ("summary: The product runs on bf16.", "summary: ''", 9, "`summary` of the rule must be text"),
         ("summary: The product runs on bf16.", "sumary: x", 1, "the rule needs `summary`"),
         ("references: [run-one]", "references: [[1]]", 13, "list of texts"),
