@@ -78,12 +78,12 @@ unit: agents
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules
 	$(PY) tools/readme.py
-	$(PY) -m harness.pages
+	$(PY) -m tools.tables
 
 docs-check: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules --check
 	$(PY) tools/readme.py --check
-	$(PY) -m harness.pages --check
+	$(PY) -m tools.tables --check
 
 # CORPUS holds one RUN_ID.py a published run, LABELS their published verdicts; lines are named, nothing is quoted.
 seed-audit: $(VENV)/.core

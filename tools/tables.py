@@ -1,4 +1,4 @@
-"""Fills the tables of the pages about runs that come from code; with --check only compares them.
+"""Fills the tables of the pages in docs/ that come from code; with --check only compares them.
 
 A block stands between `<!-- begin: NAME -->` and `<!-- end: NAME -->`.
 """
@@ -13,11 +13,13 @@ from harness.contamination.rules import docs_table
 from harness.running.ending import table
 from harness.statistics.coverage_page import tables as coverage
 from harness.view.schema import tables
+from kbh_lint.problems.promise_kinds import docs_table as promise_kinds
 
 __all__ = ["main"]
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCKS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    ("problem-format.md", "kinds of promises", promise_kinds),
     ("runs.md", "endings", table),
     ("runs.md", "contamination", docs_table),
     ("statistics.md", "coverage", coverage),

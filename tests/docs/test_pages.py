@@ -6,6 +6,8 @@ import ast
 import importlib
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +24,11 @@ def test_every_link_of_a_page_leads_to_something(page: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", page.read_text())
     missing = [link for link in links if not link.startswith("http") and not (page.parent / link).exists()]
     assert not missing
+
+
+def test_the_tables_that_come_from_code_are_those_of_the_code() -> None:
+    done = subprocess.run([sys.executable, "-m", "tools.tables", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

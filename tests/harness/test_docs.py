@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "harness"
-
-
-def test_the_tables_of_the_runs_page_are_those_of_the_code() -> None:
-    done = subprocess.run([sys.executable, "-m", "harness.pages", "--check"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_the_options_that_the_pages_name_exist() -> None:

@@ -413,7 +413,7 @@ def test_the_stored_coverage_is_of_this_code() -> None:
 
 def test_reading_rows_and_making_the_pages_needs_neither_numpy_nor_scipy() -> None:
     code = (
-        "import sys; import harness.statistics.rows, harness.statistics.coverage_page, harness.pages, kbh_lint.cli;"
+        "import sys; import harness.statistics.rows, harness.statistics.coverage_page, tools.tables, kbh_lint.cli;"
         "sys.exit(any(name in sys.modules for name in ('numpy', 'scipy')))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

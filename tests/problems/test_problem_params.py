@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kbh_lint.base import paths
+from kbh_lint.base import dtypes, paths
 from kbh_lint.base.fact_kind import kind_name
 from kbh_lint.marked import DataError
 from kbh_lint.problems import load_deck, parse_problem
-from kbh_lint.problems.promise_kinds import KINDS
+from kbh_lint.problems.promise_kinds import KINDS, PromiseKind
 from kbh_lint.rules import load_rules
 
 DECK = Path(__file__).resolve().parents[2] / "problems"
@@ -40,6 +40,11 @@ def test_the_deck_has_only_parameters_that_their_kind_uses() -> None:
     deck = load_deck(DECK)
     for promise in (promise for name in deck for promise in deck[name].promises):
         assert promise.params.keys() <= promise.kind.params.keys(), promise.id
+
+
+def test_each_group_of_narrow_types_has_the_promise_that_products_run_on_it() -> None:
+    narrow = {row.group for row in dtypes.ROWS if row.narrow}
+    assert narrow == {kind.group for kind in PromiseKind if kind.group}
 
 
 def test_rules_that_break_a_kind_of_promise_ask_for_the_facts_that_it_names() -> None:
