@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from grader.record.sandboxes import docs_table as sandboxes
 from harness.contamination.rules import docs_table
 from harness.running.ending import table
 from harness.statistics.coverage_page import tables as coverage
@@ -19,6 +20,7 @@ __all__ = ["main"]
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 BLOCKS: tuple[tuple[str, str, Callable[[], str]], ...] = (
+    ("operators.md", "sandboxes", sandboxes),
     ("problem-format.md", "kinds of promises", promise_kinds),
     ("runs.md", "endings", table),
     ("runs.md", "contamination", docs_table),

@@ -31,6 +31,16 @@ def test_the_tables_that_come_from_code_are_those_of_the_code() -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_the_kinds_of_sandbox_are_listed_in_the_table_of_their_rows_alone() -> None:
+    from grader.record.sandboxes import TRAITS
+
+    kinds = re.compile("|".join(kind for kind in TRAITS if kind != "plain"), re.IGNORECASE)
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = re.sub(r"<!-- begin: sandboxes -->.*<!-- end: sandboxes -->", "", page.read_text(), flags=re.DOTALL)
+        for part in re.split(r"\n(?=\n|- |\d\. )", text):
+            assert len({kind.lower() for kind in kinds.findall(part)}) < 2, part
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     seen, todo = set(), [ROOT / "README.md"]
     while todo:
