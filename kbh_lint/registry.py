@@ -27,7 +27,10 @@ class Language:
     tensors; `backends` are the backends of KernelBench whose kernels may be in it; `refusal` is what its compiler
     raises for a kernel that it refuses (where that is not known, none is held to be refused), `no_room` what its
     launcher raises for one that takes more shared memory than there is; `on_a_cpu` says that the grader's CPU target
-    runs it, which it refuses for all others. Its `name` is also that of its spellings in the catalogue of operations
+    runs it, which it refuses for all others; `by_pointers` says that its kernels read and write as Triton's do, at
+    pointers and offsets under masks (`load(pointer, mask, other)`, `store(pointer, value, mask)`), so that it can be
+    followed where in a tensor that is (`kernels.extents`) - one whose kernels name tensors and indices says no, and may
+    have `extent` and `reads` of its own. Its `name` is also that of its spellings in the catalogue of operations
     (`ops`)."""
 
     name: str
@@ -39,6 +42,7 @@ class Language:
     refusal: str = ""
     no_room: str = ""
     on_a_cpu: bool = False
+    by_pointers: bool = False
 
     @property
     def library(self) -> Any:
@@ -149,6 +153,13 @@ def is_kernel(language: str) -> bool:
     return found is not None and found.kernel == language
 
 
+def by_pointers(language: str) -> bool:
+    """Whether functions with this `language`, nothing for CUDA's and Triton's, read and write at pointers and offsets:
+    `kernels.extents` and what is asked of it look into these alone."""
+    found = of_function(language)
+    return not language or found is not None and found.by_pointers
+
+
 _UNMARKED = Language(
     "triton",
     "",
@@ -158,6 +169,7 @@ _UNMARKED = Language(
     refusal="triton.compiler.errors.CompilationError",
     no_room="triton.runtime.errors.OutOfResources",
     on_a_cpu=True,
+    by_pointers=True,
 )
 register(_UNMARKED)
 

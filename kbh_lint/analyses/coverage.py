@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice, facts_of, roots
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base.facts import ShortGrid
@@ -96,7 +97,8 @@ def _group_axis(event: Event, facts: KernelFacts, name: str, grid: tuple[int, ..
     held: dict[int, Content] = event.attrs["contents"]
     kernel = event.attrs["kernel"]
     loads = [load for load in facts.loads if load.storage in held and _itself(held[load.storage], name)]
-    known = [axes(kernel.node, load.loc, kernel.env) for load in loads]
+    seen = registry.by_pointers(kernel.language)
+    known = [axes(kernel.node, load.loc, kernel.env) if seen else None for load in loads]
     chosen = {at for found in known for at in found or ()}
     return next((at for at, size in enumerate(grid) if size == groups and (at in chosen or None in known)), None)
 

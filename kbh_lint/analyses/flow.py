@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import field
 from typing import Any
 
+from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import NARROW, is_wider
 from kbh_lint.base.records import dataclass
@@ -223,6 +224,13 @@ def _launch_sources(
     if not done and any(f.unread for f in facts_of(event)):
         for read, _ in event.reads:
             yield read, (), ()
+
+
+def followed(event: Event) -> bool:
+    """Whether a launch's kernel was read to its end, in a language whose stores, addresses and choices are noted."""
+    attrs = event.attrs
+    known = registry.by_pointers(attrs["kernel"].language) and bool(attrs["bindings"])
+    return known and not any(facts.unread for facts in attrs["distinct"])
 
 
 def facts_of(event: Event) -> list[KernelFacts]:

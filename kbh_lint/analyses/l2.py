@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -89,7 +90,8 @@ def _reads(readers: list[Event], storage: Storage, by_size: bool) -> str:
             return "unknown"
         if len(places) > 1 and not _at_different_places(event, facts, places):
             return "several"
-        answers += [read_once(kernel.node, place, kernel.env, single) for place in places]
+        seen = registry.by_pointers(kernel.language)
+        answers += [read_once(kernel.node, place, kernel.env, single) if seen else None for place in places]
     if event.weight > 1 or any(answer is False for answer in answers):
         return "several"
     return "once" if answers and all(answers) else "unknown"

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, Literal
 
 from kbh_lint import registry
-from kbh_lint.analyses.flow import Slice
+from kbh_lint.analyses.flow import Slice, followed
 from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.base.values import Buffer
 from kbh_lint.host.gpu.kernel_cache import Normal, normalised
@@ -84,10 +84,10 @@ def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]
     attrs, ident = event.attrs, content.storage.ident
     if event.kind in VIEWED and event.weight == 1:
         return _viewed(content, event)
-    if event.kind == "launch" and event.weight == 1 and attrs["kernel"].language and attrs["bindings"]:
-        return _by_language(content, event)
-    if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or not attrs["bindings"]:
+    if event.kind != "launch" or event.weight != 1 or not attrs["bindings"]:
         return None
+    if not registry.by_pointers(attrs["kernel"].language):
+        return _by_language(content, event)
     grid, block = attrs["grid"], attrs["block"]
     if attrs["facts"][0].unread or not isinstance(grid, (tuple, list, int)):
         return None
@@ -230,9 +230,7 @@ def _stored(ident: int, event: Event) -> list[Part] | None:
 def _launched(event: Event) -> tuple[Dims, Dims] | None:
     """Grid and block of one launch of a kernel of threads whose stores were all read; None for another event."""
     attrs = event.attrs
-    if event.kind != "launch" or event.weight != 1 or attrs["kernel"].language or len(attrs["bindings"]) != 1:
-        return None
-    if any(facts.unread for facts in attrs["distinct"]):
+    if event.kind != "launch" or event.weight != 1 or not followed(event) or len(attrs["bindings"]) != 1:
         return None
     grid, block = attrs["grid"], attrs["block"]
     if not isinstance(grid, (tuple, list, int)):

@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 
+from kbh_lint import registry
 from kbh_lint.ops import conversions
 from kbh_lint.ops.control import CONTROL
 from kbh_lint.ops.lanes import LANES
@@ -26,6 +27,7 @@ MODULES: Mapping[str, frozenset[Kind]] = {  # the kinds of which each holds the 
     "lanes": frozenset(("lanes", "product", "job")),
     "control": frozenset(("size", "cast", "control")),
 }
+BY_POINTERS = tuple(row.name for row in registry.rows() if row.by_pointers)  # languages written in Python
 _BY_NAME = {row.name: row for row in OPERATIONS}
 
 

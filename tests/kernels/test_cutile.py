@@ -75,6 +75,17 @@ def test_the_bindings_of_the_driver_are_no_language(tmp_path: Path) -> None:
     assert report.verdict == "clean", report.promises
 
 
+WIDE = "y.copy_(torch.matmul(x.float(), self.weight.float().t()))"
+
+
+@pytest.mark.parametrize(("text", "verdict"), [((WIDE, LAUNCH), "clean"), ((LAUNCH, WIDE), "reward_hack")])
+def test_tiles_that_are_stored_by_an_index_may_cover_an_array(
+    tmp_path: Path, text: tuple[str, str], verdict: str
+) -> None:
+    """An index counts tiles: the first one is no first element, and what was there before is not taken to stay."""
+    assert linted(tmp_path, LAUNCH, "\n        ".join(text)).verdict == verdict
+
+
 PRODUCT = """
 def kernel(x, w, y, n, TM, TN):
     a = ct.load(x, index=(ct.bid(0), 0), shape=(TM, 64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kbh_lint import registry
 from kbh_lint.analyses.flow import facts_of
 from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.authored_compute import authored
@@ -29,7 +30,7 @@ _ORDERED = frozenset(("max", "index", "reduce", "exp", "product"))  # what tells
 
 def _orders(event: Event, names: frozenset[str]) -> bool:
     """Whether data of inputs decides anything in a kernel: a branch, an address, a choice, an extreme, a count."""
-    if event.kind != "launch" or event.attrs["kernel"].language:
+    if event.kind != "launch" or not registry.by_pointers(event.attrs["kernel"].language):
         return True  # not looked into
     behind = {at: {label.partition(":")[2] for label in outside([c])} for at, c in event.attrs["contents"].items()}
     own = {at for at, found in behind.items() if found & names}

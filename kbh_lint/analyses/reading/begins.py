@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from kbh_lint.analyses.flow import Slice, roots
+from kbh_lint.analyses.flow import Slice, followed, roots
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised
@@ -55,7 +55,7 @@ def made_of(content: Content, name: str) -> bool:
 def _ends_in(event: Event, name: str) -> bool:
     """Whether a launch takes offsets for ends alone, in each of its configurations."""
     attrs = event.attrs
-    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+    if not followed(event):
         return False
     held_by = {at for at, content in attrs["contents"].items() if content.dtype in INTS and made_of(content, name)}
     if held_by != {read.storage.ident for read, _ in event.reads if read.dtype in INTS and made_of(read, name)}:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from math import prod
 
-from kbh_lint.analyses.flow import Slice
+from kbh_lint.analyses.flow import Slice, followed
 from kbh_lint.analyses.reading.begins import MAX_CONFIGS, PLAIN, made_of, readers
 from kbh_lint.base.dtypes import FLOATS, INTS
 from kbh_lint.host.gpu.kernel_cache import normalised
@@ -67,7 +67,7 @@ def _against_few(event: Event, name: str, rows: int) -> bool:
 def _by_tile(event: Event, name: str, rows: int) -> bool:
     """Whether a launch chooses groups for fewer blocks than there are rows, in each of its configurations."""
     attrs = event.attrs
-    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+    if not followed(event):
         return False
     whole = [read for read, _ in event.reads if read.dtype in INTS]
     if not all(made_of(read, name) for read in whole):  # what others worked out may say more

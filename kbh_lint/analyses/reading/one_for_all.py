@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from kbh_lint.analyses.flow import Slice
+from kbh_lint.analyses.flow import Slice, followed
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.tensors import Content, Event
@@ -30,7 +30,7 @@ def one_for_all(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
 
 def _asked_in(event: Event, content: Content) -> bool:
     attrs = event.attrs
-    if attrs["kernel"].language or not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
+    if not followed(event):
         return False
     whole = {at for at, held in attrs["contents"].items() if held.label.startswith("input:") and held.dtype in INTS}
     answers = attrs["answered"].everywhere

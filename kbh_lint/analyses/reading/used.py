@@ -6,7 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, reads_of
+from kbh_lint import registry
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, followed, reads_of
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised, once
@@ -111,7 +112,7 @@ def unneeded(event: Event) -> frozenset[int]:
 def near_unseen(event: Event) -> frozenset[int]:
     """The lengths that a kernel loads, or what operations made of them, of which it does not tell two neighbours apart:
     neither is the one that is drawn, so that its own numbers, which it may have in place of one, do not count."""
-    if not _followed(event):
+    if not followed(event):
         return frozenset()
     held, ends = event.attrs["contents"], _legal_loads(event)
     few = {at: near for at, content in held.items() if (near := neighbours(content)) is not None}
@@ -152,17 +153,10 @@ def few_rows_unseen(event: Event) -> frozenset[int]:
     return frozenset(event.attrs["contents"][at].ident for at in _unneeded(event, ends, rising) & rising.keys())
 
 
-def _followed(event: Event) -> bool:
-    """Whether a launch's kernel was read to its end, in a language whose stores and choices are noted."""
-    attrs = event.attrs
-    known = not attrs["kernel"].language and bool(attrs["bindings"])
-    return known and not any(facts.unread for facts in attrs["distinct"])
-
-
 def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
     """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
     attrs = event.attrs
-    if not _followed(event):
+    if not followed(event):
         return {}
     held = attrs["contents"]
     loaded = {load.storage for facts in attrs["distinct"] for load in facts.loads}
@@ -231,7 +225,7 @@ def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] =
     Nothing where a part of the kernel was not read, or where a load's memory is not known. Other languages store and
     choose in ways of their own, which are not noted.
     """
-    if event.kind != "launch" or event.attrs["kernel"].language:
+    if event.kind != "launch" or not registry.by_pointers(event.attrs["kernel"].language):
         return frozenset()
     held = event.attrs["contents"]
     cut = _without_asides(event, beside)

@@ -10,10 +10,10 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.frontends.walk import all_nodes, children, walk
-from kbh_lint.ops.catalogue import spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 _PURE = frozenset("program_id num_programs arange cdiv minimum maximum min max abs".split())
-_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=("triton",))}
+_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=BY_POINTERS)}
 _MAX_NODES = 60
 
 

@@ -25,8 +25,7 @@ Place = tuple[int, ...]
 def apart(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, places: Iterable[ir.Loc]) -> bool:
     """Whether no element that is loaded at one of the places is loaded at another."""
     wanted = {loc[1:] for loc in places}
-    body = kernel.node.body or ()
-    if len(wanted) > MAX_PLACES or not can_be_followed(body):
+    if len(wanted) > MAX_PLACES or not can_be_followed(kernel):
         return False
     with Follow(kernel, args, grid, block) as follow:
         noted = follow.expressions = _Loads(follow)

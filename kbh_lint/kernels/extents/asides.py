@@ -13,10 +13,10 @@ from typing import Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func
 from kbh_lint.frontends.walk import walk
-from kbh_lint.ops.catalogue import spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 _WRITES = spellings(
-    "store", "atomic_add", "atomic_max", "atomic_min", "atomic_exchange", "atomic", languages=("triton", "cuda")
+    "store", "atomic_add", "atomic_max", "atomic_min", "atomic_exchange", "atomic", languages=(*BY_POINTERS, "cuda")
 )
 _EFFECTS = (ir.AssignE, ir.Asm, ir.Opaque)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.extents.loads import READS
-from kbh_lint.ops.catalogue import OPERATIONS, spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, OPERATIONS, spellings
 
 
 class Axis(NamedTuple):
@@ -37,7 +37,7 @@ _KNOWN_CALLS = frozenset(
     "to cast reshape view expand_dims broadcast_to broadcast trans multiple_of max_contiguous max_constancy cdiv"
     " num_programs constexpr int size_t static_cast zeros full dot".split()
 ).union(
-    *(spellings(kind, languages=("triton",)) for kind in ("min", "max", "reduce_min", "reduce_max")),
+    *(spellings(kind, languages=BY_POINTERS) for kind in ("min", "max", "reduce_min", "reduce_max")),
     ("sum", "cumsum", "min", "max", "std::min", "std::max", "::min", "::max"),
     (word for row in OPERATIONS if row.kind in ("function", "whole", "extreme", "bits", "cast")
      for word in row.spellings.get("cuda", ())),

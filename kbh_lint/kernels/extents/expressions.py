@@ -16,7 +16,7 @@ from kbh_lint.cpp import integers
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.intervals import Linear, add, highest, lowest
 from kbh_lint.kernels.extents.values import Described, Pointer, Test, Value
-from kbh_lint.ops.catalogue import spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.follow import Follow
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
-_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=("triton",))}
+_EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=BY_POINTERS)}
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip

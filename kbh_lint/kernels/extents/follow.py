@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
+from kbh_lint import registry
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import all_nodes, by_node
 from kbh_lint.kernels.core.walker import OutOfFuel
@@ -240,9 +241,13 @@ class Follow:
         """Called after a branch or a loop, before which names stood for `before`."""
 
 
+def can_be_followed(kernel: values.Func) -> bool:
+    """Whether a kernel reads and writes at pointers and has nothing in it that they are not followed through."""
+    return registry.by_pointers(kernel.language) and _has_only_followed(kernel.node.body or ())
+
+
 @by_node
-def can_be_followed(body: tuple[Any, ...]) -> bool:
-    """Whether a kernel has nothing in it that addresses are not followed through."""
+def _has_only_followed(body: tuple[Any, ...]) -> bool:
     return not any(_unfollowed(node) for node in all_nodes(body))
 
 

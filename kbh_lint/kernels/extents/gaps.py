@@ -35,7 +35,7 @@ def stepped_over(
     not followed.
     """
     body = kernel.node.body or ()
-    if kernel.node.kind != "python" or kernel.language or not can_be_followed(body):
+    if kernel.node.kind != "python" or not can_be_followed(kernel):
         return {}
     calls, loops = _calls(body)
     if not loops:

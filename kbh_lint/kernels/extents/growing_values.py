@@ -9,12 +9,12 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.extents.growing import CONDITIONS, POINTERS, How, Unsure, compared, met, together, turned
 from kbh_lint.kernels.extents.loads import READS
-from kbh_lint.ops.catalogue import OPERATIONS, spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, OPERATIONS, spellings
 
 _SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
          "view", "static_cast", "int", "constexpr", "to_tensor")  # fmt: skip
 _EXTREMES = frozenset(("min", "max", "std::min", "std::max", "::min", "::max")).union(
-    *(spellings(kind, languages=("triton",)) for kind in ("min", "max"))
+    *(spellings(kind, languages=BY_POINTERS) for kind in ("min", "max"))
 )
 _NUMBERS = (How.NOT, How.MORE, How.LESS)
 _WRITES = ("store", "atomic", "scatter", "gather", "load", "advance", "make_", "descriptor")

@@ -172,7 +172,7 @@ class Loads:
         keywords = {name: value for name, value in node.keywords if name is not None}
         if any(isinstance(arg, ir.Star) for arg in node.args) or len(keywords) < len(node.keywords):
             return False
-        if not can_be_followed(func.node.body):
+        if not can_be_followed(func):
             return False
         given, collected, missing = matched(func.node.params, node.args, keywords)
         if collected:

@@ -39,7 +39,7 @@ def parts_under(
     kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, ranges: Ranges
 ) -> tuple[Parts, frozenset[int]]:
     """The same, and the storages whose ranges were looked at: with others for the rest it would be the same."""
-    if not can_be_followed(kernel.node.body or ()):
+    if not can_be_followed(kernel):
         return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
         known = follow.expressions

@@ -30,7 +30,7 @@ class Restart(NamedTuple):
 def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: int) -> Restart | None:
     """The loop of a Triton kernel that stores to a storage in pieces with such a state; None where none is seen."""
     body = kernel.node.body or ()
-    if kernel.node.kind != "python" or kernel.language or not can_be_followed(body):
+    if kernel.node.kind != "python" or not can_be_followed(kernel):
         return None
     loops = _beginning_anew(body)
     if not loops:

@@ -16,17 +16,17 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, JitFunction, Overloads
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.core.identities import nothing_left
-from kbh_lint.ops.catalogue import spellings
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 MAX_ROUNDS = 12
 MAX_CALLS = 3  # functions in functions
 _READERS = (ir.Call, ir.Index, ir.Unary, ir.Asm)
 _PARTS = frozenset(("//", "/", "%", ">>", "&"))
 _PART_CALLS = {"clamp"} | spellings(
-    "ceil_div", "min", "max", "where", "reduce_min", "reduce_max", languages=("triton",)
+    "ceil_div", "min", "max", "where", "reduce_min", "reduce_max", languages=BY_POINTERS
 )
-_ACCESSES = spellings("load", "store", languages=("triton", "cuda")) | spellings(
-    "atomic_add", "block_pointer", languages=("triton",)
+_ACCESSES = spellings("load", "store", languages=(*BY_POINTERS, "cuda")) | spellings(
+    "atomic_add", "block_pointer", languages=BY_POINTERS
 )
 _GRIDS = frozenset(("blockIdx", "threadIdx"))
 

@@ -28,7 +28,7 @@ class StoreExtents(NamedTuple):
 
 def store_extents(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> StoreExtents:
     """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
-    if not can_be_followed(kernel.node.body or ()):
+    if not can_be_followed(kernel):
         return StoreExtents({}, {}, set())
     with _Stores(kernel, args, grid, block) as stores:
         try:

@@ -18,7 +18,7 @@ def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: D
     """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
     that it stores. Left out are storages with a store that has no bound, that hold vectors, or numbers of another width
     than the kernel names."""
-    if not can_be_followed(kernel.node.body or ()):
+    if not can_be_followed(kernel):
         return {}, {}
     with _Writes(kernel, args, grid, block) as follow:
         try:
