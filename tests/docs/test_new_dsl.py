@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ ROWS["weft"] = Language(name="weft", kernel="weft.jit", packages=("weft",), fold
 def _followed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
     for file, text in BLOCKS.items():
         if file.startswith(f"{name}/"):
-            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / file).write_text(text, encoding="utf-8")
     monkeypatch.syspath_prepend(str(folder))
     registry.register(ROWS[name])
@@ -39,12 +40,12 @@ def _followed(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Itera
 
 @pytest.fixture
 def loom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
-    yield from _followed("loom", tmp_path, monkeypatch)
+    yield from _followed("loom", tmp_path / "languages", monkeypatch)
 
 
 @pytest.fixture
 def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
-    yield from _followed("weft", tmp_path, monkeypatch)
+    yield from _followed("weft", tmp_path / "languages", monkeypatch)
 
 
 def lint(folder: Path, text: str) -> FileReport:
@@ -63,6 +64,23 @@ def test_the_language_of_the_page_is_read_after_its_row_is_added(tmp_path: Path,
     report = lint(tmp_path, honest.replace("loom.fetch(w)", "loom.unheard_of(w)"))
     assert report.verdict == "unproven", report
     assert any("loom.unheard_of" in str(told) for told in (*report.unread, *report.promises)), report.promises
+
+
+def test_what_is_read_of_it_stands_on_the_page_of_languages(loom: Language, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    tables = importlib.import_module("tools.tables")
+    assert "| Loom | read | read | not evaluated |" in tables.languages()
+    assert "## Loom\n\n`@loom.kernel` makes a kernel" in tables.what_is_read()
+    assert "Loom" not in (ROOT / "docs/languages.md").read_text(encoding="utf-8")
+
+
+def test_a_kernel_that_names_buffers_and_no_pointers_may_write_all_of_one(tmp_path: Path, loom: Language) -> None:
+    """What it writes over has no part in the result; what is written after it has."""
+    wide = "        y.copy_(torch.matmul(x.float(), self.weight.float().t()))\n"
+    launch = next(line for line in BLOCKS["honest"].splitlines(True) if line.startswith("        gemm("))
+    for text, verdict in ((wide + launch, "clean"), (launch + wide, "reward_hack")):
+        report = lint(tmp_path, BLOCKS["honest"].replace(launch, text))
+        assert report.verdict == verdict, report
 
 
 def test_a_language_of_threads_is_read_with_memory_that_they_share(tmp_path: Path, weft: Language) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -78,16 +78,24 @@ def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -
         _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
-# Packages, with what is in them: `tvm` has `tvm.tir`, and nothing of `tvm_ffi`.
-UNREAD_LANGUAGES = (
-    *("cutlass_library", "numba", "taichi", "warp", "pallas", "jax.experimental.pallas", "helion", "tvm", "tvm_ffi"),
-    "triton.experimental",
-)
+# Packages of kernel languages, with what is in them: `tvm` has `tvm.tir`, and nothing of `tvm_ffi`; and what people
+# call the language, where it is one of its own. One with a row in `registry` is read.
+LANGUAGES: Mapping[str, str] = {
+    "numba": "Numba", "taichi": "Taichi", "warp": "Warp", "pallas": "Pallas", "jax.experimental.pallas": "Pallas",
+    "helion": "Helion", "tvm": "TVM", "tvm_ffi": "TVM", "cutlass_library": "", "triton.experimental": "",
+}  # fmt: skip
+
+
+def unread_languages() -> Mapping[str, str]:
+    """Those of `LANGUAGES` without a front end."""
+    read = {package for row in registry.rows() for package in row.packages}
+    return {package: name for package, name in LANGUAGES.items() if ".".join(package.split(".")[:2]) not in read}
 
 
 def is_unread_language(path: str) -> bool:
     """Whether a path is of a package of a kernel language without a front end."""
-    return any(path == package or path.startswith(f"{package}.") for package in UNREAD_LANGUAGES)
+    found = any(path == package or path.startswith(f"{package}.") for package in LANGUAGES)
+    return found and any(path == package or path.startswith(f"{package}.") for package in unread_languages())
 
 
 def unread_language(site: Site, inputs: list[Tensor]) -> Any:
