@@ -49,9 +49,6 @@ CHECKS = frozenset(
 )
 
 
-DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")
-
-
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     """Evaluate a C++ call expression, and note where nothing is known of what a call did with fresh memory."""
     before = len(run.interp.trace.events)
@@ -86,7 +83,7 @@ def _call(run: Cpp, node: ir.Call, env: Env) -> Any:
 
 def _written(name: str) -> _Written | None:
     """What knows a call by the name that it is written with."""
-    if name.startswith(DISPATCHERS):
+    if name.startswith(cpp_lambdas.DISPATCHERS):
         return cpp_lambdas.dispatch
     return _checked if name.startswith("TORCH_CHECK") else _BY_NAME.get(name)
 
