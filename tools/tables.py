@@ -20,6 +20,7 @@ from kbh_lint import registry
 from kbh_lint.host.effects.foreign import unread_languages
 from kbh_lint.kernels.languages import cuda
 from kbh_lint.problems.promise_kinds import docs_table as promise_kinds
+from kbh_lint.report.formats import docs_table as formats
 
 __all__ = ["main"]
 
@@ -51,6 +52,7 @@ BLOCKS: tuple[tuple[str, str, Callable[[], str]], ...] = (
     ("languages.md", "what is read", what_is_read),
     ("operators.md", "sandboxes", sandboxes),
     ("problem-format.md", "kinds of promises", promise_kinds),
+    ("reports.md", "formats", formats),
     ("runs.md", "endings", table),
     ("runs.md", "contamination", docs_table),
     ("statistics.md", "coverage", coverage),

@@ -5,6 +5,5 @@ from __future__ import annotations
 from kbh_lint.cli.kbh import COMMANDS, kbh_main
 from kbh_lint.cli.lint import main, parser
 from kbh_lint.cli.options import use_colour
-from kbh_lint.report.formats import FORMATS
 
-__all__ = ["COMMANDS", "FORMATS", "kbh_main", "main", "parser", "use_colour"]
+__all__ = ["COMMANDS", "kbh_main", "main", "parser", "use_colour"]

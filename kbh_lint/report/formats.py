@@ -1,6 +1,6 @@
 """The formats of `kbh-lint --output-format`: a row each, which renders a report by the module of its name.
 
-A further one is its module here, its row below, and a line in docs/reports.md.
+A further one is its module here and its row below, which `make docs` puts into docs/reports.md.
 """
 
 from __future__ import annotations
@@ -33,21 +33,45 @@ def _late(name: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format; `for_people`: who reads it reads all of standard output, so what is said beside it may stand there,
-    and its errors are in it."""
+    """One format; `serves` says for whom it is, and what; `for_people`: who reads it reads all of standard output, so
+    what is said beside it may stand there, and its errors are in it."""
 
     render: Callable[[Report, Given], str]
+    serves: str
     for_people: bool = False
 
 
 FORMATS: Mapping[str, Format] = {
     "full": Format(
         lambda report, given: _late("full").render(report, given.rules(), colour=given.colour, quiet=given.quiet),
+        "People (the default): code line, caret, why it matters, what it breaks and on which shapes, related places.",
         for_people=True,
     ),
-    "concise": Format(lambda report, given: _late("concise").render(report, quiet=given.quiet), for_people=True),
-    "json": Format(lambda report, given: _late("json_v1").render(report, given.version)),
-    "github": Format(lambda report, _: _late("github").render(report)),
-    "sarif": Format(lambda report, given: _late("sarif").render(report, given.rules(), given.version)),
-    "annotation": Format(lambda report, given: _late("annotation").render(report, given.rules())),
+    "concise": Format(
+        lambda report, given: _late("concise").render(report, quiet=given.quiet),
+        "Editors and grep: `path:line:column: KBH101 [verdict] message`.",
+        for_people=True,
+    ),
+    "json": Format(
+        lambda report, given: _late("json_v1").render(report, given.version),
+        "Programs: version 1, described by [`kbh_lint/schemas/report-v1.json`](../kbh_lint/schemas/report-v1.json).",
+    ),
+    "github": Format(
+        lambda report, _: _late("github").render(report),
+        "GitHub Actions: workflow commands that annotate lines.",
+    ),
+    "sarif": Format(
+        lambda report, given: _late("sarif").render(report, given.rules(), given.version),
+        "Code-scanning services: SARIF 2.1.0.",
+    ),
+    "annotation": Format(
+        lambda report, given: _late("annotation").render(report, given.rules()),
+        "Per-run annotations: one YAML document a file, with verbatim quotes.",
+    ),
 }
+
+
+def docs_table() -> str:
+    """The formats as a table, for docs/reports.md."""
+    rows = "".join(f"| `{name}` | {row.serves} |\n" for name, row in FORMATS.items())
+    return f"| Format | For |\n|---|---|\n{rows}"

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
-from kbh_lint.cli import FORMATS, main
+from kbh_lint.cli import main
+from kbh_lint.report.formats import FORMATS
 from kbh_lint.verdict import accepted
 
 HELPER = "def double(x):\n    return x + x\n"
