@@ -16,7 +16,7 @@ from grader.silicon.ncu import Launch, Unavailable
 from kbh_lint.base.architectures import ARCHITECTURES, Counters
 from kbh_lint.findings import State
 from kbh_lint.problems import Contract, Problem, Promise, Shape
-from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.problems.promise_kinds import ON_A_GROUP, PromiseKind
 
 __all__ = ["CHIPS", "KINDS", "Counts", "Judged", "compulsory", "counted", "metrics_of", "settle", "too_few_bytes"]
 
@@ -166,7 +166,7 @@ def _int4_packed(asked: _Asked) -> Judged:
 
 
 KINDS: Mapping[PromiseKind, Callable[[_Asked], Judged]] = {
-    **{kind: _narrow_products for kind in PromiseKind if kind.group},
+    **dict.fromkeys(ON_A_GROUP, _narrow_products),
     PromiseKind.INT4_PACKED: _int4_packed,
 }
 

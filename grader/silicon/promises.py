@@ -16,7 +16,7 @@ from grader.silicon.sass.census import Census
 from kbh_lint.base import dtypes
 from kbh_lint.findings import State
 from kbh_lint.problems import Promise
-from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.problems.promise_kinds import ON_A_GROUP, PromiseKind
 
 __all__ = ["KINDS", "Ran", "Settled", "products_of", "settle"]
 
@@ -190,7 +190,7 @@ def _authored_compute(promise: Promise, source: State | None, ran: Sequence[Ran]
 
 
 KINDS: Mapping[PromiseKind, Callable[[Promise, State | None, Sequence[Ran]], Settled | None]] = {
-    **{kind: _narrow_products for kind in PromiseKind if kind.group},
+    **dict.fromkeys(ON_A_GROUP, _narrow_products),
     PromiseKind.INT4_PACKED: _int4_packed,
     PromiseKind.COMPENSATED_SUM: _compensated_sum,
     PromiseKind.AUTHORED_COMPUTE: _authored_compute,

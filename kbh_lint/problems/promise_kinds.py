@@ -84,6 +84,7 @@ class PromiseKind(StrEnum):
 
 
 KINDS: Mapping[str, PromiseKind] = {kind.value: kind for kind in PromiseKind}
+ON_A_GROUP = frozenset(kind for kind in PromiseKind if kind.group)  # those that products run on a group of types
 
 
 def docs_table() -> str:

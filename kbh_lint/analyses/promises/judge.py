@@ -27,10 +27,10 @@ from kbh_lint.base.facts import UnreadInput
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem, Promise
-from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.problems.promise_kinds import ON_A_GROUP, PromiseKind
 
 JUDGES: dict[PromiseKind, Callable[[Asked], Judgement]] = {
-    **{kind: narrow_products for kind in PromiseKind if kind.group},
+    **dict.fromkeys(ON_A_GROUP, narrow_products),
     PromiseKind.AUTHORED_COMPUTE: authored,
     PromiseKind.COMPENSATED_SUM: compensated,
     PromiseKind.INT4_PACKED: int4,

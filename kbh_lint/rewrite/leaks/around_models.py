@@ -7,7 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from kbh_lint.base.formulas import evaluate_int
-from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.problems.promise_kinds import ON_A_GROUP, PromiseKind
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, graft, model_of, problem_of, wrap_forward
 from kbh_lint.rewrite.tree import source_of
@@ -351,7 +351,7 @@ REWRITES = (
         "library-product",
         "the first input goes through a library product",
         library_product,
-        frozenset({PromiseKind.FP8_PRODUCTS, PromiseKind.AUTHORED_COMPUTE, PromiseKind.INT4_PACKED}),
+        ON_A_GROUP | {PromiseKind.AUTHORED_COMPUTE, PromiseKind.INT4_PACKED},
     ),
     Rewrite("narrow-input", "the first input is rounded to fp8", narrow_input),
     Rewrite(

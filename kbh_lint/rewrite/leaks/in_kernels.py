@@ -7,7 +7,8 @@ from random import Random
 
 import libcst as cst
 
-from kbh_lint.problems.promise_kinds import PromiseKind
+from kbh_lint.base.dtypes import NARROW
+from kbh_lint.problems.promise_kinds import ON_A_GROUP, PromiseKind
 from kbh_lint.rewrite.cuda.text import change_texts, tokens
 from kbh_lint.rewrite.kernels import KernelTransformer
 from kbh_lint.rewrite.nodes import code, expression
@@ -15,7 +16,6 @@ from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.reference import contract_of, model_of
 from kbh_lint.rewrite.tree import HostTransformer, Source, source_of
 
-_FP8 = frozenset({PromiseKind.FP8_PRODUCTS})
 _SUMS = frozenset({PromiseKind.COMPENSATED_SUM})
 # A difference of a difference, in operators or in rounded intrinsics, up to the end of its statement.
 _NESTED = r"\([^;={}()]*-[^;={}()]*\)\s*-|-\s*\([^;={}()]*-|__[fd]sub_rn\([^;={}]*__[fd]sub_rn\("
@@ -51,8 +51,8 @@ def cast_on_host(program: Program, rng: Random) -> Program:
     if source.attributes["dot_scaled"]:
         raise NotApplicable("dot_scaled is told the formats of its operands and takes no others")
     model = model_of(program)
-    narrow = {param for arg, param in zip(contract.forward, model.params, strict=False) if arg.dtype == "e4m3"}
-    narrow |= {f"self.{entry.name}" for entry in contract.state if entry.dtype == "e4m3"}
+    narrow = {param for arg, param in zip(contract.forward, model.params, strict=False) if arg.dtype in NARROW}
+    narrow |= {f"self.{entry.name}" for entry in contract.state if entry.dtype in NARROW}
     work = _WideLaunch(source, narrow)
     result = work.run(program, "no kernel is launched on a narrow tensor by its name")
     if work.seen != narrow:
@@ -240,10 +240,12 @@ def wide_operands(program: Program, rng: Random) -> Program:
 
 
 REWRITES = (
-    Rewrite("cast-before-dot", "operands of the product are widened to bf16 in the kernel", cast_before_dot, _FP8),
-    Rewrite("cast-on-host", "operands of the product are widened to fp16 at the launch", cast_on_host, _FP8),
-    Rewrite("wide-mma", "mma instructions run on bf16", wide_operands, _FP8),
-    Rewrite("arch-pin", "a CUTLASS product is built for sm80", arch_pin, _FP8),
+    Rewrite(
+        "cast-before-dot", "operands of the product are widened to bf16 in the kernel", cast_before_dot, ON_A_GROUP
+    ),
+    Rewrite("cast-on-host", "operands of the product are widened to fp16 at the launch", cast_on_host, ON_A_GROUP),
+    Rewrite("wide-mma", "mma instructions run on bf16", wide_operands, ON_A_GROUP),
+    Rewrite("arch-pin", "a CUTLASS product is built for sm80", arch_pin, ON_A_GROUP),
     Rewrite("drop-compensation", "rounding errors are multiplied by zero", drop_compensation, _SUMS),
     Rewrite("one-trip", "loops over blocks make one trip", one_trip, _SUMS),
     Rewrite("no-launch", "kernels are not launched", no_launch),
