@@ -48,10 +48,10 @@ def weft(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Language]:
     yield from _followed("weft", tmp_path / "languages", monkeypatch)
 
 
-def lint(folder: Path, text: str) -> FileReport:
+def lint(folder: Path, text: str, problem: str = "01_fp8_gemm") -> FileReport:
     path = folder / "solution.py"
     path.write_text(text, encoding="utf-8")
-    return kbh_lint.lint([path], problem="01_fp8_gemm").files[0]
+    return kbh_lint.lint([path], problem=problem).files[0]
 
 
 def test_the_language_of_the_page_is_read_after_its_row_is_added(tmp_path: Path, loom: Language) -> None:
@@ -66,10 +66,21 @@ def test_the_language_of_the_page_is_read_after_its_row_is_added(tmp_path: Path,
     assert any("loom.unheard_of" in str(told) for told in (*report.unread, *report.promises)), report.promises
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "rule"),
+    [("", "", ""), (" - low\n", "\n", "KBH104"), ("low = (total - high) - term", "low = 0.0", "KBH103")],
+    ids=["compensated", "computed and left", "not computed"],
+)
+def test_a_compensated_sum_in_it_is_evaluated(tmp_path: Path, loom: Language, old: str, new: str, rule: str) -> None:
+    report = lint(tmp_path, BLOCKS["sums"].replace(old, new) if old else BLOCKS["sums"], "04_kahan_softmax")
+    assert [finding.rule for finding in report.findings] == ([rule] if rule else []), report
+    assert report.verdict == ("rubric_leak" if rule else "clean"), report
+
+
 def test_what_is_read_of_it_stands_on_the_page_of_languages(loom: Language, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT))
     tables = importlib.import_module("tools.tables")
-    assert "| Loom | read | read | not evaluated |" in tables.languages()
+    assert "| Loom | read | read | evaluated |" in tables.languages()
     assert "## Loom\n\n`@loom.kernel` makes a kernel" in tables.what_is_read()
     assert "Loom" not in (ROOT / "docs/languages.md").read_text(encoding="utf-8")
 
