@@ -45,7 +45,7 @@ PROBLEM = "05_topk_bitonic"
 BUDGET_S = 90.0
 # Fewer failures than a real run bears, so that a cell takes seconds; a call may be silent for as long as most start up.
 CAPS = Caps(failures_in_row=4, silent_s=8.0)
-REAL = ("claude", "codex", "opencode", "kimi", "gemini", "qwen")
+REAL = tuple(name for name, adapter in ADAPTERS.items() if adapter.package is not None)
 SOLUTION = "import os\n\n# \u00fcn\u00efcode & <tags> $HOME `x` \"q\" 'q' \\n\n\nanswer = 42\n"
 RAN = "it-ran-well"
 SCRIPT = Script((
