@@ -35,6 +35,7 @@ template <> int sized<3>() { return 100; }
 void change(std::vector<int> v, Held h) { v[0] = 9; h.n = 9; }
 void store(int* p) { *p = 5; }
 """
+MANY = "for (int i = 0; i < 300; ++i)"
 LEAK = "return (at::matmul(x.to(at::kBFloat16), w.to(at::kBFloat16).t()) * s).to(at::kBFloat16);"
 
 
@@ -68,6 +69,18 @@ TRUE = {
     "a specialisation": ("", "sized<3>() == 100 && sized<4>() == 4"),
     "a narrow parameter": ("", "narrow(257) == 1"),
     "a variable of a thread": ("calls();", "calls() >= 2"),
+    "what rounds count": (
+        f"auto t = s; int n = 0; int64_t k = 9; {MANY} {{ t = t + 1; ++n; k -= 2; }}", "n == 300 && k == -591",
+    ),
+    "what rounds append": (f"std::vector<at::Tensor> v; {MANY} v.push_back(s + 1);", "v.size() == 300"),
+    "what a round puts into its place": (
+        "auto t = s; std::vector<int> v(90, 0); for (int i = 0; i < 90; ++i) { t = t + 1; v[i] = i; }", "v[40] == 40",
+    ),
+    "a round of its own": (
+        f"auto t = s; int n = 0; {MANY} {{ int k = 2 * i; t = t + 1; if (k == 80) n = 7; }}", "n == 7",
+    ),
+    "a round that leaves": (f"auto t = s; int n = 0; {MANY} {{ t = t + 1; if (i == 77) break; ++n; }}", "n == 77"),
+    "a loop that asks behind": ("auto t = s; int n = 300; do { t = t + 1; --n; } while (n > 0);", "n == 0"),
     "a reference to an element": ("std::vector<int> v = {1, 2}; for (auto& t : v) t = 5;", "v[0] == 5"),
     "a capture by value": ("int n = 1; auto f = [n] { return n; }; n = 5;", "f() == 1"),
     "a capture by reference": ("int n = 1; auto f = [&] { return n; }; n = 5;", "f() == 5"),
@@ -138,6 +151,14 @@ def test_what_c_plus_plus_does_decides(tmp_path: Path, what: str) -> None:
 @pytest.mark.parametrize("what", FALSE)
 def test_what_c_plus_plus_does_not_do_decides_nothing(tmp_path: Path, what: str) -> None:
     report = lint(tmp_path, extension(*FALSE[what]))
+    assert classes(report) == {"fp8-upcast-bf16-gemm"}, reasons(report)
+
+
+@pytest.mark.parametrize("loop", [MANY, "for (long i = 300; i != 0; --i)", "for (size_t i = 0; i < 1 << 20; i += 64)"])
+def test_of_a_loop_on_tensors_one_round_stands_for_many(tmp_path: Path, loop: str) -> None:
+    report = lint(tmp_path, extension(f"{loop} s = s * 1;", "false"))
+    told = [line for line in report.trace or () if " mul at" in line]
+    assert 0 < len(told) < 60, told
     assert classes(report) == {"fp8-upcast-bf16-gemm"}, reasons(report)
 
 

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import Value
+from kbh_lint.base import ir
+from kbh_lint.base.values import Env, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.torch import whole_numbers
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
     from kbh_lint.host.run import Run
+
+Table = dict[str, Any]  # variables by their names
+Counted = list[tuple[Table, str, int]]
+Lists = list[tuple[list[Any], int]]
+Kept = list[tuple[Table, str, object, list[object]]]
 
 
 def binary(op: str, left: int, right: int) -> Any:
@@ -59,3 +68,90 @@ def extreme(interp: Run, name: str, args: list[Value]) -> Value:
         return (min if "min" in name else max)(known)
     ends = whole_numbers.extreme(name, args)
     return Unknown(interp.contents_of(args) if ends else (), name, ends)
+
+
+class Variables:
+    """Those of a function that a loop in it sees, by the numbers that say which round it is (`host.python.loops`)."""
+
+    def __init__(self, run: Cpp, env: Env) -> None:
+        self.run, self.env, self.interp = run, env, run.interp
+        self.tables: list[Table] = []
+        inner: Env | None = env
+        while inner is not None and not inner.outermost:  # the outermost scope is the file
+            self.tables.append(inner.vars)
+            inner = inner.parent
+
+    def whole(self) -> Counted:
+        """The whole numbers among them, with where they are."""
+        return [(t, name, value) for t in self.tables for name, value in t.items() if integers.is_plain(value)]
+
+    def lists(self) -> Lists:
+        """The lists among them, with their lengths."""
+        return [(value, len(value)) for table in self.tables for value in table.values() if isinstance(value, list)]
+
+    def numbers(self) -> dict[Hashable, int]:
+        return {
+            (at, name): value
+            for at, table in enumerate(self.tables)
+            for name, value in table.items()
+            if integers.is_plain(value)
+        }
+
+    def put(self, numbers: Mapping[Hashable, int]) -> None:
+        for at, table in enumerate(self.tables):
+            for name, value in table.items():
+                number = numbers.get((at, name))
+                if number is not None:
+                    table[name] = integers.typed(number, value.dt) if isinstance(value, integers.Typed) else number
+
+    def value(self, node: ir.Expr) -> Value:
+        return self.run.eval(node, self.env)
+
+    def store(self, name: str, value: float) -> None:
+        table = next((table for table in self.tables if name in table), self.env.vars)
+        table[name] = value
+
+    def saved(self) -> Callable[[], None]:
+        before = [(table, dict(table)) for table in self.tables]
+
+        def back() -> None:
+            for table, variables in before:
+                table.clear()
+                table.update(variables)
+
+        return back
+
+    def kept(self) -> Kept:
+        """What variables hold that are no numbers, and what is in it."""
+        return [
+            (table, name, value, _inside(value))
+            for table in self.tables
+            for name, value in table.items()
+            if not integers.is_plain(value)
+        ]
+
+    def keeps(self, before: Kept) -> bool:
+        """Whether a round changed nothing of what variables held `before` it but tensors, and what it appended to
+        lists: what others put into a place of their own is not made up for those that are left out."""
+        for table, name, value, inside in before:
+            now = table.get(name)
+            if now is not value:
+                if not isinstance(now, (Tensor, Unknown)):
+                    return False
+                continue
+            here = _inside(now)
+            grown = len(here) - len(inside)
+            if grown < 0 or grown and not isinstance(now, list):
+                return False
+            if any(one is not other for one, other in zip(inside, here, strict=False)):
+                return False
+        return True
+
+
+def _inside(value: object) -> list[object]:
+    """What lies in a container or an object."""
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, LibObject):
+        return [part for pair in value.attrs.items() for part in pair]
+    return [part for pair in value.items() for part in pair] if isinstance(value, dict) else []

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Value
-from kbh_lint.cpp import integers, templates
+from kbh_lint.cpp import templates
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -17,6 +17,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import containers, copying
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.python import loops
 from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.cpp_objects import Slot
@@ -244,64 +245,68 @@ def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
 def _rounds(
     run: Cpp, node: ir.While | ir.CFor, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool
 ) -> Any:
-    start = before = len(run.interp.trace.events)
-    done, numbers, lists = 0, _numbers(env), _lists(env)
-    first = numbers
-    while True:
-        if done >= MAX_LOOP and (done >= MAX_COUNTED or len(run.interp.trace.events) > start):
-            run.interp.miss(f"a loop of more than {done} rounds", node.loc)
-            for table, name, value in numbers:
-                if table.get(name) != value:  # a counter: where it ends is not known
-                    table[name] = Unknown((), "counted in a loop that was not followed to its end")
-            break
-        numbers = _numbers(env) if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
-        if test is not None and not (once and done == 0):
-            value = run.eval(test, env)
-            if isinstance(value, (Unknown, Tensor)):
-                if done:
-                    _so_often(run.interp.contents_of(value), first, lists)
-                    break
-            elif not run.interp.truth(value, test.loc):
-                break
-        before = len(run.interp.trace.events)
+    """Runs the rounds of a loop; `once` says that the first does not ask the test."""
+    interp, scope = run.interp, cpp_numbers.Variables(run, env)
+    events, outer = interp.trace.events, interp.weight
+    start = before = earlier = len(events)
+    done, numbers, lists = 0, scope.whole(), scope.lists()
+    first, last, stands = numbers, 0, 0  # `last` is the round that stands for those that are left out
+
+    def one_round() -> Value:
         signal = run.block(node.body, Env({}, env))
-        if signal is BREAK:
-            break
-        if isinstance(signal, Returned):
-            return signal
-        if step is not None:
+        if step is not None and signal is not BREAK and not isinstance(signal, Returned):
             run.eval(step, env)
-        run.interp.burn(2)
-        done += 1
-    if done > FULL_ITERATIONS:  # what only the last iteration leaves behind stands for what all of them did
-        for event in run.interp.trace.events[before:]:
+        return signal
+
+    try:
+        while True:
+            if done >= MAX_LOOP and (done >= MAX_COUNTED or len(events) > start):
+                interp.miss(f"a loop of more than {done} rounds", node.loc)
+                for table, name, value in numbers:
+                    if table.get(name) != value:  # a counter: where it ends is not known
+                        table[name] = Unknown((), "counted in a loop that was not followed to its end")
+                break
+            numbers = scope.whole() if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
+            if test is not None and not (once and done == 0):
+                value = run.eval(test, env)
+                if isinstance(value, (Unknown, Tensor)):
+                    if done:
+                        _so_often(interp.contents_of(value), first, lists)
+                        break
+                elif not interp.truth(value, test.loc):
+                    break
+            earlier, before = before, len(events)
+            known = (scope.numbers(), scope.kept()) if done == FULL_ITERATIONS - 1 else None
+            lengths = scope.lists() if last else []
+            signal = one_round()
+            interp.weight = outer
+            if signal is BREAK:
+                break
+            if isinstance(signal, Returned):
+                return signal
+            interp.burn(2)
+            done += 1
+            if done == last:
+                loops.stands(events, earlier, before)
+                for held, length in lengths:
+                    loops.fill({"": held}, {"": length}, stands - 1)
+            if known is not None and len(events) > before and scope.keeps(known[1]):
+                stands, signal = loops.to_the_last(scope, node, loops.steps(scope, known[0]), one_round)
+                if isinstance(signal, Returned):
+                    return signal
+                if signal is BREAK:
+                    break
+                if stands:
+                    interp.weight, last = outer * stands, done + 1
+    finally:
+        interp.weight = outer
+    if done > FULL_ITERATIONS and not last:  # what only the last leaves behind stands for what all of them did
+        for event in events[before:]:
             event.weight *= done
     return None
 
 
-def _numbers(env: Env) -> list[tuple[dict[str, Any], str, int]]:
-    """The whole numbers among the variables of a function, with where they are."""
-    found: list[tuple[dict[str, Any], str, int]] = []
-    inner: Env | None = env
-    while inner is not None and not inner.outermost:  # the outermost scope is the file
-        found += [(inner.vars, name, value) for name, value in inner.vars.items() if integers.is_plain(value)]
-        inner = inner.parent
-    return found
-
-
-def _lists(env: Env) -> list[tuple[list[Any], int]]:
-    """The lists among the variables of a function, with their lengths."""
-    found: list[tuple[list[Any], int]] = []
-    inner: Env | None = env
-    while inner is not None and not inner.outermost:
-        found += [(value, len(value)) for value in inner.vars.values() if isinstance(value, list)]
-        inner = inner.parent
-    return found
-
-
-def _so_often(
-    contents: tuple[Content, ...], numbers: list[tuple[dict[str, Any], str, int]], lists: list[tuple[list[Any], int]]
-) -> None:
+def _so_often(contents: tuple[Content, ...], numbers: cpp_numbers.Counted, lists: cpp_numbers.Lists) -> None:
     """What a loop of unknown length counted, and the lists that it made longer, depend on what decides its end."""
     if not contents:
         return

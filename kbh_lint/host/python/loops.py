@@ -1,15 +1,17 @@
 """Loops: which iterations are followed, and which one stands for those that are left.
 
 A `for` loop that works on tensors is followed for some iterations (`each`); of a loop without a list of items, counters
-that each iteration moves by one step say how many are left (`left`).
+that each iteration moves by one step say how many are left (`to_the_last`, of C++ too).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sized
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sized
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
+from kbh_lint.cpp import integers
 from kbh_lint.host.datamodel import names, operators
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
@@ -47,7 +49,7 @@ def each(
             index += 1
             worked += len(interp.trace.events) > before
             if worked >= FULL_ITERATIONS and total is not None and total - index > 1 and hasattr(items, "__getitem__"):
-                differing, left = Differing(interp, body, frame), total - index
+                differing, left = Differing(Variables(interp, frame), body), total - index
                 while differing.left and index < total - 1:
                     bind(items[index])
                     index += 1
@@ -61,46 +63,122 @@ def each(
                         return signal
                 interp.weight = outer * left
                 bind(items[-1])
-                lengths, last = lists(frame), len(interp.trace.events)
+                lengths, last = lists(frame.env.vars), len(interp.trace.events)
                 signal = interp.block(body, frame)
                 stands(interp.trace.events, before, last)
                 if signal is BREAK:
                     return None
                 if isinstance(signal, Returned):
                     return signal
-                fill(frame, lengths, left - 1)
+                fill(frame.env.vars, lengths, left - 1)
                 break
     finally:
         interp.weight = outer
     return interp.block(orelse, frame)
 
 
-def numbers(frame: Frame) -> dict[str, int]:
-    """The whole numbers among a call's variables."""
-    return {name: value for name, value in frame.env.vars.items() if type(value) is int}
+class Scope(Protocol):
+    """The variables that a loop works with."""
+
+    interp: Run
+
+    def numbers(self) -> dict[Hashable, int]:
+        """The whole numbers among them, by what tells variables apart."""
+        ...
+
+    def put(self, numbers: Mapping[Hashable, int]) -> None:
+        """Gives variables other numbers."""
+        ...
+
+    def value(self, node: ir.Expr) -> Value:
+        """What a plain expression comes to."""
+        ...
+
+    def store(self, name: str, value: float) -> None:
+        """Assigns a plain number to a variable of the loop's own function."""
+        ...
+
+    def saved(self) -> Callable[[], None]:
+        """What puts all variables back to what they are now."""
+        ...
 
 
-def steps(frame: Frame, before: dict[str, int]) -> dict[str, int]:
+class Variables:
+    """Those of a call of a Python function."""
+
+    def __init__(self, interp: Run, frame: Frame) -> None:
+        self.interp, self.frame = interp, frame
+
+    def numbers(self) -> dict[Hashable, int]:
+        return {name: value for name, value in self.frame.env.vars.items() if type(value) is int}
+
+    def put(self, numbers: Mapping[Hashable, int]) -> None:
+        self.frame.env.vars.update({str(name): number for name, number in numbers.items()})
+
+    def value(self, node: ir.Expr) -> Value:
+        return self.interp.eval(node, self.frame)
+
+    def store(self, name: str, value: float) -> None:
+        if name not in self.frame.outer:
+            names.store(name, value, self.frame)
+
+    def saved(self) -> Callable[[], None]:
+        variables = self.frame.env.vars
+        before = dict(variables)
+
+        def back() -> None:
+            variables.clear()
+            variables.update(before)
+
+        return back
+
+
+def steps(scope: Scope, before: Mapping[Hashable, int]) -> dict[Hashable, int]:
     """By how much variables moved since `before`."""
-    now = numbers(frame)
-    return {name: value - before[name] for name, value in now.items() if before.get(name, value) != value}
+    return {name: value - before[name] for name, value in scope.numbers().items() if before.get(name, value) != value}
 
 
-def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> int:
+def to_the_last(
+    scope: Scope, node: ir.While | ir.CFor, moved: Mapping[Hashable, int], follow: Callable[[], Value]
+) -> tuple[int, Value]:
+    """Goes on to the last iteration of a loop each of which moves the variables as the one before has `moved` them.
+
+    Gives how many iterations that one stands for, 0 where none is left out; and what a `break` or a `return` gave that
+    ended the loop in an iteration that goes another way, which `follow` runs.
+    """
+    left = _left(scope, node, moved)
+    differing, alike = Differing(scope, node.body), 1
+    while left > 1 and differing.left:
+        left, before_round = left - 1, scope.numbers()
+        if not differing.next():
+            scope.put(before_round)
+            _move(scope, moved, 1)
+            alike += 1
+            continue
+        signal = follow()
+        if signal is BREAK or isinstance(signal, Returned):
+            return 0, signal
+    if left <= 1 and alike == 1:
+        return 0, None
+    _move(scope, moved, left - 1)
+    return left - 1 + alike, None
+
+
+def _left(scope: Scope, node: ir.While | ir.CFor, moved: Mapping[Hashable, int]) -> int:
     """How many iterations follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
     exits = [item.test for item in node.body if isinstance(item, ir.If) and _breaks(item)]
-    tests = [(test, test is not node.test) for test in (node.test, *exits) if _is_plain(test)]
-    start = {name: frame.env.vars[name] for name in moved}
-    first = [_distance(interp, test, frame) for test, _ in tests]
+    asked = [node.test, *exits] if node.test is not None else exits
+    tests = [(test, test is not node.test) for test in asked if _is_plain(test)]
+    now = scope.numbers()
+    start = {name: now[name] for name in moved}
+    first = [_distance(scope, test) for test, _ in tests]
 
     def ended(iterations: int) -> bool:
-        move(frame, moved, iterations)
+        _move(scope, moved, iterations)
         try:
-            return any(
-                _met(interp, test, frame, stops, distance) for (test, stops), distance in zip(tests, first, strict=True)
-            )
+            return any(_met(scope, test, stops, distance) for (test, stops), distance in zip(tests, first, strict=True))
         finally:
-            frame.env.vars.update(start)
+            scope.put(start)
 
     if not moved or not tests:
         return 0
@@ -116,21 +194,21 @@ def left(interp: Run, node: ir.While, frame: Frame, moved: dict[str, int]) -> in
     return high
 
 
-def move(frame: Frame, moved: dict[str, int], iterations: int) -> None:
+def _move(scope: Scope, moved: Mapping[Hashable, int], iterations: int) -> None:
     """Sets the variables to what they are after so many iterations."""
-    for name, step in moved.items():
-        frame.env.vars[name] += step * iterations
+    now = scope.numbers()
+    scope.put({name: now[name] + step * iterations for name, step in moved.items()})
 
 
-def lists(frame: Frame) -> dict[str, int]:
-    """How long the lists among a call's variables are."""
-    return {name: len(value) for name, value in frame.env.vars.items() if type(value) is list}
+def lists(variables: Mapping[str, object]) -> dict[str, int]:
+    """How long the lists among variables are."""
+    return {name: len(value) for name, value in variables.items() if type(value) is list}
 
 
-def fill(frame: Frame, before: dict[str, int], iterations: int) -> None:
+def fill(variables: Mapping[str, Any], before: Mapping[str, int], iterations: int) -> None:
     """Gives the lists that one iteration made longer what so many more would have made: items like its own."""
     for name, length in before.items():
-        value = frame.env.vars.get(name)
+        value = variables.get(name)
         if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + iterations <= MOST_ITEMS:
             value += value[length:] * iterations
 
@@ -150,8 +228,8 @@ class Differing:
     An iteration is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
     """
 
-    def __init__(self, interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> None:
-        self.interp, self.body, self.frame = interp, body, frame
+    def __init__(self, scope: Scope, body: tuple[ir.Stmt, ...]) -> None:
+        self.scope, self.interp, self.body = scope, scope.interp, body
         self.seen: set[tuple[bool, ...]] = set()
         self.left = MOST_LOOKED_AT if _branches(body) else 0
 
@@ -161,8 +239,7 @@ class Differing:
             return False
         self.left -= 1
         self.interp.burn(1 + len(self.body))
-        variables = self.frame.env.vars
-        before, unread = dict(variables), len(self.interp.trace.unread)
+        back, unread = self.scope.saved(), len(self.interp.trace.unread)
         way: list[bool] = []
         try:
             self._walk(self.body, way)
@@ -173,8 +250,7 @@ class Differing:
         finally:
             del self.interp.trace.unread[unread:]
         self.seen.add(tuple(way))
-        variables.clear()
-        variables.update(before)
+        back()
         return True
 
     def _walk(self, body: tuple[ir.Stmt, ...], way: list[bool]) -> bool:
@@ -183,29 +259,38 @@ class Differing:
             if isinstance(node, (ir.Jump, ir.Return)):
                 return False
             if isinstance(node, ir.If) and _is_plain(node.test):
-                value = self.interp.eval(node.test, self.frame)
+                value = self.scope.value(node.test)
                 if isinstance(value, (bool, int, float, str)):
                     way.append(bool(value))
                     if not self._walk(node.body if value else node.orelse, way):
                         return False
-            elif isinstance(node, (ir.Assign, ir.AugAssign)) and _is_plain(node.value):
-                self._assign(node)
+            elif isinstance(node, ir.ExprS) and isinstance(node.value, ir.AssignE):
+                self._assign(node.value.target, node.value.op, node.value.value, node.loc)
+            elif isinstance(node, ir.Decl) and node.init is not None and _is_plain(node.init):
+                self._put(node.name, self.scope.value(node.init))
+            elif isinstance(node, ir.Assign):
+                for target in node.targets:
+                    self._assign(target, "", node.value, node.loc)
+            elif isinstance(node, ir.AugAssign):
+                self._assign(node.target, node.op, node.value, node.loc)
         return True
 
-    def _assign(self, node: ir.Assign | ir.AugAssign) -> None:
-        targets = node.targets if isinstance(node, ir.Assign) else (node.target,)
-        value = self.interp.eval(node.value, self.frame)
-        for target in targets:
-            if not isinstance(target, ir.Name) or type(value) not in (bool, int, float):
-                continue
-            if target.id in self.frame.outer:
-                continue
-            if isinstance(node, ir.Assign):
-                names.store(target.id, value, self.frame)
-                continue
-            old = self.interp.eval(target, self.frame)
-            if type(old) in (bool, int, float):
-                names.store(target.id, operators.binary(self.interp, node.op, old, value, node.loc), self.frame)
+    def _assign(self, target: ir.Expr, op: str, by: ir.Expr, loc: ir.Loc) -> None:
+        if not isinstance(target, ir.Name) or not _is_plain(by):
+            return
+        value = self.scope.value(by)
+        if op and _is_number(value):
+            old = self.scope.value(target)
+            value = operators.binary(self.interp, op, old, value, loc) if _is_number(old) else None
+        self._put(target.id, value)
+
+    def _put(self, name: str, value: object) -> None:
+        if _is_number(value):
+            self.scope.store(name, value)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return type(value) in (bool, float) or integers.is_plain(value)
 
 
 def _branches(body: tuple[ir.Stmt, ...]) -> bool:
@@ -215,23 +300,23 @@ def _branches(body: tuple[ir.Stmt, ...]) -> bool:
     )
 
 
-def _met(interp: Run, test: ir.Expr, frame: Frame, stops: bool, first: int | None) -> bool:
+def _met(scope: Scope, test: ir.Expr, stops: bool, first: int | None) -> bool:
     """Whether a test says that the loop ends. One of equality is met once the sides have passed each other."""
-    value = interp.eval(test, frame)
+    value = scope.value(test)
     if isinstance(value, (Unknown, Tensor)):
         return False
-    now = _distance(interp, test, frame)
+    now = _distance(scope, test)
     if isinstance(test, ir.Compare) and first is not None and now is not None and stops is (test.ops == ("==",)):
         return first * now <= 0
     return bool(value) is stops
 
 
-def _distance(interp: Run, test: ir.Expr, frame: Frame) -> int | None:
+def _distance(scope: Scope, test: ir.Expr) -> int | None:
     """How far apart the sides of `a == b` and `a != b` are."""
     if not isinstance(test, ir.Compare) or test.ops not in (("==",), ("!=",)):
         return None
-    sides = interp.eval(test.left, frame), interp.eval(test.rights[0], frame)
-    return sides[0] - sides[1] if type(sides[0]) is int and type(sides[1]) is int else None
+    left, right = scope.value(test.left), scope.value(test.rights[0])
+    return int(left) - int(right) if integers.is_plain(left) and integers.is_plain(right) else None
 
 
 def _breaks(node: ir.If) -> bool:

@@ -55,6 +55,7 @@ def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
 
 def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
     done, last, outer = 0, 0, interp.weight  # `last` is the iteration that stands for those that are left out
+    scope = loops.Variables(interp, frame)
     try:
         while True:
             value = interp.eval(node.test, frame)
@@ -63,7 +64,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
                     break
             elif not interp.truth(value, node.test.loc) and not (node.once and done == 0):
                 break
-            before, numbers = len(interp.trace.events), loops.numbers(frame)
+            before, numbers = len(interp.trace.events), scope.numbers()
             signal = interp.block(node.body, frame)
             interp.weight = outer
             if signal is BREAK:
@@ -73,24 +74,12 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
             done += 1
             worked = len(interp.trace.events) > before
             if done == FULL_ITERATIONS and worked:
-                moved = loops.steps(frame, numbers)
-                left = loops.left(interp, node, frame, moved)
-                differing, alike = loops.Differing(interp, node.body, frame), 1
-                while left > 1 and differing.left:
-                    left, before_round = left - 1, loops.numbers(frame)
-                    if not differing.next():
-                        frame.env.vars.update(before_round)
-                        loops.move(frame, moved, 1)
-                        alike += 1
-                        continue
-                    signal = interp.block(node.body, frame)
-                    if signal is BREAK:
-                        return None
-                    if isinstance(signal, Returned):
-                        return signal
-                if left > 1 or alike > 1:
-                    loops.move(frame, moved, left - 1)
-                    interp.weight, last = outer * (left - 1 + alike), done + 1
+                moved = loops.steps(scope, numbers)
+                stands, signal = loops.to_the_last(scope, node, moved, lambda: interp.block(node.body, frame))
+                if signal is not None:
+                    return None if signal is BREAK else signal
+                if stands:
+                    interp.weight, last = outer * stands, done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
                 if isinstance(node.test, ir.Const) and not _leaves(node.body):
                     raise OutOfFuel  # nothing in it ends it
