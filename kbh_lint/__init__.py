@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base.errors import UsageError
 from kbh_lint.base.version import __version__
 
 if TYPE_CHECKING:
-    from kbh_lint.base.errors import UsageError as UsageError
     from kbh_lint.service.api import lint as lint
 
 __all__ = ["UsageError", "__version__", "lint"]
@@ -23,8 +23,4 @@ def __getattr__(name: str) -> Any:
         from kbh_lint.service.api import lint  # start-up: looked up when it is asked for
 
         return lint
-    if name == "UsageError":
-        from kbh_lint.base.errors import UsageError  # start-up: looked up when it is asked for
-
-        return UsageError
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -166,10 +166,10 @@ def _together(
 
     `written`: the storages that any of the launches writes; `ends`: the parts of storages that others read (`_ends`).
     """
-    from kbh_lint.kernels.numeric import compensation, runs  # start-up: few problems have kernels evaluated on numbers
+    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
 
     numbers: dict[int, int] = {}
-    launches: list[runs.Launch] = []
+    launches: list[compensation.Launch] = []
     key: list[Any] = ["compensation"]
     begins: dict[int, set[int]] = {}
     for event in events:
@@ -182,7 +182,7 @@ def _together(
         args = {name: normal(value, numbers) for name, value in binding.items()}
         held = {ident: content for ident, content in event.attrs["contents"].items() if ident in numbers}
         filled = frozenset(numbers[ident] for ident, content in held.items() if content.label in _CONSTANT)
-        launches.append(runs.Launch(kernel, args, block, grid, event.attrs.get("outer"), starts, filled))
+        launches.append(compensation.Launch(kernel, args, block, grid, event.attrs.get("outer"), starts, filled))
         key += [identity(kernel), tuple((n, exact(v)) for n, v in args.items()), tuple(starts.items()), filled]
         key += [grid, block]
     for ident, parts in ends.items():

@@ -80,6 +80,7 @@ ARCHITECTURES: Mapping[Capability, Architecture] = {
     )
 }
 # What a file is read for that names no GPU: for the first, and for the others where it asks which one it is.
+STATIC_SHARED = 48 << 10  # bytes of shared memory that a block has without asking for more, on every GPU
 DECK: tuple[Capability, ...] = ((12, 0), (9, 0), (10, 0))
 GENERATIONS: tuple[Capability, ...] = ((8, 0), (9, 0), (10, 0), (12, 0))  # of GPUs that a module may ask for
 

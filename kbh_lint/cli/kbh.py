@@ -20,11 +20,11 @@ def _kbh_lint(argv: Sequence[str]) -> int:
 
 
 def _kbh_evade(argv: Sequence[str]) -> int:
-    return subcommands.evade(argv, "kbh evade")
+    return subcommands.rewriting(False, argv, "kbh evade")
 
 
 def _kbh_leakify(argv: Sequence[str]) -> int:
-    return subcommands.leakify(argv, "kbh leakify")
+    return subcommands.rewriting(True, argv, "kbh leakify")
 
 
 def _later(module: str) -> Callable[[Sequence[str]], int]:

@@ -7,6 +7,7 @@ import sys
 
 from kbh_lint.base import paths
 from kbh_lint.base.errors import UsageError
+from kbh_lint.problems import load_deck
 from kbh_lint.report.explain import find, listing, page
 from kbh_lint.rules import load_rules
 from kbh_lint.service.one_file import load_rules_once
@@ -40,8 +41,6 @@ def explain(word: str, rules_dir: str | None) -> str:
 
 def problems(problems_dir: str | None) -> str:
     """The deck: id, title, contracts, promises. Raises UsageError when there is none, ProblemError."""
-
-    from kbh_lint.problems import load_deck  # start-up: what is said of rules does without it
 
     folder = paths.problems_dir(problems_dir)
     deck = load_deck(folder)

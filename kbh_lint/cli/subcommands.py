@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 
 def lsp(argv: Sequence[str], prog: str) -> int:
@@ -12,19 +13,16 @@ def lsp(argv: Sequence[str], prog: str) -> int:
     return command.main(argv, prog)
 
 
-def evade(argv: Sequence[str], prog: str) -> int:
-    """`kbh-lint evade`."""
+def rewriting(leaks: bool, argv: Sequence[str], prog: str) -> int:
+    """`kbh-lint leakify`, which makes leaks, and `kbh-lint evade`."""
     from kbh_lint.rewrite import cli  # start-up: `--help` does without it
 
-    return cli.evade(argv, prog)
-
-
-def leakify(argv: Sequence[str], prog: str) -> int:
-    """`kbh-lint leakify`."""
-    from kbh_lint.rewrite import cli  # start-up: `--help` does without it
-
-    return cli.leakify(argv, prog)
+    return (cli.leakify if leaks else cli.evade)(argv, prog)
 
 
 # First words that are no paths; a file or folder of such a name is written `./evade`.
-SUBCOMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {"evade": evade, "leakify": leakify, "lsp": lsp}
+SUBCOMMANDS: dict[str, Callable[[Sequence[str], str], int]] = {
+    "evade": partial(rewriting, False),
+    "leakify": partial(rewriting, True),
+    "lsp": lsp,
+}

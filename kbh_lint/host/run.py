@@ -15,13 +15,12 @@ and writes down is the `Recorder` it derives from; names and targets are `datamo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Sym, Value
-from kbh_lint.host.cpp.cpp import Cpp
 from kbh_lint.host.datamodel import enums, exceptions, iteration, names, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
@@ -72,6 +71,9 @@ from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
 
+if TYPE_CHECKING:
+    from kbh_lint.host.cpp.cpp import Cpp
+
 
 class Run(Recorder):
     """One run of a submission along one path. `forced` holds the decisions that differ from the default."""
@@ -86,6 +88,8 @@ class Run(Recorder):
     def cpp(self) -> Cpp:
         """What runs C++ host functions."""
         if self.cpp_side is None:
+            from kbh_lint.host.cpp.cpp import Cpp  # start-up: what has no C++ does without it
+
             self.cpp_side = Cpp(self)
         return self.cpp_side
 

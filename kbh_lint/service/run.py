@@ -196,11 +196,11 @@ def _analyse(
     total: int,
 ) -> list[str]:
     """Fills in `reports`; returns a sentence for each file on which the linter itself gave out, in the files' order."""
-    from kbh_lint.service.jobs import run, worker_count  # start-up: only where files are linted anew
+    from kbh_lint.service import jobs as workers  # start-up: only where files are linted anew
 
     load_rules_once(options.rules_dir)  # a malformed rule is told before any worker starts
     troubles: list[tuple[int, str]] = []
-    for at, outcome in run([item for _, item, _ in pending], options, worker_count(jobs, len(pending))):
+    for at, outcome in workers.run([item for _, item, _ in pending], options, workers.worker_count(jobs, len(pending))):
         index, _, key = pending[at]
         reports[index] = outcome.report
         if outcome.trouble:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Func, Overloads
-from kbh_lint.frontends import cuda
+from kbh_lint.frontends.walk import walk
 from kbh_lint.source.embedded import Literal, Piece, Text
 
 MAX_TEXTS = 16
@@ -17,7 +17,7 @@ def unbuilt(module: ir.Module, env: Env, built: set[str]) -> list[tuple[Func, st
     Texts are the constants of the file and what its variables (`env`) hold, put together or read from a file beside it;
     `built` names the kernels of those that some run builds.
     """
-    nodes = cuda.walk(list(module.body))
+    nodes = walk(list(module.body))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ir.ExprS)}
     texts = [
         node
@@ -39,6 +39,8 @@ def _fits(text: str) -> bool:
 
 
 def _kernels(text: str) -> list[Func]:
+    from kbh_lint.frontends import cuda  # start-up: what has no C++ does without it
+
     def origin(offset: int) -> tuple[str, int, int]:
         return (text.origin(offset) if isinstance(text, Text) else None) or ("<text>", 1, 1)
 

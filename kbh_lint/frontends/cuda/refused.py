@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.architectures import STATIC_SHARED
 from kbh_lint.base.regexes import regex
 from kbh_lint.base.values import UNKNOWN, Env
 from kbh_lint.frontends.cuda.constants import fold
@@ -13,7 +14,6 @@ from kbh_lint.frontends.cuda.macros import Token, tokenize
 from kbh_lint.frontends.cuda.unit import CudaUnit
 from kbh_lint.frontends.walk import children, walk
 
-STATIC_SHARED = 48 << 10  # bytes a block has without asking for more, on every GPU
 MAX_TOKENS = 60_000
 _OPEN, _CLOSE = {"(": ")", "[": "]", "{": "}"}, frozenset(")]}")
 _NUMBER = regex(r"\.?\d[\w.']*\Z")

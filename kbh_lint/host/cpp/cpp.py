@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Func, Overloads, TypeValue, Value
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.frontends.cuda import refused as cuda_refused
 from kbh_lint.frontends.walk import walk
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import bindings as cpp_bindings
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -24,6 +26,7 @@ from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import templates as cpp_templates
+from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
@@ -47,6 +50,11 @@ _OF_NUMBERS = frozenset(("%", "&", "|", "^", ">>"))  # what no pointer has
 
 class Cpp:
     """Runs C++ host functions for one interpreter run."""
+
+    # what others ask of C++ through the run, which imports all of it once there is some
+    pointers = staticmethod(cpp_arguments.pointers)
+    bound = staticmethod(cpp_bindings.read)
+    refused, unknown_header = staticmethod(cuda_refused.why), staticmethod(cuda_refused.unknown_header)
 
     def __init__(self, interp: Run) -> None:
         self.interp = interp
@@ -89,6 +97,10 @@ class Cpp:
     def library(self, name: str, given: tuple[Any, ...], args: list[Any], loc: ir.Loc | None) -> Any:
         """A function outside the text."""
         return cpp_libraries.library(self, name, given, args, loc)
+
+    def built(self, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
+        """The texts of an extension, each lowered once, and the scope that they share."""
+        return cpp_texts.build_env(self.interp, sources, flags, arch)
 
     def opaque(self, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         """A call that could not be read."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbh_lint.base.architectures import ARCHITECTURES
+from kbh_lint.base.architectures import ARCHITECTURES, STATIC_SHARED
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.frontends.cuda.refused import STATIC_SHARED
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run

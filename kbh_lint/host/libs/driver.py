@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
-from kbh_lint.host.cpp.arguments import pointers
-from kbh_lint.host.cpp.libraries import library
 from kbh_lint.host.gpu import images
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.equality import SUCCESS
@@ -46,7 +44,7 @@ def array(count: int, args: list[Value]) -> list[Value]:
 
 def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
-    library(interp.cpp, name, (), [_argument(interp, a) for a in args], loc)
+    interp.cpp.library(name, (), [_argument(interp, a) for a in args], loc)
     return 0
 
 
@@ -60,14 +58,14 @@ class Bindings(Library):
             return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
         if name.endswith(_STRUCTS):
             return LibObject.by_path(f"cpp:{name}")
-        held = cell(LibObject.by_path(path, {"pointers": pointers([_argument(run, a) for a in args])}))
+        held = cell(LibObject.by_path(path, {"pointers": run.cpp.pointers([_argument(run, a) for a in args])}))
         given = [_argument(run, a) for a in [*args, *site.kwargs.values()]]
         # a launch may get its arguments as (values, ctypes of the values)
         given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
         if name in _MAKERS:
-            library(run.cpp, name, (), [Slot(held.attrs, "value"), *given], site.loc)
+            run.cpp.library(name, (), [Slot(held.attrs, "value"), *given], site.loc)
             return (SUCCESS, held.attrs["value"])
-        library(run.cpp, name, (), given, site.loc)
+        run.cpp.library(name, (), given, site.loc)
         return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType, Env, Overloads, Value
-from kbh_lint.cpp.overloads import Choice
-from kbh_lint.frontends.cuda import refused as cuda_refused
-from kbh_lint.host.cpp import bindings as cpp_bindings
-from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.values import tensor_arguments
@@ -24,6 +20,7 @@ from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
+    from kbh_lint.host.cpp.bindings import Bindings
     from kbh_lint.host.run import Run
 
 
@@ -128,18 +125,17 @@ def build(
 ) -> Extension:  # fmt: skip
     """An extension from its sources: C++ is lowered once a text and kept. `wanted` are functions that it must have;
     `elsewhere` says that folders with headers are named."""
-
     sources = [includes.spliced(interp, text) for text in sources]
     capability = interp.session.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
-    env, lowered = cpp_texts.build_env(interp, sources, flags, arch)
+    env, lowered = interp.cpp.built(sources, flags, arch)
     known = not any(doubts(text) for text in sources)
     if known and interp.trying and refused(interp, lowered, env):
         interp.fails("builtins.RuntimeError", loc)
     absent = [name for name in wanted if name.isidentifier() and not any(name in str(text) for text in sources)]
     if known and absent and not any('#include "' in str(text) for text in sources):
         interp.fails("builtins.RuntimeError", loc, f"{name} has no function {absent[0]}")
-    header = cuda_refused.unknown_header(lowered) if interp.trying and not elsewhere else ""
+    header = interp.cpp.unknown_header(lowered) if interp.trying and not elsewhere else ""
     if header and builds.find_file(interp, header) is None:
         interp.may_fail("RuntimeError", loc)
     extension = Extension(name, env, lowered, tuple(flags))
@@ -158,12 +154,12 @@ def build(
     return extension
 
 
-def _bindings(interp: Run, lowered: list[ir.Module]) -> cpp_bindings.Bindings:
+def _bindings(interp: Run, lowered: list[ir.Module]) -> Bindings:
     """What texts bind, looked for once a file."""
     key = tuple(map(id, lowered))
-    found: cpp_bindings.Bindings | None = interp.session.bindings.get(key)
+    found: Bindings | None = interp.session.bindings.get(key)
     if found is None:
-        found = interp.session.bindings[key] = cpp_bindings.read(lowered)
+        found = interp.session.bindings[key] = interp.cpp.bound(lowered)
     return found
 
 
@@ -171,7 +167,7 @@ def refused(interp: Run, lowered: list[ir.Module], env: Env) -> str:
     """Why no compiler takes these texts, as far as that is certain; empty where one may."""
     key = tuple(map(id, lowered))
     if key not in interp.session.refused:
-        interp.session.refused[key] = cuda_refused.why(lowered, env)
+        interp.session.refused[key] = interp.cpp.refused(lowered, env)
     return interp.session.refused[key]
 
 
@@ -250,8 +246,9 @@ def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any],
     words = [w.strip() for w in given.rstrip("> ").split(",")] if given else []
     template = {p.name: _template_word(w) for p, w in zip(kernel.node.template, words, strict=False)}
     shape = [args[0], args[1]] if len(args) > 1 else args[0] if args else None
-    bound = {**interp.cpp.choose(kernel, list(values)).bound, **template}
-    return interp.cpp.launch_kernel(Choice(kernel, bound), list(values), shape, loc)
+    choice = interp.cpp.choose(kernel, list(values))
+    choice = replace(choice, func=kernel, bound={**choice.bound, **template})
+    return interp.cpp.launch_kernel(choice, list(values), shape, loc)
 
 
 def _template_word(word: str) -> Any:

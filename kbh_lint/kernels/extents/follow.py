@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kbh_lint import registry
 from kbh_lint.base import dtypes, ir, values
@@ -19,8 +19,10 @@ from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
 from kbh_lint.kernels.extents.statements import Statements
-from kbh_lint.kernels.extents.types import Types
 from kbh_lint.kernels.extents.values import Described, Dims, Env, Frame, Pointer, Test, Value
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.extents.types import Types
 
 MAX_STEPS = 20_000
 MAX_PARTS = 24  # of a number, one in another
@@ -50,7 +52,11 @@ class Follow:
         self.axes["threadIdx"] = self._positions(block)
         sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
         self.axes |= {name: [self._size(dims, i) for i in range(3)] for name, dims in sizes.items()}
-        self.types = Types(self, args) if self.cpp else None
+        self.types: Types | None = None
+        if self.cpp:
+            from kbh_lint.kernels.extents.types import Types  # start-up: what has no C++ does without it
+
+            self.types = Types(self, args)
         env = self.frame.env
         for param in kernel.node.params:
             given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))

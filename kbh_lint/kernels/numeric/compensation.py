@@ -16,7 +16,8 @@ from kbh_lint.base.limits import Budget
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.numeric.machine import Dims
 from kbh_lint.kernels.numeric.residuals import Answer, Search, logits_of
-from kbh_lint.kernels.numeric.runs import TOO_LONG, UNKNOWN_DIMS, Launch, Parts, Run
+from kbh_lint.kernels.numeric.runs import TOO_LONG, UNKNOWN_DIMS, Parts, Run
+from kbh_lint.kernels.numeric.runs import Launch as Launch
 
 State = Literal["effective", "vacuous", "absent", "precise", "unknown"]
 FUEL = 150_000
