@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from math import prod
-from typing import Any, Literal
+from math import lcm, prod
+from typing import Any, Literal, NamedTuple
 
 from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice, followed
@@ -30,6 +30,7 @@ from kbh_lint.problems import Promise
 NAMED = ("inputs", "must_read", "narrow", "packed", "scales", "over", "select_from", "with")
 VIEWED = ("op", "library", "copy")  # operations of torch, which read what they are given
 _ANYWHERE = 1 << 62
+MAX_PHASES = 64  # of words that are read, by what they leave when they are divided: fields of a struct
 SPARE = 2  # of integers: the first or the last offset follows from the others
 SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are known: both do
 
@@ -153,28 +154,48 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
     return content.event if most < min(shown, size * 8 // STORED.get(tensor.dtype, 8)) else None
 
 
+class _Stretch(NamedTuple):
+    """Bits of a storage: from `first`, up to before `end`, of which words begin at `phase`, modulo `step`."""
+
+    first: int
+    end: int
+    step: int = 1
+    phase: int = 0
+
+
 def read_after_it_was_stored(events: Iterable[Event], ident: int) -> bool:
     """Whether all that launches read of a storage are parts that launches before them, of these events, can have
     written: parts of a workspace. What else the storage held before is then not read."""
-    written: list[tuple[int, int]] = []
+    written: list[_Stretch] = []
     readers = 0
     for event in events:
         if any(read.storage.ident == ident for read, _ in event.reads):
             readers += 1
-            if not all(_within(span, written) for span in _spans(event, ident, "reads")):
+            if not all(_within(read, written) for read in _stretches(event, ident, "loads")):
                 return False
         if any(write.storage.ident == ident for write in event.writes):
-            written += filter(None, _spans(event, ident, "writes"))
+            written += filter(None, _stretches(event, ident, "stores"))
     return readers > 0
 
 
-def _within(span: tuple[int, int] | None, written: list[tuple[int, int]]) -> bool:
-    return span is not None and any(first <= span[0] and span[1] <= end for first, end in written)
+def _within(read: _Stretch | None, written: list[_Stretch]) -> bool:
+    """Whether each word that is read may be one of a stretch that was written: fields of structs lie between each
+    other, so each remainder has its own."""
+    if read is None:
+        return False
+    around = [other for other in written if other.first <= read.first and read.end <= other.end]
+    period = lcm(read.step, *(other.step for other in around))
+    phases = range(read.phase, read.phase + period, read.step)
+    return (
+        len(around) > 0
+        and len(phases) <= MAX_PHASES
+        and all(any(phase % other.step == other.phase for other in around) for phase in phases)
+    )
 
 
-def _spans(event: Event, ident: int, what: Literal["reads", "writes"]) -> list[tuple[int, int] | None]:
-    """The bits from the beginning of a storage that a launch touches through each pointer; None where that is not
-    known, or, of stores, where they leave some of it out.
+def _stretches(event: Event, ident: int, what: Literal["loads", "stores"]) -> list[_Stretch | None]:
+    """What a launch touches of a storage through each pointer; None where that is not known, or, of stores, where they
+    leave some of it out.
 
     Of loads that are not bounded it is where the pointer begins, if the launch is given another one into the storage:
     what lies behind that is another part of a workspace. Stores that are not may end where such a one begins.
@@ -182,39 +203,57 @@ def _spans(event: Event, ident: int, what: Literal["reads", "writes"]) -> list[t
     attrs, dims = event.attrs, _launched(event)
     if dims is None:
         return [None]
-    places = [p for f in attrs["distinct"] for p in (f.loads if what == "reads" else f.stores) if p.storage == ident]
-    return [
-        _span(event, param, {STORED.get(place.dtype) for place in places if place.param == param}, dims, what)
-        for param in {place.param for place in places}
-    ] or [None]
+    places = [p for f in attrs["distinct"] for p in (f.loads if what == "loads" else f.stores) if p.storage == ident]
+    found: list[_Stretch | None] = []
+    for param in {place.param for place in places}:
+        found += _through(event, param, {STORED.get(p.dtype) for p in places if p.param == param}, dims, what)
+    return found or [None]
 
 
-def _span(
-    event: Event, param: str, widths: Collection[int | None], dims: tuple[Dims, Dims], what: Literal["reads", "writes"]
-) -> tuple[int, int] | None:
+def _through(
+    event: Event, param: str, widths: Collection[int | None], dims: tuple[Dims, Dims], what: Literal["loads", "stores"]
+) -> list[_Stretch | None]:
     """The same of one pointer to elements of these widths."""
     given, start, bits = event.attrs["bindings"][0], event.attrs.get("starts", {}).get(param), next(iter(widths), None)
     if not isinstance(given.get(param), Buffer) or len(widths) != 1 or start is None or bits is None:
-        return None
+        return [None]
     ident, binding = given[param].storage, dict(given)
     others = [name for name, value in given.items() if _points_into(value, ident) and name != param]
     for number, name in enumerate(others):  # they lead elsewhere
         binding[name] = replace(binding[name], storage=-2 - number)
-    parts = all_parts(event.attrs["kernel"], binding, *dims)[0 if what == "reads" else 1].get(ident)
+    all_of = all_parts(event.attrs["kernel"], binding, *dims)
+    parts = (all_of.loads if what == "loads" else all_of.stores).get(ident)
     if not parts:
-        return _unbounded(event, start, others, what)
+        return [_unbounded(event, start, others, what)]
+    if what == "loads":
+        return [_bits(part, start, bits) for part in parts]
+    return _stored_bits(parts, start, bits)
+
+
+def _bits(part: Part, start: int, bits: int) -> _Stretch:
+    """A part in elements of so many bits, behind a byte."""
+    step = part.step * bits
+    return _Stretch(
+        start * 8 + part.first * bits, start * 8 + part.end * bits, step, (start * 8 + part.phase * bits) % step
+    )
+
+
+def _stored_bits(parts: list[Part], start: int, bits: int) -> list[_Stretch | None]:
+    """What stores can have filled: each what lies in its steps, or all together what is between them."""
+    filled = [p for p in parts if p.count is None or p.count >= -(-(p.end - p.first) // p.step)]
     first, end = min(part.first for part in parts), max(part.end for part in parts)
-    if what == "writes" and sum(end - first if part.count is None else part.count for part in parts) < end - first:
-        return None
-    return start * 8 + first * bits, start * 8 + end * bits
+    found: list[_Stretch | None] = [_bits(part, start, bits) for part in filled]
+    if len(parts) > 1 and sum(end - first if part.count is None else part.count for part in parts) >= end - first:
+        found.append(_bits(Part(first, end, None), start, bits))
+    return found or [None]
 
 
-def _unbounded(event: Event, start: int, others: list[str], what: Literal["reads", "writes"]) -> tuple[int, int] | None:
+def _unbounded(event: Event, start: int, others: list[str], what: Literal["loads", "stores"]) -> _Stretch | None:
     """Where accesses are taken to lie that begin at this byte, beside other pointers into the storage."""
-    if what == "reads":
-        return (start * 8, start * 8) if others else None
+    if what == "loads":
+        return _Stretch(start * 8, start * 8) if others else None
     begun = [event.attrs["starts"].get(name) for name in others]
-    return start * 8, min((at * 8 for at in begun if at is not None and at > start), default=_ANYWHERE)
+    return _Stretch(start * 8, min((at * 8 for at in begun if at is not None and at > start), default=_ANYWHERE))
 
 
 def _points_into(given: object, ident: int) -> bool:
@@ -251,7 +290,7 @@ def _at(
         if ranges:
             answers[what, *key] = _under(event, launch, dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
-            answers["reads", *key], answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
+            answers["reads", *key], _, answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
     found: dict[int, list[Part]] = answers[what, *key]
     return found.get(launch.storages.get(ident, -1))
 

@@ -39,9 +39,9 @@ def triton(place: str = "y + at", last: str = "64") -> Func:
 
 def both(kernel: Func, args: dict[str, Any]) -> tuple[dict[int, list[Part]], dict[int, list[Part]]]:
     """The parts, of which those of loads are what a walk of their own gives."""
-    reads, written = all_parts(kernel, args, (4,), (16,))
+    reads, _, touched = all_parts(kernel, args, (4,), (16,))
     assert reads == read_parts(kernel, args, (4,), (16,))
-    return reads, written
+    return reads, touched
 
 
 def test_loads_and_stores_are_told_apart() -> None:
@@ -60,7 +60,7 @@ def test_a_store_that_is_not_bounded_takes_nothing_from_the_loads() -> None:
 @pytest.mark.parametrize("store", ["", "((float2*)y)[i] = float2(); ", "y[i + 1] = 0; "], ids=["own", "cast", "two"])
 def test_what_is_added_to_is_read_too(store: str) -> None:
     reads, written = both(kernel_of(CUDA.replace("STORE", store)), ARGS)
-    assert reads[1] == [Part(0, 15, 15)]
+    assert reads[1] == [Part(0, 15, 8, step=2)]
     assert 2 in reads
     assert (2 in written) != store.startswith("((")
 
@@ -107,4 +107,4 @@ def test_the_cases_of_a_switch_are_read_and_written_each_under_its_label() -> No
     body = "switch (i) { case 3: y[i] = x[i]; break; case 5: y[2 * i] = 0.f; default: y[40] = x[7]; }"
     reads, written = both(kernel_of(FROM.replace("BODY", body)), ARGS)
     assert reads == {1: [Part(3, 4, 1), Part(7, 8, 1), Part(7, 8, 1)]}
-    assert written[2] == [Part(3, 4, 1), Part(10, 11, 1), Part(40, 41, 1), Part(40, 41, 1)]
+    assert written[2] == [Part(3, 4, 1), Part(10, 11, 1, step=2), Part(40, 41, 1), Part(40, 41, 1)]

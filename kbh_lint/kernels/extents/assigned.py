@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 
 AROUND = (ir.If, ir.While, ir.CFor, ir.Block)  # statements that assign only what those in them do
+_Handed = tuple[str, int, str]  # what is called, the position of an argument, the name that is given there
 
 
-def assigned_names(nodes: object, cpp: bool) -> frozenset[str]:
+Keeps = Callable[[str, int], bool]  # whether a function that is called by a name leaves an argument as it is
+
+
+def assigned_names(nodes: object, cpp: bool, keeps: Keeps | None = None) -> frozenset[str]:
     """The names that are assigned in or below nodes, or given to what may assign them."""
-    return _in_cpp(nodes) if cpp else _in_python(nodes)
+    if not cpp:
+        return _in_python(nodes)
+    named, handed = _in_cpp(nodes)
+    if not handed:
+        return named
+    return named | {name for func, position, name in handed if keeps is None or not keeps(func, position)}
 
 
 @by_node
@@ -26,10 +35,11 @@ def binds(body: object) -> bool:
 
 
 @by_node
-def _in_cpp(nodes: object) -> frozenset[str]:
+def _in_cpp(nodes: object) -> tuple[frozenset[str], frozenset[_Handed]]:
     if isinstance(nodes, AROUND):
-        return frozenset().union(*map(_in_cpp, children(nodes)))
-    return frozenset(_each_in_cpp(nodes))
+        parts = [_in_cpp(child) for child in children(nodes)]
+        return frozenset().union(*(named for named, _ in parts)), frozenset().union(*(handed for _, handed in parts))
+    return frozenset(_assigned(nodes)), frozenset(_handed(nodes))
 
 
 @by_node
@@ -41,22 +51,25 @@ def _in_python(nodes: object) -> frozenset[str]:
     return frozenset(_each_in_python(nodes))
 
 
-def assigned_each_time(nodes: object, cpp: bool) -> tuple[str, ...]:
+def assigned_each_time(nodes: object, cpp: bool, keeps: Keeps | None = None) -> tuple[str, ...]:
     """The same names, each as often as it is assigned."""
-    return _each_in_cpp(nodes) if cpp else _each_in_python(nodes)
+    if not cpp:
+        return _each_in_python(nodes)
+    named, handed = _each_in_cpp(nodes)
+    return named + tuple(name for func, position, name in handed if keeps is None or not keeps(func, position))
 
 
 @by_node
-def _each_in_cpp(nodes: object) -> tuple[str, ...]:
-    return tuple(_assigned(nodes, True))
+def _each_in_cpp(nodes: object) -> tuple[tuple[str, ...], tuple[_Handed, ...]]:
+    return tuple(_assigned(nodes)), tuple(_handed(nodes))
 
 
 @by_node
 def _each_in_python(nodes: object) -> tuple[str, ...]:
-    return tuple(_assigned(nodes, False))
+    return tuple(_assigned(nodes))
 
 
-def _assigned(nodes: object, cpp: bool) -> Iterator[str]:
+def _assigned(nodes: object) -> Iterator[str]:
     for node in walk(nodes):
         below: tuple[Any, ...] = ()
         if isinstance(node, (ir.AssignE, ir.AugAssign, ir.For)):
@@ -67,12 +80,19 @@ def _assigned(nodes: object, cpp: bool) -> Iterator[str]:
             below = tuple(value for _, value in node.outputs)
         elif isinstance(node, ir.Unary) and node.op == "&":
             below = (node.value,)
-        elif cpp and isinstance(node, ir.Call) and not _pure(node.func):
-            below = node.args
         elif isinstance(node, ir.Decl):
             yield node.name
         for part in below:
             yield from _targets(part)
+
+
+def _handed(nodes: object) -> Iterator[_Handed]:
+    """The names that are arguments of functions of C++, which may take them by reference."""
+    for node in walk(nodes):
+        if isinstance(node, ir.Call) and not _pure(node.func):
+            func = node.func.id if isinstance(node.func, ir.Name) else ""
+            for position, arg in enumerate(node.args):
+                yield from ((func, position, name) for name in _targets(arg))
 
 
 def _targets(target: object) -> Iterator[str]:

@@ -33,7 +33,9 @@ class OneRound(Control[Value]):
 
     def test(self, node: ir.If) -> tuple[Value, bool | None]:
         self.run.computed(node.test)
-        return Test(doubt=True) if assigned_names(node.test, self.run.cpp) else self.run.value(node.test), None
+        return Test(doubt=True) if assigned_names(node.test, self.run.cpp, self.run.keeps) else self.run.value(
+            node.test
+        ), None
 
     def either(self, node: ir.If, test: Value) -> Exit:
         """What follows a side that leaves is under what holds on the other, and doubtful where the condition is. A side
@@ -121,7 +123,7 @@ class OneRound(Control[Value]):
                 if self._rises(step, name, node.body) and isinstance(first, Linear):
                     now = run.env[name] = run.position() if run.placed(first) else run.env[name]
                     inside = run.under(Test(((first, now, 0),)), inside) if isinstance(now, Linear) else inside
-            if not (isinstance(node, ir.While) and node.once or assigned_names(node.test, run.cpp)):
+            if not (isinstance(node, ir.While) and node.once or assigned_names(node.test, run.cpp, run.keeps)):
                 inside = run.under(run.value(node.test), inside)
             run.limits = inside
         self._round(node, before, limits)
@@ -168,7 +170,7 @@ class OneRound(Control[Value]):
         if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
             return False
         by = self.run.value(step.value)
-        if step.op != "+" or not isinstance(by, Linear) or name in assigned_names(body, True):
+        if step.op != "+" or not isinstance(by, Linear) or name in assigned_names(body, True, self.run.keeps):
             return False
         most = highest(self.run.atoms, Linear(-by.const, tuple((a, -f) for a, f in by.terms)), {})
         return most is not None and most <= 0
@@ -183,7 +185,7 @@ class OneRound(Control[Value]):
                 added.setdefault(name, []).append(by)
         if not added or _continues(node.body):
             return
-        changed = assigned_each_time(node, run.cpp)
+        changed = assigned_each_time(node, run.cpp, run.keeps)
         for name, (step, *more) in added.items():
             first, parts = before.get(name), list(walk(step))
             if more or changed.count(name) > 1 or any(isinstance(part, (ir.Call, ir.Index)) for part in parts):

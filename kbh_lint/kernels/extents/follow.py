@@ -46,6 +46,9 @@ class Follow:
         self.atoms = Atoms()
         self.steps, self.most = 0, MAX_STEPS
         self.calls = 0
+        self.kept: dict[
+            tuple[str, int], bool
+        ] = {}  # whether functions that are called leave their arguments as they are
         self.chosen: set[int] = set()  # atoms with bounds that what was loaded may have decided
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
         self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
@@ -60,7 +63,7 @@ class Follow:
         env = self.frame.env
         for param in kernel.node.params:
             given = args.get(param.name, kernel.defaults.get(param.name, values.UNKNOWN))
-            counts = not self.cpp or self._counts_elements(param.type)  # else offsets are in other units than stores
+            counts = not self.cpp or self.counts_elements(param.type)  # else offsets are in other units than stores
             env[param.name] = self.argument(given) if counts else self.unknown()
         for name, given in args.items():  # of a template
             if name not in env and isinstance(given, int):
@@ -203,7 +206,7 @@ class Follow:
         known = dtypes.from_cpp(ref.name) if not ref.member and not ref.pointers else None
         return known if known is not None or self.types is None else self.types.element(ref)
 
-    def _counts_elements(self, ref: object) -> bool:
+    def counts_elements(self, ref: object) -> bool:
         """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs. What an object
         of a class template (torch's accessors) takes an index for is its own affair."""
         if not isinstance(ref, ir.TypeRef) or ref.args and not ref.pointers:
@@ -214,9 +217,23 @@ class Follow:
 
     def assigned(self, node: object) -> None:
         """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
-        names = None if node is None else assigned_names(node, self.cpp)
+        names = None if node is None else assigned_names(node, self.cpp, self.keeps)
         if names:
             self.forget(names)
+
+    def keeps(self, called: str, position: int) -> bool:
+        """Whether a function of the submission takes an argument by value, whichever overload is meant."""
+        known = self.kept.get((called, position))
+        if known is None:
+            try:
+                found = self.frame.kernel.env.lookup(called)
+            except KeyError:
+                found = None
+            funcs = found.funcs if isinstance(found, values.Overloads) else [found]
+            known = self.kept[called, position] = all(
+                isinstance(func, values.Func) and _by_value(func.node, position) for func in funcs
+            )
+        return known
 
     def computed(self, node: object) -> None:
         """The same of an expression, which in Python assigns nothing unless something in the kernel is a `:=`."""
@@ -250,6 +267,12 @@ class Follow:
 def can_be_followed(kernel: values.Func) -> bool:
     """Whether a kernel reads and writes at pointers and has nothing in it that they are not followed through."""
     return registry.by_pointers(kernel.language) and _has_only_followed(kernel.node.body or ())
+
+
+def _by_value(func: ir.FuncDef, position: int) -> bool:
+    """Whether a parameter is none that a call may change the argument through."""
+    kind = func.params[position].type if position < len(func.params) else None
+    return isinstance(kind, ir.TypeRef) and (not kind.reference or kind.const and not kind.pointers)
 
 
 @by_node

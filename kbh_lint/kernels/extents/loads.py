@@ -10,7 +10,7 @@ from kbh_lint.kernels.extents.expressions import SAME
 from kbh_lint.kernels.extents.follow import can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.parts import Part, boxed
-from kbh_lint.kernels.extents.values import Described, Frame, Pointer
+from kbh_lint.kernels.extents.values import Described, Frame, Pointer, Value
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.reads import Reads
@@ -126,7 +126,7 @@ class Loads:
             self.visit(part, limits)
         if isinstance(node.func, ir.Attr) and not run.cpp:
             self.visit(node.func, limits)
-        inside = not run.cpp and self._inside(node, limits)
+        inside = self._inside_cpp(node, limits) if run.cpp else self._inside(node, limits)
         if not inside and not (name in _ALIASES and isinstance(run.value(node), (Pointer, Described))):
             self.pointers_in(*parts)
 
@@ -180,8 +180,44 @@ class Loads:
         inner = {name: run.value(value) for name, value in given.items()}
         for param in missing:
             inner[param.name] = run.argument(func.defaults.get(param.name, values.UNKNOWN))
+        self._run(func, inner, limits)
+        return True
+
+    def _inside_cpp(self, node: ir.Call, limits: Limits) -> bool:
+        """Follows a `__device__` function that is handed a pointer to numbers, for the loads in it: one that is no
+        template, has one overload, and hands no pointer on."""
+        run = self.run
+        try:
+            found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
+        except KeyError:
+            return False
+        funcs = found.funcs if isinstance(found, values.Overloads) else [found]
+        func = funcs[0] if len(funcs) == 1 else None
+        if not isinstance(func, values.Func) or func.node.body is None or run.statements.depth > MAX_DEPTH:
+            return False
+        params, returns = func.node.params, func.node.returns
+        if func.node.template or len(params) != len(node.args) or not can_be_followed(func):
+            return False
+        if not isinstance(returns, ir.TypeRef) or run.element(returns) is None and returns.name != "void":
+            return False
+        inner: dict[str, Value] = {}
+        for param, arg in zip(params, node.args, strict=True):
+            given = run.value(arg)
+            if isinstance(given, Pointer) and not run.counts_elements(param.type):
+                return False
+            changed = isinstance(param.type, ir.TypeRef) and param.type.reference
+            inner[param.name] = given if isinstance(given, (Pointer, Linear)) and not changed else run.unknown()
+            if isinstance(given, Pointer) and changed:
+                return False
+        if not any(isinstance(given, Pointer) for given in inner.values()):
+            return False
+        self._run(func, inner, limits)
+        return True
+
+    def _run(self, func: values.Func, inner: dict[str, Value], limits: Limits) -> None:
+        """Follows a function, with what its parameters stand for."""
+        run = self.run
         around, doubt, known = run.limits, run.doubt, run.expressions.known
         run.limits, run.expressions.known = limits, {}
         run.statements.activate(Frame(func, inner), func.node.body)
         run.limits, run.doubt, run.expressions.known = around, doubt, known
-        return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import prod
+from math import gcd, prod
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.extents import intervals
@@ -13,11 +13,14 @@ from kbh_lint.kernels.extents.values import Described
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is touched at one place of a kernel: from element `first`, up to before element `end`, at most `count`."""
+    """What is touched at one place of a kernel: from element `first`, up to before element `end`, at most `count`, of
+    which all leave the same remainder `phase` when they are divided by `step`."""
 
     first: int
     end: int
     count: int | None
+    step: int = 1
+    phase: int = 0
 
 
 def addressed(atoms: Atoms, address: Linear, limits: Limits) -> Part | None:
@@ -27,7 +30,10 @@ def addressed(atoms: Atoms, address: Linear, limits: Limits) -> Part | None:
     first, last = lowest(atoms, address, limits), highest(atoms, address, limits)
     if first is None or last is None:
         return None
-    return Part(first, max(last + 1, 0), _count(atoms, address, limits))
+    step, count = gcd(*(factor for _, factor in address.terms)) or 1, _count(atoms, address, limits)
+    if step > 1 and count is not None:
+        count = min(count, max(last - first, -1) // step + 1)
+    return Part(first, max(last + 1, 0), count, step, address.const % step)
 
 
 def boxed(atoms: Atoms, box: Described, at: Sequence[Linear], clipped: Collection[int], limits: Limits) -> Part | None:

@@ -88,7 +88,7 @@ class Reads(Follow):
         elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
             for node in _expressions(stmt):
                 self.loads.visit(node, self.limits)
-            if isinstance(stmt, ir.Assign) and unpacked(stmt):
+            if isinstance(stmt, ir.Assign) and (unpacked(stmt) or self._of_language(stmt.value)):
                 pass  # each value is visited, and a name that stands for a pointer is one
             elif isinstance(stmt, ir.Assign) and any(isinstance(target, ir.Seq) for target in stmt.targets):
                 self.lose(stmt.value)
@@ -100,6 +100,11 @@ class Reads(Follow):
             self.lose(stmt.test, getattr(stmt, "step", None))
         elif not isinstance(stmt, ir.Block):
             self.lose(stmt)
+
+    def _of_language(self, value: object) -> bool:
+        """Whether an expression calls a function of the language, whose results are none of the pointers it is given:
+        `tl.reduce((a, b), 0, f)`."""
+        return isinstance(value, ir.Call) and bool(self.expressions.called(value.func))
 
     def points(self, stmt: object) -> bool:
         """Whether a name in a statement stands for a pointer, or for what is given as one."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.extents import intervals
@@ -14,22 +14,31 @@ from kbh_lint.kernels.extents.reads import Parts, Reads, read_parts
 from kbh_lint.kernels.extents.values import Dims
 
 
-def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> tuple[Parts, Parts]:
+class AllParts(NamedTuple):
+    """The parts of each storage that a kernel touches. Left out of `stores` and `touched` are storages with a store
+    that has no bound, that hold vectors, or numbers of another width than the kernel names."""
+
+    loads: Parts
+    stores: Parts
+    touched: Parts  # by stores and loads, where the stores are known
+
+
+def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> AllParts:
     """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
-    that it stores. Left out are storages with a store that has no bound, that hold vectors, or numbers of another width
-    than the kernel names."""
+    that it stores."""
     if not can_be_followed(kernel):
-        return {}, {}
+        return AllParts({}, {}, {})
     with _Writes(kernel, args, grid, block) as follow:
         try:
             follow.run()
         except NOT_FOLLOWED:  # which the loads alone may not come to
-            return read_parts(kernel, args, grid, block), {}
+            return AllParts(read_parts(kernel, args, grid, block), {}, {})
         reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
             reads = read_parts(kernel, args, grid, block)
         known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
-        return reads, {at: [*follow.parts.get(at, ()), *follow.written.get(at, ())] for at in known}
+        stores = {at: follow.written.get(at, []) for at in known}
+        return AllParts(reads, stores, {at: [*follow.parts.get(at, ()), *stored] for at, stored in stores.items()})
 
 
 class _Writes(Reads):
