@@ -57,12 +57,46 @@ def test_a_store_that_is_not_bounded_takes_nothing_from_the_loads() -> None:
     assert 2 not in written
 
 
-@pytest.mark.parametrize("store", ["", "((float2*)y)[i] = float2(); ", "y[i + 1] = 0; "], ids=["own", "cast", "two"])
+@pytest.mark.parametrize("store", ["", "((char*)y)[i] = 0; ", "y[i + 1] = 0; "], ids=["own", "cast", "two"])
 def test_what_is_added_to_is_read_too(store: str) -> None:
     reads, written = both(kernel_of(CUDA.replace("STORE", store)), ARGS)
     assert reads[1] == [Part(0, 15, 8, step=2)]
     assert 2 in reads
     assert (2 in written) != store.startswith("((")
+
+
+def test_a_pointer_that_is_cast_to_vectors_leads_to_as_many_elements() -> None:
+    text = CUDA.replace("x[2 * i]", "((const float4*)x)[i].x").replace(
+        "STORE", "*reinterpret_cast<float2*>(&y[2 * i]) = v;"
+    )
+    reads, touched = both(kernel_of(text), ARGS)
+    assert reads[1] == [Part(0, 32, 32)]
+    assert touched[2] == [Part(0, 8, 8), Part(0, 8, 8), Part(0, 16, 16)]
+
+
+CALLED = """
+__device__ float of(const float* p, int row, int n) {
+    float sum = 0;
+    for (int j = 0; j < 4; ++j) sum += p[row * 4 + j];
+    n = 0;
+    return sum;
+}
+__device__ void moved(int& row) { row = 7; }
+__global__ void kernel(const float* x, float* y, int n) {
+    int i = threadIdx.x;
+    float sum = of(x, i, n);
+    CHANGE
+    y[i] = sum;
+}
+"""
+
+
+def test_a_function_of_cuda_reads_what_it_is_handed_and_leaves_what_it_takes_by_value() -> None:
+    reads, touched = both(kernel_of(CALLED.replace("CHANGE", "")), ARGS)
+    assert (reads[1], touched[2]) == ([Part(0, 64, 64)], [Part(0, 16, 16)])
+    reads, touched = both(kernel_of(CALLED.replace("CHANGE", "moved(i);")), ARGS)
+    assert reads[1] == [Part(0, 64, 64)]
+    assert 2 not in touched
 
 
 def test_loads_have_their_steps_to_themselves(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,8 @@ class Expressions:
         return self.both(node.op == "and", [self.value(part) for part in node.values])
 
     def _unary(self, node: ir.Unary) -> Value:
+        if node.op == "&":
+            return self.run.address(node.value)
         inner = self.value(node.value)
         if node.op == "not" and isinstance(inner, Test):
             return Test(inner.no, inner.yes, inner.doubt)
@@ -111,7 +113,7 @@ class Expressions:
         inner = self.value(node.value)
         if isinstance(inner, Linear) and not node.type.pointers:
             return self.held(inner, self.run.element(node.type))
-        return self.run.unknown() if node.type.pointers and isinstance(inner, Pointer) else inner
+        return self.run.pointed(inner, node.type) if node.type.pointers and isinstance(inner, Pointer) else inner
 
     def held(self, number: Linear, dtype: str | None) -> Value:
         """What an integer type holds of a number: a known one modulo two to its width; of others a narrow one does not
@@ -163,7 +165,9 @@ class Expressions:
         if op == "+" and isinstance(b, Pointer):
             a, b = b, a
         if isinstance(a, Pointer) and isinstance(b, Linear) and op in ("+", "-"):
-            return Pointer(a.storage, self.run.atoms.apply(op, a.offset, b))
+            atoms = self.run.atoms
+            by = b if a.unit == 1 else atoms.apply("*", b, Linear(a.unit))
+            return Pointer(a.storage, atoms.apply(op, a.offset, by), a.unit)
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return self.run.unknown()
         whole = "//" if op == "/" and self.run.cpp else op

@@ -119,6 +119,14 @@ class Follow:
         number = given.value if isinstance(given, values.Scalar) else given
         return Linear(int(number)) if isinstance(number, int) else self.position()
 
+    def pointed(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
+        """A pointer that is cast to another type of pointer."""
+        return self.unknown()
+
+    def address(self, node: object) -> Value:
+        """`&node`."""
+        return self.unknown()
+
     def inlined(self, node: ir.Call) -> list[Value] | None:
         """What a function of the submission that only computes numbers gives for numbers; None for any other call."""
         func = None if self.cpp else self._own(node.func)

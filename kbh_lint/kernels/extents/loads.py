@@ -74,6 +74,12 @@ class Loads:
                 for part in parts:
                     self.visit(part, limits)
                 self.pointers_in(*parts)
+            case ir.Cast(value=value, type=kind) if kind.pointers and isinstance(run.value(node), Pointer):
+                self.visit(value, limits)
+            case ir.Unary(op="&", value=ir.Index(value=base, index=index)) if isinstance(run.value(node), Pointer):
+                self.visit(base, limits)
+                self.visit(index, limits)
+                self.pointers_in(index)
             case (
                 ir.Cast(value=value) | ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value)
             ):

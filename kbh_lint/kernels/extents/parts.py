@@ -23,8 +23,8 @@ class Part:
     phase: int = 0
 
 
-def addressed(atoms: Atoms, address: Linear, limits: Limits) -> Part | None:
-    """The part that an address can be in; None where it is not bounded."""
+def addressed(atoms: Atoms, address: Linear, limits: Limits, unit: int = 1) -> Part | None:
+    """The part that an address, and the elements of a vector behind it, can be in; None where it is not bounded."""
     if limits.get((), 0) < 0:
         return Part(0, 0, 0)  # never
     first, last = lowest(atoms, address, limits), highest(atoms, address, limits)
@@ -33,6 +33,8 @@ def addressed(atoms: Atoms, address: Linear, limits: Limits) -> Part | None:
     step, count = gcd(*(factor for _, factor in address.terms)) or 1, _count(atoms, address, limits)
     if step > 1 and count is not None:
         count = min(count, max(last - first, -1) // step + 1)
+    if unit > 1:
+        return Part(first, max(last + unit, 0), None if count is None else count * unit)
     return Part(first, max(last + 1, 0), count, step, address.const % step)
 
 

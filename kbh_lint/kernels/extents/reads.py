@@ -7,9 +7,10 @@ followed, kept in a struct or chosen between may be read anywhere.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
-from kbh_lint.base import ir, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.assigned import AROUND
@@ -70,6 +71,12 @@ class Reads(Follow):
         self.loads = Loads(self)
         self.parts: Parts = {}
         self.lost: set[int] = set()
+        self.widths: dict[int, int | None] = {}  # of the elements of a storage that offsets count, in bits
+        for param in kernel.node.params if self.cpp else ():
+            there = self.frame.env.get(param.name)
+            if isinstance(there, Pointer):
+                bits = self._width(param.type)
+                self.widths[there.storage] = bits if self.widths.get(there.storage, bits) == bits else None
         for name, given in args.items():
             if not isinstance(self.frame.env.get(name), (Pointer, Described)):
                 self.lost |= set(_storages(given))
@@ -140,11 +147,36 @@ class Reads(Follow):
         for name in names:
             old = env.get(name)
             if isinstance(old, Pointer):
-                env[name] = Pointer(old.storage, self.unknown())
+                env[name] = Pointer(old.storage, self.unknown(), old.unit)
             elif isinstance(old, Described):
                 env[name] = old._replace(at=None if old.at is None else tuple(self.unknown() for _ in old.at))
             else:
                 env[name] = self.unknown()
+
+    # --- pointers of C++ ---
+
+    def pointed(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
+        """`reinterpret_cast<const float4*>(x)`: an index on it is as many elements of the storage as it has bits."""
+        bits, given = self._width(kind) if kind.pointers == 1 else None, self.widths.get(pointer.storage)
+        if not bits or not given or bits % given:
+            return self.unknown()
+        return Pointer(pointer.storage, pointer.offset, bits // given)
+
+    def address(self, node: object) -> Value:
+        """`&x[i]`."""
+        found: Value | None = None
+        if isinstance(node, ir.Index):
+            found = self.expressions.binary("+", self.value(node.value), self.value(node.index))
+        return found if isinstance(found, Pointer) else self.unknown()
+
+    def _width(self, kind: object) -> int | None:
+        """The bits of the numbers, or of the vectors, that a pointer of a written type leads to."""
+        if not isinstance(kind, ir.TypeRef) or kind.args or kind.member or kind.dims:
+            return None
+        vector = dtypes.vector_from_cpp(kind.name)
+        element, lanes = vector or (self.element(replace(kind, pointers=0)), 1)
+        bits = None if element is None else dtypes.BITS.get(element)
+        return None if bits is None else bits * lanes
 
     # --- what is noted ---
 
@@ -162,7 +194,7 @@ class Reads(Follow):
     def note(self, where: object, limits: Limits) -> None:
         """A load from an address."""
         if isinstance(where, Pointer):
-            self.put(where.storage, addressed(self.atoms, where.offset, limits))
+            self.put(where.storage, addressed(self.atoms, where.offset, limits, where.unit))
 
     def put(self, storage: int, part: Part | None) -> None:
         """A load of a part of a storage; None of one that is not bounded."""

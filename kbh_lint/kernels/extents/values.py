@@ -12,10 +12,12 @@ Dims = tuple[Any, ...]
 
 
 class Pointer(NamedTuple):
-    """An address: so many elements behind the start of a storage."""
+    """An address: so many elements behind the start of a storage, each index on it being `unit` of them: four behind
+    a `float4*` to floats."""
 
     storage: int
     offset: Linear
+    unit: int = 1
 
 
 class Described(NamedTuple):
