@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
 from kbh_lint.analyses.left_out import read_after_it_was_stored
+from kbh_lint.analyses.outputs import UNREAD
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -198,6 +199,8 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
                 if not _carried(event, content, read):
                     continue
                 carried.add(read.ident)
+            if event.kind in UNREAD and _left_unread(read, call):
+                continue
             if read.ident not in elsewhere:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
@@ -206,6 +209,11 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
     if path.stateful:  # what builds on earlier calls depends on this one's inputs, too; a cache does not
         out = {ident: found for ident, found in out.items() if found[0].label not in current}
     return Stale(call, list(out.values()))
+
+
+def _left_unread(read: Content, call: Call) -> bool:
+    """Whether what nobody read is handed only what such a thing may have left in an earlier call: a workspace."""
+    return read.event is not None and read.event.kind in UNREAD and read.call < call.index
 
 
 def _other_parts(content: Content, before: Content, call: Call) -> bool:
