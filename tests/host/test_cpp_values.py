@@ -106,6 +106,10 @@ TRUE = {
                         "auto [c, d] = m.try_emplace({1, 2});", "b && !d && c->second == 5 && m.size() == 1"),
     "an entry that is there": ("std::map<int, int> m = {{1, 2}}; auto [a, b] = m.emplace(1, 7);", "a->second == 2"),
     "an entry by its iterator": ("std::map<int, int> m = {{1, 2}}; m.find(1)->second = 7;", "m[1] == 7"),
+    "the bounds of a key": ("std::map<int, int> m = {{8, 1}, {2, 2}, {4, 3}}; auto all = m; "
+                            "std::map<int, int, std::greater<int>> d = {{2, 1}, {8, 2}}; int n = m.begin()->second;",
+                            "m.lower_bound(4)->second == 3 && m.upper_bound(4)->first == 8 && n == 2 && "
+                            "m.lower_bound(9) == m.end() && all.lower_bound(3)->first == 4"),
     "an alias of a vector": ("Row v; v.push_back(3); Many<int> w(2, 5);", "v.size() == 1 && v[0] == 3 && w[1] == 5"),
     "an alias of a map": ("inner::Table m; m[3] = 4; using Here = Row; Here v; v.push_back(1);",
                           "m.count(3) == 1 && v.size() == 1"),

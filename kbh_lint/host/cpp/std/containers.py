@@ -17,7 +17,9 @@ END = "end"  # what `end()` of a container is
 
 
 class Keys(dict[Any, Any]):
-    """std::set and std::unordered_set, as a dict of its keys."""
+    """std::set and std::unordered_set, as a dict of its keys; `rising` says that they lie in their order."""
+
+    rising = False
 
 
 class SoMany(Unknown):
@@ -54,9 +56,11 @@ def put_through(to: list[Any], items: list[Any]) -> None:
 
 
 class Entries(dict[Any, Any]):
-    """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there."""
+    """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there, `rising`
+    says that the keys lie in their order."""
 
     fresh: Callable[[], Any] | None = None
+    rising = False
 
 
 class _Pair(dict[str, Any]):

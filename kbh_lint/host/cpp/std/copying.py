@@ -26,7 +26,9 @@ def copied(interp: Run, value: Value, depth: int = 0) -> Any:
     if isinstance(value, dict) and depth < MAX_NESTED:
         made = type(value)()
         if isinstance(value, containers.Entries) and isinstance(made, containers.Entries):
-            made.fresh = value.fresh
+            made.fresh, made.rising = value.fresh, value.rising
+        elif isinstance(value, containers.Keys) and isinstance(made, containers.Keys):
+            made.rising = value.rising
         made.update((key, copied(interp, item, depth + 1)) for key, item in bounds.visited(interp, value).items())
         return made
     if isinstance(value, CStruct) and depth < MAX_NESTED:

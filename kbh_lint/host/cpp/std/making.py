@@ -71,7 +71,9 @@ def _tuple(made: Making) -> Value:
 
 def _set(made: Making) -> Value:
     """`std::set` of its keys."""
-    return containers.set_of(made.items)
+    made_of = containers.set_of(made.items)
+    made_of.rising = made.ref.name.rsplit("::", 1)[-1] == "set" and len(made.ref.args) == 1
+    return made_of
 
 
 def _map(made: Making) -> Value:
@@ -79,6 +81,7 @@ def _map(made: Making) -> Value:
     entries, kind = containers.map_of(made.items), made.part(1)
     if kind is not None:
         entries.fresh = partial(_fresh, made, kind)
+    entries.rising = made.ref.name.rsplit("::", 1)[-1] == "map" and len(made.ref.args) == 2
     return entries
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, hashed, iterator
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
+
+_Key = TypeVar("_Key", int, str)
 
 
 class _Lists(Methods[list[Value]]):
@@ -139,7 +142,8 @@ class _Maps(Methods[dict[Value, Value]]):
     @models("begin", "cbegin")
     def begin(self, site: Site, owner: dict[Value, Value]) -> Value:
         """An iterator at the first entry."""
-        return iterator(owner, next(iter(owner))) if owner else END
+        first = self._after(owner, None)
+        return iterator(owner, next(iter(owner))) if owner and isinstance(first, Unknown) else first
 
     @models("end")
     def end(self, site: Site, owner: dict[Value, Value]) -> str:
@@ -195,6 +199,27 @@ class _Maps(Methods[dict[Value, Value]]):
         held = self._held(site, owner, key)
         return END if held is keys.MISSING else iterator(owner, held)
 
+    @models("lower_bound")
+    def lower_bound(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
+        """An iterator at the first entry whose key is no less."""
+        return self._after(owner, key)
+
+    @models("upper_bound")
+    def upper_bound(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
+        """An iterator at the first entry whose key is greater."""
+        return self._after(owner, key, behind=True)
+
+    def _after(self, owner: dict[Value, Value], key: Value, *, behind: bool = False) -> Value:
+        """An iterator at the least key of all, or the least at or behind one, of what lies in the order of its keys."""
+        rising = isinstance(owner, (Entries, Keys)) and owner.rising
+        given = list(owner) if key is None else [*owner, key]
+        numbers, texts = [one for one in given if isinstance(one, int)], [one for one in given if isinstance(one, str)]
+        if not rising or len(given) not in (len(numbers), len(texts)):
+            return Unknown((), "a place in a map")
+        at = None if key is None else len(given) - 1
+        least: Value = _least(texts, at, behind) if texts else _least(numbers, at, behind)
+        return END if least is None else iterator(owner, least)
+
     @models("count")
     def count(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
         """How many entries a key has."""
@@ -227,6 +252,14 @@ class _Maps(Methods[dict[Value, Value]]):
     def other(self, site: Site, owner: dict[Value, Value]) -> Value:
         """A method that is not followed."""
         return Unknown((), site.name)
+
+
+def _least(keys: list[_Key], at: int | None, behind: bool) -> _Key | None:
+    """The least key, or the least that is no less than the one at a place, or behind it."""
+    if at is None:
+        return min(keys, default=None)
+    own = keys[at]
+    return min((one for one in keys[:at] if one > own or one == own and not behind), default=None)
 
 
 LISTS = _Lists()
