@@ -71,6 +71,7 @@ def test_a_pointer_that_is_cast_to_vectors_leads_to_as_many_elements() -> None:
     )
     reads, touched = both(kernel_of(text), ARGS)
     assert reads[1] == [Part(0, 32, 32)]
+    assert reads[2] == [Part(0, 8, 8)]
     assert touched[2] == [Part(0, 8, 8), Part(0, 8, 8), Part(0, 16, 16)]
 
 

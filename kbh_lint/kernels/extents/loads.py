@@ -74,12 +74,8 @@ class Loads:
                 for part in parts:
                     self.visit(part, limits)
                 self.pointers_in(*parts)
-            case ir.Cast(value=value, type=kind) if kind.pointers and isinstance(run.value(node), Pointer):
-                self.visit(value, limits)
-            case ir.Unary(op="&", value=ir.Index(value=base, index=index)) if isinstance(run.value(node), Pointer):
-                self.visit(base, limits)
-                self.visit(index, limits)
-                self.pointers_in(index)
+            case ir.Cast() | ir.Unary(op="&") if self._points(node):
+                self._address(node.value, limits)
             case (
                 ir.Cast(value=value) | ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value)
             ):
@@ -87,6 +83,19 @@ class Loads:
                 self.pointers_in(value)
             case _:
                 run.lose(node)
+
+    def _points(self, node: ir.Cast | ir.Unary) -> bool:
+        """Whether a pointer is cast to another, or the place of an element is taken."""
+        return (isinstance(node, ir.Unary) or node.type.pointers > 0) and isinstance(self.run.value(node), Pointer)
+
+    def _address(self, node: object, limits: Limits) -> None:
+        """What a pointer is made of: another one that is cast, or `x[i]` in `&x[i]`, which is not read."""
+        if isinstance(node, ir.Index):
+            self.visit(node.value, limits)
+            self.visit(node.index, limits)
+            self.pointers_in(node.index)
+        else:
+            self.visit(node, limits)
 
     def pointers_in(self, *nodes: object) -> None:
         """Values that are pointers are used in a way that is not followed."""
@@ -100,6 +109,8 @@ class Loads:
         if isinstance(target, ir.Index) and self.run.cpp and not op:
             self.visit(target.value, limits)
             self.visit(target.index, limits)
+        elif isinstance(target, ir.Unary) and target.op == "*" and not op:
+            self.visit(target.value, limits)
         elif not isinstance(target, ir.Name):
             self.visit(target, limits)
 
@@ -190,35 +201,35 @@ class Loads:
         return True
 
     def _inside_cpp(self, node: ir.Call, limits: Limits) -> bool:
-        """Follows a `__device__` function that is handed a pointer to numbers, for the loads in it: one that is no
-        template, has one overload, and hands no pointer on."""
-        run = self.run
-        try:
-            found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
-        except KeyError:
-            return False
-        funcs = found.funcs if isinstance(found, values.Overloads) else [found]
-        func = funcs[0] if len(funcs) == 1 else None
-        if not isinstance(func, values.Func) or func.node.body is None or run.statements.depth > MAX_DEPTH:
-            return False
-        params, returns = func.node.params, func.node.returns
-        if func.node.template or len(params) != len(node.args) or not can_be_followed(func):
-            return False
-        if not isinstance(returns, ir.TypeRef) or run.element(returns) is None and returns.name != "void":
+        """Follows a `__device__` function that is handed a pointer to numbers, for the loads in it."""
+        run, func = self.run, self._device_function(node)
+        if func is None or len(func.node.params) != len(node.args):
             return False
         inner: dict[str, Value] = {}
-        for param, arg in zip(params, node.args, strict=True):
-            given = run.value(arg)
-            if isinstance(given, Pointer) and not run.counts_elements(param.type):
+        for param, arg in zip(func.node.params, node.args, strict=True):
+            given, changed = run.value(arg), isinstance(param.type, ir.TypeRef) and param.type.reference
+            if isinstance(given, Pointer) and (changed or not run.counts_elements(param.type)):
                 return False
-            changed = isinstance(param.type, ir.TypeRef) and param.type.reference
             inner[param.name] = given if isinstance(given, (Pointer, Linear)) and not changed else run.unknown()
-            if isinstance(given, Pointer) and changed:
-                return False
         if not any(isinstance(given, Pointer) for given in inner.values()):
             return False
         self._run(func, inner, limits)
         return True
+
+    def _device_function(self, node: ir.Call) -> values.Func | None:
+        """The function of the submission that is called: one that is no template, has one overload, and gives back a
+        number or nothing, so that it hands no pointer on."""
+        run = self.run
+        try:
+            found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
+        except KeyError:
+            return None
+        func = found.funcs[0] if isinstance(found, values.Overloads) and len(found.funcs) == 1 else found
+        if not isinstance(func, values.Func) or func.node.template or run.statements.depth > MAX_DEPTH:
+            return None
+        body, gives = func.node.body, func.node.returns
+        plain = isinstance(gives, ir.TypeRef) and (gives.name == "void" or run.element(gives) is not None)
+        return func if plain and body is not None and can_be_followed(func) else None
 
     def _run(self, func: values.Func, inner: dict[str, Value], limits: Limits) -> None:
         """Follows a function, with what its parameters stand for."""

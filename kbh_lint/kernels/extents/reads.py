@@ -282,6 +282,8 @@ def _expressions(stmt: object) -> Iterator[Any]:
         for target in stmt.targets:
             if isinstance(target, ir.Index):
                 yield target.index
+            elif isinstance(target, ir.Unary) and target.op == "*":
+                yield target.value
             elif not isinstance(target, (ir.Name, ir.Seq)):
                 yield target
     elif isinstance(stmt, ir.AugAssign):
