@@ -6,6 +6,7 @@ from kbh_lint.analyses.promises.asked import Asked, Judgement, not_worked_on
 from kbh_lint.analyses.promises.holes import unread_reason
 from kbh_lint.analyses.promises.ragged_offsets import reads
 from kbh_lint.analyses.work import category, computes, does_arithmetic, exchanges
+from kbh_lint.host.values.tensors import Event
 
 
 def authored(asked: Asked) -> Judgement:
@@ -19,32 +20,49 @@ def authored(asked: Asked) -> Judgement:
 
 
 def _authored(asked: Asked) -> Judgement:
-    promise, run, found, work = asked.promise, asked.run, asked.found, asked.work
+    found, work = asked.found, asked.work
     if work.blobs:
         return "broken", [(work.blobs[0].loc, "machine code without source makes the result")], ""
-    heavy = [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
-    if promise.params.get("work") == "some" and any(computes(e) for e in work.authored) and not work.trifling:
-        heavy = []
+    heavy = _done_by_others(asked)
     if heavy:
         return "broken", [(e.loc, f"{e.attrs.get('symbol', e.name)} does this work") for e in heavy[:4]], ""
-    hole = unread_reason(run, found, work)
+    hole = unread_reason(asked.run, found, work)
     if not work.authored:
         if hole:
             return "unproven", [], hole
         return "broken", [(e.loc, f"{e.name} runs in torch") for e in found.events[:4]], ""
-    doing = [e for e in work.authored if (computes if promise.params.get("work") == "some" else does_arithmetic)(e)]
-    doing = doing or [e for e in work.authored if exchanges(e, frozenset(promise.params.get("select_from", ())))]
-    if promise.params.get("work") == "product":
-        inputs = set(promise.params.get("inputs", ()))
-        uses = [u for u in work.products if u.where != "library" and (not inputs or inputs & set(u.inputs))]
-        if uses:
-            return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
-        return "unproven", [], hole or "no product of the inputs was found in the authored kernels"
+    if asked.promise.params.get("work") == "product":
+        return _multiplied(asked, hole)
     missing = not_worked_on(asked, ("inputs", "select_from"))
     if missing and not hole:
         return "unproven", [], f"no authored kernel was seen to work on {', '.join(missing)}"
+    doing = _doing(asked)
     if doing or not work.torch:
         return "kept", [(e.loc, f"{e.name} is launched here") for e in (doing or work.authored)[:4]], ""
-    if hole:
-        return "unproven", [], hole
-    return "unproven", [], "the authored kernels were not seen to compute"
+    return "unproven", [], hole or "the authored kernels were not seen to compute"
+
+
+def _done_by_others(asked: Asked) -> list[Event]:
+    """What libraries do of the work; nothing where authored kernels have to do some of it alone, and do."""
+    work = asked.work
+    if asked.promise.params.get("work") == "some" and any(computes(e) for e in work.authored) and not work.trifling:
+        return []
+    return [e for e in work.library if category(e) != "other" or e.attrs.get("foreign")]
+
+
+def _multiplied(asked: Asked, hole: str) -> Judgement:
+    """The work is a product of the inputs."""
+    inputs = set(asked.promise.params.get("inputs", ()))
+    uses = [u for u in asked.work.products if u.where != "library" and (not inputs or inputs & set(u.inputs))]
+    if uses:
+        return "kept", [(u.loc, f"an authored {u.engine} product") for u in uses[:4]], ""
+    return "unproven", [], hole or "no product of the inputs was found in the authored kernels"
+
+
+def _doing(asked: Asked) -> list[Event]:
+    """The authored kernels that do the work: they compute, or else exchange what is to be sorted."""
+    params, authored = asked.promise.params, asked.work.authored
+    works = computes if params.get("work") == "some" else does_arithmetic
+    return [e for e in authored if works(e)] or [
+        e for e in authored if exchanges(e, frozenset(params.get("select_from", ())))
+    ]

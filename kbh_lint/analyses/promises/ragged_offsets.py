@@ -20,41 +20,44 @@ from kbh_lint.host.values.tensors import Content, Event
 
 def reads(asked: Asked) -> Judgement:
     """The inputs named by `must_read` reach the result."""
-    promise, run, found, work, facts = asked.promise, asked.run, asked.found, asked.work, asked.facts
-    asserted = [name for name in promise.params.get("must_read", ()) if name in facts.equal]
-    for name in asserted:
+    run, found, facts = asked.run, asked.found, asked.facts
+    wanted = asked.promise.params.get("must_read", ())
+    asserted = {name: facts.equal[name] for name in wanted if name in facts.equal}
+    for name, loc in asserted.items():
         fact = UnreadInput(name=name, of="inputs", how="allow unequal numbers in")
-        facts.seeds.append(ShapeFact(fact, facts.equal[name]))
+        facts.seeds.append(ShapeFact(fact, loc))
     if asserted:
-        return (
-            "broken",
-            [(facts.equal[name], f"only equal numbers in {name} get past this") for name in asserted],
-            "",
-        )
+        return "broken", [(loc, f"only equal numbers in {n} get past this") for n, loc in asserted.items()], ""
     specs = run.binding.inputs if run.binding is not None else ()
-    wanted = promise.params.get("must_read", ())
     used = used_inputs(found, {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}, wanted)
     missing = [n for n in wanted if n not in used]
     if not missing:
-        for how, told in _read_for_less(asked):
-            for name, event in told.items():
-                fact = UnreadInput(name=name, of="inputs", how=how.verb)
-                related = (*launched_from(event)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
-                facts.seeds.append(ShapeFact(fact, event.loc, related))
-            if told:
-                return "broken", [(e.loc, how.evidence.format(name=name)) for name, e in told.items()], ""
-        return "kept", [(e.loc, "reads it") for e in work.authored[:2]], ""
+        return _all_reach(asked)
     loaded = {c.label.partition(":")[2] for c in found.outside}
-    hole = unread_reason(run, found, work)
+    hole = unread_reason(run, found, asked.work)
     if set(missing) <= loaded:  # a kernel loads them all for nothing: what fills other memory does not matter
-        hole = not_followed(run, found, work) or run.stopped
+        hole = not_followed(run, found, asked.work) or run.stopped
     if hole:
         return "unproven", [], hole
     for name in missing:
-        last = found.events[-1]
-        related = (*launched_from(last)[1:], *((loc, f"{name} is loaded here") for loc in _loads(found, name)))
-        facts.seeds.append(ShapeFact(UnreadInput(name=name, of="inputs", how="depend on"), last.loc, related))
+        _add_unread(asked, name, "depend on", found.events[-1])
     return "broken", [(e.loc, f"does not depend on {', '.join(missing)}") for e in found.events[-1:]], ""
+
+
+def _all_reach(asked: Asked) -> Judgement:
+    """All of them reach the result: kept, but where one is read for less than it says."""
+    for how, told in _read_for_less(asked):
+        for name, event in told.items():
+            _add_unread(asked, name, how.verb, event)
+        if told:
+            return "broken", [(e.loc, how.evidence.format(name=name)) for name, e in told.items()], ""
+    return "kept", [(e.loc, "reads it") for e in asked.work.authored[:2]], ""
+
+
+def _add_unread(asked: Asked, name: str, how: str, event: Event) -> None:
+    loaded = ((loc, f"{name} is loaded here") for loc in _loads(asked.found, name))
+    fact = UnreadInput(name=name, of="inputs", how=how)
+    asked.facts.seeds.append(ShapeFact(fact, event.loc, (*launched_from(event)[1:], *loaded)))
 
 
 class _Less(NamedTuple):
