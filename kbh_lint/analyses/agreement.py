@@ -27,39 +27,59 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         ended = [
             (p, facts[i]) for p, facts in zip(paths, per_path, strict=True) if i < len(facts) and p.shapes[i].calls
         ]
-        # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
-        live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
-        # a path on which nothing makes the result (every group empty, say) shows nothing about the others
-        live = [facts for facts in live if not facts.empty] or live or [first]
-        foggy = FOGGY if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over) else ""
-        foggy = STORED if not foggy and any(_from_a_file(p, i) for p, _ in ended) else foggy
+        live = _live(ended) or [first]
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.shares = live[0].shares
         agreed = {seed.key() for seed in kept.seeds}
         apart = [facts for p, facts in ended if facts.empty and not p.left_over and not _by_data(p, paths[0])]
         kept.doubtful = [seed for facts in (*live, *apart) for seed in facts.seeds if seed.key() not in agreed]
-        if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
-            foggy = foggy or STALE
-        elif not _uses_the_former(kept) and any(map(_uses_the_former, live)):
-            foggy = foggy or OUTDATED
+        doubts = [_fog(ended, i) or _stale(kept, live), UNTRIED if paths[0].untried else ""]
         for name in live[0].states:
-            states = [other.states.get(name, "unproven") for other in live]
-            kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
-            kept.evidence[name] = live[0].evidence.get(name, [])
-            reasons = [other.reasons[name] for other in live if name in other.reasons]
-            if reasons:
-                kept.reasons[name] = reasons[0]
-            elif len(set(states)) > 1:
-                kept.reasons[name] = "it depends on a branch that the code alone does not decide"
-            if foggy and kept.states[name] != "broken":
-                kept.states[name] = "unproven"
-                kept.reasons.setdefault(name, foggy)
-            if paths[0].untried and kept.states[name] != "broken":
-                kept.states[name] = "unproven"
-                kept.reasons.setdefault(name, UNTRIED)
+            _agree_on(name, kept, live)
+            for reason in filter(None, doubts):
+                if kept.states[name] != "broken":
+                    kept.states[name] = "unproven"
+                    kept.reasons.setdefault(name, reason)
         out.append(kept)
     return out
+
+
+Ended = list[tuple[PathRun, ShapeFacts]]
+
+
+def _live(ended: Ended) -> list[ShapeFacts]:
+    """What the paths show that count."""
+    # builds start from nothing: a path that needs an earlier run's files is no path of a graded run
+    live = [facts for p, facts in ended if not p.left_over] or [facts for _, facts in ended]
+    # a path on which nothing makes the result (every group empty, say) shows nothing about the others
+    return [facts for facts in live if not facts.empty] or live
+
+
+def _fog(ended: Ended, at: int) -> str:
+    """Why it is not known what a path returns."""
+    if any(facts.empty and facts.unknown for p, facts in ended if not p.left_over):
+        return FOGGY
+    return STORED if any(_from_a_file(p, at) for p, _ in ended) else ""
+
+
+def _stale(kept: ShapeFacts, live: list[ShapeFacts]) -> str:
+    """What a path makes of an earlier call, where not all do."""
+    if not _hands_out_again(kept) and any(map(_hands_out_again, live)):
+        return STALE
+    return OUTDATED if not _uses_the_former(kept) and any(map(_uses_the_former, live)) else ""
+
+
+def _agree_on(name: str, kept: ShapeFacts, live: list[ShapeFacts]) -> None:
+    """The state of one promise on all paths, with evidence and reason."""
+    states = [other.states.get(name, "unproven") for other in live]
+    kept.states[name] = states[0] if len(set(states)) == 1 else _weakest(states)
+    kept.evidence[name] = live[0].evidence.get(name, [])
+    reasons = [other.reasons[name] for other in live if name in other.reasons]
+    if reasons:
+        kept.reasons[name] = reasons[0]
+    elif len(set(states)) > 1:
+        kept.reasons[name] = "it depends on a branch that the code alone does not decide"
 
 
 def _by_data(path: PathRun, first: PathRun) -> bool:
