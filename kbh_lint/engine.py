@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from kbh_lint.base import architectures, ir
 from kbh_lint.base.facts import BrokenPromise
 from kbh_lint.base.limits import Budgets
 from kbh_lint.base.paths import hardware_file
+from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, Fact, PromiseState, Related, Unread, fact_of
 from kbh_lint.frontends import python
 from kbh_lint.frontends.walk import forget_nodes
@@ -48,77 +49,118 @@ def analyse(submission: Submission, *, problems_dir: Path, trace: bool = False, 
     With `raise_errors` an error of ours that ends a run is raised, which else is a reason for `unproven`.
     Raises ProblemError when the problem's own data cannot be read.
     """
-    path = str(submission.path)
     problem, hole, known = _problem(problems_dir, submission)
-    try:
-        module = python.lower(submission.text, path)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None) or 1
-        return Analysis(unread=(Unread(f"line {line} is not Python: {getattr(error, 'msg', error)}"),), contract=None)
-    except (python.TooDeep, RecursionError, MemoryError):
-        return Analysis(unread=(Unread("the program nests too deeply to be read"),), contract=None)
-    session_files = _own_reference(submission, problems_dir, problem) | sidecar_texts(submission)
-    binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
+    module = _lowered(submission)
+    if isinstance(module, Unread):
+        return Analysis(unread=(module,), contract=None)
     graded = problem if problem is not None and problem.shapes and problem.contracts else None
-    budgets = Budgets()
-    target = _target(problems_dir, submission.target)
-    capability = _capability(target)
-    gpu = partial(_gpu, problems_dir, capability, target)
-    shared = Shared()
-    sessions = [Session(module, session_files, capability, budgets, gpu, raise_errors, binaries, shared)]
-    runs = [explore(session, graded, None, MAX_FORCED) for session in sessions]
-    if submission.target is None and any(kind == "capability-read" for kind, _, _ in runs[0][0].notes):
-        others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.DECK[1:]]
-        more = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, shared) for c, gpu in others]
-        runs += [explore(session, graded, None, MAX_FORCED) for session in more]
-        sessions += more
-    paths = [p for run in runs for p in run]
+    runs = _explored(submission, module, problems_dir, problem, graded, raise_errors)
+    paths = [p for group in runs.groups for p in group]
     default = paths[0]
-    beside: list[Session] = []
-    if any(kind == "capability-read" for kind, _, _ in default.notes):
-        others = [(c, partial(_gpu, problems_dir, c, None)) for c in architectures.GENERATIONS if c[0] != capability[0]]
-        beside = [Session(module, session_files, c, budgets, gpu, raise_errors, binaries, shared) for c, gpu in others]
-        default.elsewhere = [run_path(session, None, None, {}) for session in beside]
     contract = default.contract
-    per_path: list[list[ShapeFacts]] = []
-    shapes: list[ShapeFacts] = []
-    reference, notes = Traits(), list(_notes(problem, default))
+    judged = _Judged()
     if graded is not None and contract is not None:
-        reference = _reference(problems_dir, graded, contract) if known is None else known
-        per_target = []
-        for session, group in zip(sessions, runs, strict=True):
-            found = []
-            for p in group:
-                reduced = cache(partial(run_reduced, session, graded, contract, p.forced))
-                found.append([shape_facts(graded, contract, p, run, reference, reduced) for run in p.shapes])
-                splits = split_by_shape(contract.id, p) if contract.call is not None else {}
-                for shape in found[-1]:
-                    shape.seeds += splits.get(shape.label, [])
-            per_path += found
-            agreed = agree(group, found)
-            for shape, seeds in zip(agreed, steered(contract, group), strict=False):
-                shape.seeds += seeds
-            per_target.append(agreed)
-        shapes = across_targets(per_target)
-        notes += differing(per_target, [session.capability for session in sessions])
-    foreign = vendored_facts(module, submission.sidecars, sessions[0].lowered.values(), problem, paths)
-    whole = ShapeFacts("", [*file_facts(module, paths, per_path, reference), *foreign])
-    apart = entry_facts(sessions[0]) if not default.failed and (contract is None or contract.call) else []
+        judged = _judged(graded, contract, runs, _reference(problems_dir, graded, contract) if known is None else known)
+    shapes = judged.shapes
+    foreign = vendored_facts(module, submission.sidecars, runs.sessions[0].lowered.values(), problem, paths)
+    whole = ShapeFacts("", [*file_facts(module, paths, judged.per_path, judged.reference), *foreign])
+    apart = entry_facts(runs.sessions[0]) if not default.failed and (contract is None or contract.call) else []
     promises = _promises(graded, contract, shapes) if graded is not None and contract is not None else ()
     analysis = Analysis(
         facts=(*merge([*shapes, *apart, whole]), *broken_promises(promises)),
         promises=promises,
         unread=(*hole, *_unfollowed(problem, graded, contract, hole), *_unread(module, default, shapes)),
         contract=contract.id if contract is not None else None,
-        notes=tuple(notes),
+        notes=(*_notes(problem, default), *judged.notes),
         trace=tuple(trace_lines(default)) if trace else None,
         shares={shape.label: shape.shares for shape in shapes if shape.shares},
         doubtful=merge([replace(shape, seeds=shape.doubtful) for shape in shapes if shape.doubtful]),
     )
-    for session in (*sessions, *beside):
+    for session in (*runs.sessions, *runs.beside):
         session.close()
     forget_nodes()
     return analysis
+
+
+def _lowered(submission: Submission) -> ir.Module | Unread:
+    """The submission's Python; why it cannot be read."""
+    try:
+        return python.lower(submission.text, str(submission.path))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None) or 1
+        return Unread(f"line {line} is not Python: {getattr(error, 'msg', error)}")
+    except (python.TooDeep, RecursionError, MemoryError):
+        return Unread("the program nests too deeply to be read")
+
+
+@dataclass(frozen=True, slots=True)
+class _Explored:
+    """What was followed of a submission: a session a GPU, each with its paths. Those beside follow the top level alone,
+    on GPUs of other generations."""
+
+    sessions: list[Session]
+    groups: list[list[PathRun]]
+    beside: list[Session]
+
+
+def _explored(
+    submission: Submission, module: ir.Module, problems_dir: Path, problem: Problem | None, graded: Problem | None,
+    raise_errors: bool,
+) -> _Explored:  # fmt: skip
+    """Follows a submission on its target, and on others where it asks which GPU it has."""
+    files = _own_reference(submission, problems_dir, problem) | sidecar_texts(submission)
+    binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
+    target = _target(problems_dir, submission.target)
+    capability = _capability(target)
+    budgets, shared = Budgets(), Shared()
+
+    def on(gpu: tuple[int, int], named: Target | None = None) -> Session:
+        known = partial(_gpu, problems_dir, gpu, named)
+        return Session(module, files, gpu, budgets, known, raise_errors, binaries, shared)
+
+    sessions = [on(capability, target)]
+    groups = [explore(session, graded, None, MAX_FORCED) for session in sessions]
+    default = groups[0][0]
+    asks = any(kind == "capability-read" for kind, _, _ in default.notes)
+    if submission.target is None and asks:
+        more = [on(gpu) for gpu in architectures.DECK[1:]]
+        groups += [explore(session, graded, None, MAX_FORCED) for session in more]
+        sessions += more
+    beside = [on(gpu) for gpu in architectures.GENERATIONS if gpu[0] != capability[0]] if asks else []
+    if asks:
+        default.elsewhere = [run_path(session, None, None, {}) for session in beside]
+    return _Explored(sessions, groups, beside)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What the graded shapes show, agreed, and of each path; empty where no contract is graded."""
+
+    shapes: list[ShapeFacts] = field(default_factory=list)
+    per_path: list[list[ShapeFacts]] = field(default_factory=list)
+    reference: Traits = field(default_factory=Traits)
+    notes: tuple[str, ...] = ()
+
+
+def _judged(graded: Problem, contract: Contract, runs: _Explored, reference: Traits) -> _Judged:
+    """Asks all paths on all graded shapes, and puts together what they and all GPUs agree on."""
+    per_path: list[list[ShapeFacts]] = []
+    per_target: list[list[ShapeFacts]] = []
+    for session, group in zip(runs.sessions, runs.groups, strict=True):
+        found = []
+        for p in group:
+            reduced = cache(partial(run_reduced, session, graded, contract, p.forced))
+            found.append([shape_facts(graded, contract, p, run, reference, reduced) for run in p.shapes])
+            splits = split_by_shape(contract.id, p) if contract.call is not None else {}
+            for shape in found[-1]:
+                shape.seeds += splits.get(shape.label, [])
+        per_path += found
+        agreed = agree(group, found)
+        for shape, seeds in zip(agreed, steered(contract, group), strict=False):
+            shape.seeds += seeds
+        per_target.append(agreed)
+    notes = tuple(differing(per_target, [session.capability for session in runs.sessions]))
+    return _Judged(across_targets(per_target), per_path, reference, notes)
 
 
 def _target(problems_dir: Path, name: str | None) -> Target | None:
