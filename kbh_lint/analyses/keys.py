@@ -7,7 +7,7 @@ from kbh_lint.analyses.seeds import ShapeFact
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.facts import CutKeys
-from kbh_lint.host.values.tensors import Content
+from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import Origin
 from kbh_lint.kernels.core.origins import CUT
 
@@ -26,11 +26,11 @@ def cut_keys(result: list[Content], found: Slice) -> list[ShapeFact]:
     seen: set[int] = set()
     while stack:
         content = stack.pop()
-        if content.ident in seen or content.event is None:
+        event = content.event
+        if content.ident in seen or event is None:
             continue
         seen.add(content.ident)
-        event = content.event
-        if len(seen) > MAX_WALK or event.kind == "launch" and event.attrs["kernel"].node.kind != "python":
+        if len(seen) > MAX_WALK:
             return []
         if content.previous is not None:
             stack.append(content.previous)
@@ -39,19 +39,32 @@ def cut_keys(result: list[Content], found: Slice) -> list[ShapeFact]:
             for read, _ in event.reads:
                 bits.setdefault(read.label, {}).setdefault(0, None)
             continue
-        held: dict[int, Content] = event.attrs["contents"]
-        for facts in facts_of(event):
-            if facts.unread:
-                return []
-            for store in (s for s in facts.stores if s.storage == content.storage.ident):
-                for origin in store.origins:
-                    source = held.get(origin.storage)
-                    if source is not None and source.label:
-                        bits.setdefault(source.label, {}).setdefault(_dropped(origin), store.loc)
-                    elif source is not None:
-                        stack.append(source)
+        stored = _stored(content, event)
+        if stored is None:
+            return []
+        for source, dropped, loc in stored:
+            if source.label:
+                bits.setdefault(source.label, {}).setdefault(dropped, loc)
+            else:
+                stack.append(source)
     cut = [(label, min(counts), counts) for label, counts in bits.items() if label.startswith("input:") and min(counts)]
     return [ShapeFact(CutKeys(input=label[6:], bits=count), counts[count]) for label, count, counts in cut]
+
+
+def _stored(content: Content, launch: Event) -> list[tuple[Content, int, ir.Loc | None]] | None:
+    """What a Triton kernel's stores are made of, and how many bits of it are cut off before; None where the kernel was
+    not read, or is none of Triton's."""
+    if launch.attrs["kernel"].node.kind != "python" or any(facts.unread for facts in facts_of(launch)):
+        return None
+    held: dict[int, Content] = launch.attrs["contents"]
+    return [
+        (held[origin.storage], _dropped(origin), store.loc)
+        for facts in facts_of(launch)
+        for store in facts.stores
+        if store.storage == content.storage.ident
+        for origin in store.origins
+        if origin.storage in held
+    ]
 
 
 def _dropped(origin: Origin) -> int:

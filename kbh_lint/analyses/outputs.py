@@ -35,25 +35,21 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         out += _written(run)
     if run.ignored and run.state:
         out.append(ShapeFact(StateIgnored(names=tuple(run.state)), forward_loc(run, "load_state_dict")))
-    contents = result_contents(result)
-    events = [event for call in run.calls for event in call.events]
-    strange = any(kind in ("import", "binary", "star-import", "given") for kind, _, _ in path.notes)
-    followed = not (strange or run.unread or path.unread or any(e.kind in UNREAD for e in events))
-    given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
-    if given and contents and outputs and followed and not found.outside and not found.unfilled:
-        constant = ConstantOutput(outputs=len(outputs))
-        first = next((e for e in found.events), None)
-        out.append(ShapeFact(constant, forward_loc(run), tuple(launched_from(first)) if first else ()))
-    lost = any(event.attrs.get("lost") for call in run.calls for event in call.events)  # it may point anywhere
-    if outputs and followed and not lost and all(_fresh(t.storage.content) for t in outputs if isinstance(t, Tensor)):
-        out.append(ShapeFact(UnwrittenOutput(how="never"), forward_loc(run)))
-    elif followed and run.layout is None:
-        looked_at = (unfilled_by(t, run) for t in outputs if isinstance(t, Tensor))
-        short = next((event for event in looked_at if event is not None), None)
-        if short is not None:
-            partly = UnwrittenOutput(how="only in part")
-            out.append(ShapeFact(partly, short.loc, tuple(launched_from(short)[1:])))
+    if outputs and _followed(path, run):
+        given = run.layout is None or run.inputs  # an entry point that takes numbers makes its own inputs
+        if given and result_contents(result) and not found.outside and not found.unfilled:
+            first = next((e for e in found.events), None)
+            related = tuple(launched_from(first)) if first else ()
+            out.append(ShapeFact(ConstantOutput(outputs=len(outputs)), forward_loc(run), related))
+        out += _unwritten(run, [t for t in outputs if isinstance(t, Tensor)])
     return out
+
+
+def _followed(path: PathRun, run: ShapeRun) -> bool:
+    """Whether nothing stayed unread that may have made or written the result."""
+    strange = any(kind in ("import", "binary", "star-import", "given") for kind, _, _ in path.notes)
+    unread = any(event.kind in UNREAD for call in run.calls for event in call.events)
+    return not (strange or run.unread or path.unread or unread)
 
 
 def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
@@ -63,6 +59,18 @@ def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
     except (AttributeError, KeyError):
         return None
     return found.node.loc if isinstance(found, Func) else None
+
+
+def _unwritten(run: ShapeRun, outputs: list[Tensor]) -> list[ShapeFact]:
+    """Results that nobody wrote, or wrote in part."""
+    lost = any(event.attrs.get("lost") for call in run.calls for event in call.events)  # it may point anywhere
+    if not lost and all(_fresh(t.storage.content) for t in outputs):
+        return [ShapeFact(UnwrittenOutput(how="never"), forward_loc(run))]
+    looked_at = (unfilled_by(t, run) for t in outputs if run.layout is None)
+    short = next((event for event in looked_at if event is not None), None)
+    if short is None:
+        return []
+    return [ShapeFact(UnwrittenOutput(how="only in part"), short.loc, tuple(launched_from(short)[1:]))]
 
 
 def tensors(value: object, depth: int = 0) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from kbh_lint.analyses.flow import Root, Slice, Step, facts_of, is_product, roots
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS, NARROW, is_wider
@@ -119,10 +121,9 @@ def _casts_of(facts: KernelFacts, product: Product, narrow: list[tuple[Root, str
 
 
 def _of_launch(event: Event) -> list[ProductUse]:
-    held: dict[int, Content] = event.attrs["contents"]
     out: dict[tuple[object, ...], ProductUse] = {}
     seen: set[tuple[object, ...]] = set()  # what tells uses apart follows from these
-    known: dict[Origins, tuple[list[Root], bool]] = {}  # what unrolled products share: where a side comes from
+    known: dict[Origins, _From] = {}  # what unrolled products share: where a side comes from
     for facts in facts_of(event):
         for product in facts.products:
             operands = (product.a, product.b, product.a_origins, product.b_origins)
@@ -130,43 +131,56 @@ def _of_launch(event: Event) -> list[ProductUse]:
             if asked in seen:
                 continue
             seen.add(asked)
-            sides = []
-            for origins, dtype in ((product.a_origins, product.a), (product.b_origins, product.b)):
+            for origins in (product.a_origins, product.b_origins):
                 if origins not in known:
-                    plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
-                    found = [r for o in plain if o.storage in held for r in roots(held[o.storage])]
-                    known[origins] = found, any("unpack" in o.flags for o in plain)
-                sides.append((*known[origins], dtype))
-            narrow = [(r, dtype) for found, _, dtype in sides for r in _narrow(found)]
-            every = [r for found, _, _ in sides for r in found]
-            upcast = any(is_wider(dtype, r.content.dtype) for r, dtype in narrow)
-            steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
-            if upcast:
-                steps += _casts_of(facts, product, narrow)
-            lost = [n for found, _, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
-            inside = any(unpacked for _, unpacked, _ in sides)
-            use = ProductUse(
-                where="kernel",
-                engine=product.kind,
-                operands=(product.a, product.b),
-                inputs=tuple(sorted({r.name for r in every})),
-                narrow=tuple(sorted({r.name for r, _ in narrow})),
-                upcast=upcast,
-                steps=tuple(steps[:8]),
-                loc=product.loc,
-                event=event,
-                flops=None,
-                rows=product.rows,
-                unpacked=tuple(u.loc for u in facts.unpacks)[:4] if inside else (),
-                unpacked_before=any(r.unpacked for r in every),
-                compiled=False,
-                opcode=product.opcode,
-                accumulator=product.accumulator,
-                mode=product.mode,
-                narrowed=tuple(sorted(set(lost))),
-            )
+                    known[origins] = _from(origins, event)
+            use = _use(event, facts, product, known)
             out.setdefault((use.engine, use.operands, use.loc, use.inputs, use.upcast, use.accumulator, use.mode), use)
     return _without_remainders(list(out.values()))
+
+
+_From = tuple[list[Root], bool]  # where an operand comes from, and whether it was unpacked on the way
+
+
+def _from(origins: Origins, event: Event) -> _From:
+    held: dict[int, Content] = event.attrs["contents"]
+    plain = [o for o in origins if "index" not in o.flags and "product" not in o.flags]
+    return [r for o in plain if o.storage in held for r in roots(held[o.storage])], any(
+        "unpack" in o.flags for o in plain
+    )
+
+
+def _use(event: Event, facts: KernelFacts, product: Product, known: Mapping[Origins, _From]) -> ProductUse:
+    """One product of a kernel, by where its operands come from."""
+    (left, first_unpacked), (right, second_unpacked) = known[product.a_origins], known[product.b_origins]
+    sides = ((left, product.a), (right, product.b))
+    narrow = [(r, dtype) for found, dtype in sides for r in _narrow(found)]
+    every = [*left, *right]
+    upcast = any(is_wider(dtype, r.content.dtype) for r, dtype in narrow)
+    steps = list(dict.fromkeys(s for r, _ in narrow for s in r.steps))
+    if upcast:
+        steps += _casts_of(facts, product, narrow)
+    lost = [n for found, dtype in sides for n in _narrowed(found, effective(dtype, product.mode))]
+    return ProductUse(
+        where="kernel",
+        engine=product.kind,
+        operands=(product.a, product.b),
+        inputs=tuple(sorted({r.name for r in every})),
+        narrow=tuple(sorted({r.name for r, _ in narrow})),
+        upcast=upcast,
+        steps=tuple(steps[:8]),
+        loc=product.loc,
+        event=event,
+        flops=None,
+        rows=product.rows,
+        unpacked=tuple(u.loc for u in facts.unpacks)[:4] if first_unpacked or second_unpacked else (),
+        unpacked_before=any(r.unpacked for r in every),
+        compiled=False,
+        opcode=product.opcode,
+        accumulator=product.accumulator,
+        mode=product.mode,
+        narrowed=tuple(sorted(set(lost))),
+    )
 
 
 def _without_remainders(uses: list[ProductUse]) -> list[ProductUse]:

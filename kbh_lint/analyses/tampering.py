@@ -13,7 +13,7 @@ from kbh_lint.base.facts import BackendState, Effect, Monkeypatch, Sniff
 from kbh_lint.base.values import Scalar
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.decisions import ALL, FORK, Asked
-from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Event
 
 _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "what", "target", "undone")}
@@ -33,11 +33,7 @@ def _noted(paths: list[PathRun], reference: Traits) -> Iterator[ShapeFact]:
     """What every path that comes to an end does, and what is only done when the answer to a question is yes."""
     common = [{(k, *(a[n] for n in _NOTED[k])) for k, a, _ in p.notes if k in _NOTED} for p in ended(paths)]
     seen: set[Any] = set()
-    hidden = [(probe.asked, note) for probe in paths[0].probes for note in probe.other.notes]
-    notes = [(True, note) for note in paths[0].notes]
-    notes += [(False, note) for asked, note in hidden if asked != FORK or note[1].get("kind") != "exit"]
-    notes += [(False, note) for p in paths[0].elsewhere for note in p.notes if note[0] == "monkeypatch"]
-    for always, (kind, attrs, loc) in notes:
+    for always, (kind, attrs, loc) in _told(paths):
         if kind not in _NOTED:
             continue
         chosen = {name: attrs[name] for name in _NOTED[kind]}
@@ -51,6 +47,16 @@ def _noted(paths: list[PathRun], reference: Traits) -> Iterator[ShapeFact]:
             yield ShapeFact(Monkeypatch(**chosen, what=what), loc)
         else:
             yield ShapeFact(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
+
+
+def _told(paths: list[PathRun]) -> Iterator[tuple[bool, tuple[str, dict[str, Any], ir.Loc | None]]]:
+    """The notes of a run, which all paths have to share, and those that are taken from one run alone: what is done when
+    the answer to a question is another, and what is replaced on other GPUs."""
+    yield from ((True, note) for note in paths[0].notes)
+    for probe in paths[0].probes:
+        yield from ((False, n) for n in probe.other.notes if probe.asked != FORK or n[1].get("kind") != "exit")
+    for path in paths[0].elsewhere:
+        yield from ((False, note) for note in path.notes if note[0] == "monkeypatch")
 
 
 # What everyone in the process uses: a grader above all to make inputs, to compare, to synchronise, to copy and to time.
@@ -154,21 +160,26 @@ def signature(path: PathRun, *, launches: bool = False) -> frozenset[Any]:
     With `launches` also how kernels are launched: their numbers and grids.
     """
     out: set[Any] = {("failed", path.failed)} if path.failed else set()
+    out |= {("stopped", run.label) for run in path.shapes if run.stopped}
     for run in path.shapes:
-        if run.stopped:
-            out.add(("stopped", run.label))
-        found = reach(last_call(run))
-        out |= {("runs", run.label, e.kind, e.name) for e in found.events if e.kind != "copy"}
-        out |= {("shows", run.label, c.label) for c in found.outside}
-        if launches:
-            out |= {("so", run.label, e.name, _launched(e)) for e in found.events if e.kind == "launch"}
-        heavy = (e for e in (run.calls[-1].events if run.calls else ()) if e.kind in ("launch", "library", "cutlass"))
-        out |= {("beside", run.label, e.kind, e.name) for e in heavy}
-        out |= {("old", run.label) for e in found.events if run.calls and 0 < e.call < len(run.calls)}
-        out |= {("new", run.label) for e in found.events if run.calls and e.call == len(run.calls)}
+        out |= {(kind, run.label, *what) for kind, *what in _does(run, launches)}
     out |= {("set", a["symbol"], a["value"]) for kind, a, _ in path.notes if kind == "backend-state"}
     out |= {("does", a["kind"], a["symbol"]) for kind, a, _ in path.notes if kind == "effect" and not a["undone"]}
     return frozenset(out)
+
+
+def _does(run: ShapeRun, launches: bool) -> Iterator[tuple[object, ...]]:
+    """What one shape's run does on the way to its results, and beside it."""
+    found = reach(last_call(run))
+    yield from (("runs", e.kind, e.name) for e in found.events if e.kind != "copy")
+    yield from (("shows", c.label) for c in found.outside)
+    if launches:
+        yield from (("so", e.name, _launched(e)) for e in found.events if e.kind == "launch")
+    calls = run.calls
+    heavy = (e for e in (calls[-1].events if calls else ()) if e.kind in ("launch", "library", "cutlass"))
+    yield from (("beside", e.kind, e.name) for e in heavy)
+    yield from (("old",) for e in found.events if 0 < e.call < len(calls))
+    yield from (("new",) for e in found.events if calls and e.call == len(calls))
 
 
 def _launched(event: Event) -> str:
@@ -190,17 +201,7 @@ def _plain(value: object) -> int | float | str | None:
 
 def _sniffed(path: PathRun) -> Iterator[ShapeFact]:
     """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
-    deciding: dict[Asked, list[Any]] = {}
-    if path.probes:
-        origin = path.probes[0].origin
-        callers = {Asked(a["symbol"]) for kind, a, _ in path.notes if kind == "sniff" and a["what"] in taint.CALLERS}
-        for probe in path.probes:
-            if probe.asked in (FORK, ALL):
-                continue
-            # The environment and the clock may tune a kernel; who calls may not.
-            launches = probe.asked in callers
-            if signature(probe.other, launches=launches) != signature(origin, launches=launches):
-                deciding[probe.asked] = list(probe.sites)
+    deciding = _deciding(path)
     reached = {e.loc for run in path.shapes for e in reach(last_call(run)).events}
     values = {a["symbol"]: loc for kind, a, loc in path.notes if kind == "sniffed-value" and loc in reached}
     seen: set[Any] = set()
@@ -222,6 +223,23 @@ def _sniffed(path: PathRun) -> Iterator[ShapeFact]:
         what = taint.GAP if symbol == "time" else taint.MEMORY
         place = _at(_any_loc(path), sites[0] if sites else None)
         yield ShapeFact(Sniff(symbol=symbol or "torch.empty", what=what, decides=True), place)
+
+
+def _deciding(path: PathRun) -> dict[Asked, list[Any]]:
+    """The questions on whose answer it depends what runs, and where."""
+    if not path.probes:
+        return {}
+    origin = path.probes[0].origin
+    callers = {Asked(a["symbol"]) for kind, a, _ in path.notes if kind == "sniff" and a["what"] in taint.CALLERS}
+    deciding: dict[Asked, list[Any]] = {}
+    for probe in path.probes:
+        if probe.asked in (FORK, ALL):
+            continue
+        # The environment and the clock may tune a kernel; who calls may not.
+        launches = probe.asked in callers
+        if signature(probe.other, launches=launches) != signature(origin, launches=launches):
+            deciding[probe.asked] = list(probe.sites)
+    return deciding
 
 
 def _at(loc: ir.Loc | None, site: tuple[int, ...] | None) -> ir.Loc | None:

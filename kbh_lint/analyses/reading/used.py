@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -36,7 +36,7 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
     stack = list(found.start)
     # Whether whole numbers make a difference to a kernel takes a walk through it, so it is asked last: they are inputs
     # or copies of inputs, and one launch to which they do is enough.
-    doubtful: dict[int, tuple[Event, dict[int, Content]]] = {}  # by event: it, and those that flow on from it
+    doubtful: _Doubtful = {}
     while True:
         while stack and len(seen) < MAX_CONTENTS:
             content = stack.pop()
@@ -45,18 +45,7 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
             seen.add(content.ident)
             if content.label.startswith(("input:", "state:")):
                 names.add(content.label.partition(":")[2])
-            event = content.event
-            if event is not None and event.kind != "launch" and _one_number(content):
-                continue
-            unused = unused_loads(event, most, _beside(content, asked)) if event is not None else frozenset()
-            if event is not None and event.kind == "launch":
-                whole = {event.attrs["contents"][at].ident for at in _legal_loads(event)} - unused
-                held = doubtful.setdefault(id(event), (event, {}))[1] if whole else {}
-                held.update({read.ident: read for read in reads_of(content) if read.ident in whole})
-                unused |= whole
-            elif event is not None and "least" in event.attrs:
-                unused = _below(event, event.attrs["least"], most)
-            stack.extend(read for read in reads_of(content) if read.ident not in unused)
+            stack.extend(_read_for(content, most, asked, doubtful))
         left = {key: {_input(c) for c in held.values()} & set(asked) - names for key, (_, held) in doubtful.items()}
         most_left = max(left, key=lambda key: len(left[key]), default=None)
         if most_left is None or not left[most_left]:
@@ -64,6 +53,28 @@ def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -
         event, held = doubtful.pop(most_left)
         nothing = unneeded(event)
         stack = [content for at, content in held.items() if at not in nothing]
+
+
+_Doubtful = dict[int, tuple[Event, dict[int, Content]]]  # by event: it, and whole numbers that flow on from it
+
+
+def _read_for(
+    content: Content, most: Mapping[str, int], asked: Collection[str], doubtful: _Doubtful
+) -> Iterator[Content]:
+    """What the event that made some contents needed for it; what it may have loaded for nothing goes to `doubtful`."""
+    event = content.event
+    unused: frozenset[int] = frozenset()
+    if event is not None and event.kind == "launch":
+        unused = unused_loads(event, most, _beside(content, asked))
+        whole = {event.attrs["contents"][at].ident for at in _legal_loads(event)} - unused
+        held = doubtful.setdefault(id(event), (event, {}))[1] if whole else {}
+        held.update({read.ident: read for read in reads_of(content) if read.ident in whole})
+        unused |= whole
+    elif event is not None:
+        if _one_number(content):
+            return
+        unused = _below(event, event.attrs["least"], most) if "least" in event.attrs else unused
+    yield from (read for read in reads_of(content) if read.ident not in unused)
 
 
 def _beside(content: Content, asked: Collection[str]) -> frozenset[int]:

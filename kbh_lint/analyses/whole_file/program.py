@@ -18,7 +18,7 @@ from kbh_lint.base.facts import Authored, Binary, DeadKernel
 from kbh_lint.base.values import Func, JitFunction, Overloads
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
-from kbh_lint.host.values.path_runs import PathRun
+from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 
 
 def file_facts(
@@ -59,37 +59,37 @@ def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
 
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
-    used: set[int] = set()
-    launched: dict[int, str] = {}
-    reached, whole = False, True
-    for path in paths:
-        for run in path.shapes:
-            found = reach(last_call(run))
-            whole = whole and bool(found.events) and not found.opaque and not fills_unseen(run)
-            if found.unfilled and any(event.kind == "launch" for event in run.calls[-1].events if run.calls):
-                whole = False  # what a launch was given was not followed to memory, and some of it nobody else fills
-            for event in found.events:
-                if event.kind == "launch":
-                    kernel = event.attrs["kernel"]
-                    used.add(id(kernel.node))
-                    launched[id(kernel.node)] = kernel.language.partition(".")[0]
-                    reached = True
-                elif event.kind == "cutlass":
-                    reached = True
-                    launched[0] = "cutlass"
+    launched, compiled = _launched(paths)
     defined = kernels(paths[0])
-    launched |= {id(func.node): language for func, language in defined if id(func.node) in used}
-    languages = tuple(sorted({language for language in launched.values() if language}))
-    fact = Authored(reached=reached, defined=len(defined), languages=languages)
+    of_known = {id(func.node): language for func, language in defined if id(func.node) in launched}
+    named = {*(launched | of_known).values(), *(["cutlass"] if compiled else [])}
+    reached = bool(launched) or compiled
+    fact = Authored(reached=reached, defined=len(defined), languages=tuple(sorted(filter(None, named))))
     yield ShapeFact(fact, None)
-    if whole and not reached:
+    none = not reached and all(_followed(run) for path in paths for run in path.shapes)
+    if none:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
-    defined = [(func, language) for func, language in defined if id(func.node) not in used]
+    defined = [(func, language) for func, language in defined if id(func.node) not in launched]
     called = {id(f.node) for f in _helpers(paths[0])} if defined else set()
     for func, language in defined:
-        if id(func.node) in called:
-            continue
-        yield ShapeFact(DeadKernel(name=func.node.name, language=language, only=whole and not reached), func.node.loc)
+        if id(func.node) not in called:
+            yield ShapeFact(DeadKernel(name=func.node.name, language=language, only=none), func.node.loc)
+
+
+def _launched(paths: list[PathRun]) -> tuple[dict[int, str], bool]:
+    """The languages of the kernels that any result comes from, by their nodes, and whether one is of CUTLASS."""
+    events = [event for path in paths for run in path.shapes for event in reach(last_call(run)).events]
+    of_launches = [event.attrs["kernel"] for event in events if event.kind == "launch"]
+    languages = {id(kernel.node): kernel.language.partition(".")[0] for kernel in of_launches}
+    return languages, any(event.kind == "cutlass" for event in events)
+
+
+def _followed(run: ShapeRun) -> bool:
+    """Whether all that makes a result was seen."""
+    found = reach(last_call(run))
+    if found.unfilled and any(event.kind == "launch" for event in run.calls[-1].events if run.calls):
+        return False  # what a launch was given was not followed to memory, and some of it nobody else fills
+    return bool(found.events) and not found.opaque and not fills_unseen(run)
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:
