@@ -312,10 +312,16 @@ def builtin(call: CppCall) -> V:
     """Calls something outside the file by its path."""
     call.m.calls.place = None
     made = library(call)
-    if made is not None:
-        return made
+    if made is None:
+        name = call.path.rsplit("::", 1)[-1]
+        made = _operation(call, name)
+        made = _of_type(call, name) if made is None else made
+    return _unread(call) if made is None else made
+
+
+def _operation(call: CppCall, name: str) -> V | None:
+    """A function that the catalogue of operations has, or that says by its name what it does."""
     path = call.path
-    name = path.rsplit("::", 1)[-1]
     if name in ("bit_cast", "__builtin_bit_cast") and call.explicit:
         ct = call.m.types.type_argument(call.explicit[0])
         return call.m.numbers.bitcast(call.arg(0), ct.dtype, call.loc).with_(ct=ct if ct.lanes > 1 else None)
@@ -331,6 +337,12 @@ def builtin(call: CppCall) -> V:
         return converted
     if name.startswith("__nv_") and not name.startswith("__nv_cvt_") or "operator" in name:
         return mix(call.args) if call.args else UNKNOWN_V
+    return None
+
+
+def _of_type(call: CppCall, name: str) -> V | None:
+    """The constructor of a number's type or of a library's class, or a function of that class."""
+    path = call.path
     found = dtypes.from_cpp(path)
     if found:
         return call.m.objects.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
@@ -340,7 +352,12 @@ def builtin(call: CppCall) -> V:
         return V(ct=CType(name=path))
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type")) or _SIZE.match(path):
         return UNKNOWN_V
-    call.m.facts.unread(f"a call of {path or 'something unknown'}", call.loc)
+    return None
+
+
+def _unread(call: CppCall) -> V:
+    """Nobody knows what it does: it may write all that it can reach."""
+    call.m.facts.unread(f"a call of {call.path or 'something unknown'}", call.loc)
     made = call.m.memory.havoc(call.args, "?", call.loc)
     for value in call.args:
         for cell in in_order(value.cells):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -49,30 +49,12 @@ class CudaCalls(Calls):
     def bind_argument(self, name: str, value: object, ct: CType) -> V:
         """Makes the abstract value, of the declared type, that a parameter begins with."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
-            seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
-            cell = self.run.memory.argument_cell(name, value)
-            if ct.name.endswith("CUtensorMap"):
-                return V(seen, value.content, cells=frozenset((cell,)), ct=TENSOR_MAP)
-            if ct.name.rpartition("::")[2] == "Tensor" and not ct.pointers:  # CuTe's, over the memory
-                return V(seen, value.content, cells=frozenset((cell,)), ct=CType(seen, name="cute::Tensor"))
-            declared = ct if is_pointer(ct) else replace(ct, pointers=1) if ct.dtype != "?" else CType(seen, pointers=1)
-            if declared.dtype == "?" and declared.decl is None:
-                declared = replace(declared, dtype=seen)
-            return V(seen, value.content, cells=frozenset((cell,)), ct=declared)
+            return self._bind_memory(name, value, ct)
         if isinstance(value, values.StructArg):
             self.run.fields.given.update((f"{name}.{field}", item) for field, item in value.fields)
             return V(x=Unbound(name), ct=ct)
         if isinstance(value, (tuple, list)):
-            one = replace(ct, dims=0)
-            held = {i: self.bind_argument(f"{name}[{i}]", item, one) for i, item in enumerate(value)}
-            if any(isinstance(item, values.StructArg) for item in value) and one.decl is not None:
-                return self.run.fields.given_structs(name, value, one, ct)
-            if not any(part.cells for part in held.values()):
-                return V(x=Unbound(name), ct=ct)
-            cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)
-            for i, part in held.items():
-                cell.entries.setdefault((part.dtype, part.content, i), part)
-            return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
+            return self._bind_array(name, value, ct)
         if isinstance(value, values.Scalar):
             known = NOTHING if value.value is values.UNKNOWN else value.value
             dtype = ct.dtype if ct.dtype != "?" else value.dtype
@@ -89,6 +71,30 @@ class CudaCalls(Calls):
         if ct.name.endswith("CUtensorMap"):
             return V(cells=frozenset((self.run.memory.param_cell(name),)), ct=TENSOR_MAP)
         return V(x=Unbound(name), ct=ct)
+
+    def _bind_memory(self, name: str, value: values.Buffer | values.Descriptor, ct: CType) -> V:
+        seen = ct.dtype if ct.dtype not in ("?", "") else value.dtype
+        cell = self.run.memory.argument_cell(name, value)
+        declared = ct if is_pointer(ct) else replace(ct, pointers=1) if ct.dtype != "?" else CType(seen, pointers=1)
+        if ct.name.endswith("CUtensorMap"):
+            declared = TENSOR_MAP
+        elif ct.name.rpartition("::")[2] == "Tensor" and not ct.pointers:  # CuTe's, over the memory
+            declared = CType(seen, name="cute::Tensor")
+        elif declared.dtype == "?" and declared.decl is None:
+            declared = replace(declared, dtype=seen)
+        return V(seen, value.content, cells=frozenset((cell,)), ct=declared)
+
+    def _bind_array(self, name: str, items: Sequence[object], ct: CType) -> V:
+        one = replace(ct, dims=0)
+        held = {i: self.bind_argument(f"{name}[{i}]", item, one) for i, item in enumerate(items)}
+        if any(isinstance(item, values.StructArg) for item in items) and one.decl is not None:
+            return self.run.fields.given_structs(name, items, one, ct)
+        if not any(part.cells for part in held.values()):
+            return V(x=Unbound(name), ct=ct)
+        cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)
+        for i, part in held.items():
+            cell.entries.setdefault((part.dtype, part.content, i), part)
+        return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
 
     def means_cuda(self, name: str, funcs: list[values.Func], args: list[V], explicit: tuple[ir.Expr, ...]) -> bool:
         """Whether a call means CUDA's function of a name that the text overloads for other types."""

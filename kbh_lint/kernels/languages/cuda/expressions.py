@@ -206,47 +206,70 @@ class CudaExpressions(Expressions):
         nodes = list(node.args) if len(args) == len(node.args) else [None] * len(args)
         explicit = func.args if isinstance(func, ir.TypeRef) else ()
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
+        call = CppCall(self.run, name, args, explicit, nodes, node.loc)
         local = self.run.frame.env.get(name)
-        if local is not None and isinstance(local.const, values.Func):
-            return self.run.calls.call_overloads([local.const], args, explicit, nodes, node.loc)
-        if local is not None and self.run.calls.is_functor(local):
-            return self.run.calls.call_method(local, "operator()", args, explicit, func, node.loc)
-        kind = local.ct.name if local is not None and local.ct is not None else ""
-        if local is not None and kind in ("Tensor", "cute::Tensor"):  # an element of it, or a slice
-            if any(isinstance(part, ir.Name) and part.id.rpartition("::")[2] == "_" for part in node.args):
-                return local
-            return self.run.memory.read_through(local, node.loc) if local.cells else UNKNOWN_V
-        if name and not (isinstance(func, ir.TypeRef) and func.member):
-            funcs = self.run.names.overloads(name)
-            this = self.run.types.this_type()
-            if this is not None:
-                own = self.run.names.methods(this, name)
-                if own:
-                    return self.run.calls.call_overloads(own, args, explicit, nodes, node.loc, this=self.run.frame.this)
-            if funcs and self.run.calls.means_cuda(name, funcs, args, explicit):
-                return builtin(CppCall(self.run, name, args, explicit, nodes, node.loc))
-            if funcs:
-                return self.run.calls.call_overloads(funcs, args, explicit, nodes, node.loc)
-        callee = self.eval(func)
+        made = None if local is None else self._call_of_local(local, call, node)
+        if made is None and name and not (isinstance(func, ir.TypeRef) and func.member):
+            made = self._call_of_function(call)
+        return self._call_of_value(self.eval(func), call, node) if made is None else made
+
+    def _call_of_local(self, local: V, call: CppCall, node: ir.Call) -> V | None:
+        """`name(...)` where a variable has the name: a lambda, an object or a tensor; None for what is not called."""
+        if isinstance(local.const, values.Func):
+            return self.run.calls.call_overloads([local.const], call.args, call.explicit, call.nodes, node.loc)
+        if self.run.calls.is_functor(local):
+            return self.run.calls.call_method(local, "operator()", call.args, call.explicit, node.func, node.loc)
+        if local.ct is None or local.ct.name not in ("Tensor", "cute::Tensor"):
+            return None
+        if any(isinstance(part, ir.Name) and part.id.rpartition("::")[2] == "_" for part in node.args):
+            return local  # a slice
+        return self.run.memory.read_through(local, node.loc) if local.cells else UNKNOWN_V
+
+    def _call_of_function(self, call: CppCall) -> V | None:
+        """`name(...)` of a method of the class here, or of a function of the file; None where it has none."""
+        run, name = self.run, call.path
+        funcs = run.names.overloads(name)
+        this = run.types.this_type()
+        own = run.names.methods(this, name) if this is not None else []
+        if own:
+            return run.calls.call_overloads(own, call.args, call.explicit, call.nodes, call.loc, this=run.frame.this)
+        if not funcs:
+            return None
+        if run.calls.means_cuda(name, funcs, call.args, call.explicit):
+            return builtin(call)
+        return run.calls.call_overloads(funcs, call.args, call.explicit, call.nodes, call.loc)
+
+    def _call_of_value(self, callee: V, call: CppCall, node: ir.Call) -> V:
+        """A call of what an expression comes to: functions, a type, an object, or something outside the file."""
+        calls, args, nodes = self.run.calls, call.args, call.nodes
+        of_class = bool(getattr(node.func, "member", ()))
+        given = () if of_class else call.explicit  # in `S<T>::f(x)` they are those of the class
         const = callee.const
-        given = () if getattr(func, "member", ()) else explicit  # in `S<T>::f(x)` they are those of the class
-        if (const is NOTHING or isinstance(const, (values.Sym, CType))) and "::" in name and not explicit:
-            meant = self.run.types.resolve_type(ir.TypeRef(name, (), node.loc))  # `T::Sort(...)`: an alias in a class
-            known = meant.decl is not None or meant.dtype != "?" or meant.name != name
-            const = meant if known and not getattr(func, "member", ()) else const
+        if const is NOTHING or isinstance(const, (values.Sym, CType)):
+            const = self._alias(call, const, of_class)
         if isinstance(const, values.Overloads):
             static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
-            return self.run.calls.call_overloads(const.funcs, args, given, nodes, node.loc, this=static)
+            return calls.call_overloads(const.funcs, args, given, nodes, node.loc, this=static)
         if isinstance(const, values.Func):
-            return self.run.calls.call_overloads([const], args, given, nodes, node.loc)
-        if isinstance(const, CType) and (const.decl is not None or const.dtype != "?" or is_pointer(const)):
-            return self.run.objects.construct(const, args, node.loc, id(node), "", nodes)
-        if isinstance(const, CType) and node.braces and not args:  # `T{}` of a library's class holds no data
-            return V(ct=const)
-        if self.run.calls.is_functor(callee):
-            return self.run.calls.call_method(callee, "operator()", args, explicit, func, node.loc)
-        path = const.path if isinstance(const, values.Sym) else const.name if isinstance(const, CType) else name
-        return builtin(CppCall(self.run, path, args, explicit, nodes, node.loc))
+            return calls.call_overloads([const], args, given, nodes, node.loc)
+        if isinstance(const, CType):
+            if const.decl is not None or const.dtype != "?" or is_pointer(const):
+                return self.run.objects.construct(const, args, node.loc, id(node), "", nodes)
+            if node.braces and not args:  # `T{}` of a library's class holds no data
+                return V(ct=const)
+        if calls.is_functor(callee):
+            return calls.call_method(callee, "operator()", args, call.explicit, node.func, node.loc)
+        if isinstance(const, (values.Sym, CType)):
+            call.path = const.path if isinstance(const, values.Sym) else const.name
+        return builtin(call)
+
+    def _alias(self, call: CppCall, const: object, of_class: bool) -> object:
+        """What is called where `T::Sort(...)` names an alias in a class: that type, and else what it was."""
+        if "::" not in call.path or call.explicit:
+            return const
+        meant = self.run.types.resolve_type(ir.TypeRef(call.path, (), call.loc))
+        known = meant.decl is not None or meant.dtype != "?" or meant.name != call.path
+        return meant if known and not of_class else const
 
     def _member_call(self, func: ir.Attr, node: ir.Call) -> V:
         self.run.calls.place = None

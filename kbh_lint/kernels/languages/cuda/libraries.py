@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
@@ -133,50 +134,84 @@ _ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_an
 def library_method(call: CppCall, base: V, target: ir.Expr | None) -> V:
     """A method of an object whose class the file does not define."""
     call.m.calls.place = None
-    name, m = call.path, call.m
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):
-        m.facts.use(owner, call.loc)
-        if _moved(call, owner, name):
-            return UNKNOWN_V
-        held = [v for v in call.args if not is_pointer(v.ct)]
-        made = mix([*held, *(m.memory.read_through(v, call.loc) for v in call.args if is_pointer(v.ct))] or [UNKNOWN_V])
-        if any(word in name for word in ("Sum", "Reduce", "Scan")):
-            m.facts.add_sum(made.dtype, made.origins, call.loc)
-            made = made.with_(origins=flagged(made.origins, "reduce"))
-        if "Scan" in owner and len(call.args) > 1:
-            _to(call, 1, made.with_(ct=None, x=None))
-        return made.with_(ct=None, x=None)
-    if name.startswith("shfl"):
+        return _of_cub(call, owner)
+    if call.path.startswith("shfl"):
         return call.arg(0).with_(const=NOTHING)
-    if name in _COUNTS:
-        m.memory.alone = m.memory.alone and name not in _ORDERS
-        return V("i32", "i32")
-    if name in ("data", "get", "begin", "raw", "at", "data_ptr") and base.cells:
-        return base
-    if name in ("load", "fetch_add", "exchange"):
-        return m.memory.read_through(base, call.loc) if is_pointer(base.ct) else base
-    if name == "store" and call.args:
-        m.names.assign(target, call.args[0]) if target is not None and not base.cells else m.memory.write_through(
-            base, call.args[0], call.loc
-        )
+    row = _METHODS.get(call.path)
+    made = row(call, base, target) if row is not None else None
+    if made is not None:
+        return made
+    if row is None and call.path.startswith(("partition_", "retile_", "make_fragment_")):
+        return call.arg(0)  # what lies there, or registers for it
+    call.m.facts.unread(f"a call of the method {call.path}", call.loc)
+    return call.m.memory.havoc([base, *call.args], "?", call.loc)
+
+
+def _of_cub(call: CppCall, owner: str) -> V:
+    """A method of a class of CUB or Thrust: what it gives is made of all that it is given."""
+    m, name = call.m, call.path
+    m.facts.use(owner, call.loc)
+    if _moved(call, owner, name):
         return UNKNOWN_V
-    if name in ("clear", "fill"):
-        return UNKNOWN_V
-    if name in ("get_slice", "get_thread_slice", "get_thr_slice"):  # what one thread has of a tiled copy or product
-        return base.with_(const=NOTHING)
-    if name in ("partition_fragment_C", "make_fragment_C"):
-        return accumulators(call)
-    if name in ("partition_fragment_A", "partition_fragment_B"):
-        return registers(call, call.arg(0).dtype, name)
-    if name in ("with", "get_tma_tensor") and base.cells:  # of a tensor map: the map, and the tensor behind it
-        return base.with_(ct=CType(base.dtype, name="cute::Tensor"))
-    if name.startswith(("partition_", "retile_", "make_fragment_")):  # what lies there, or registers for it
-        return call.arg(0)
-    if name in ("map_shared_rank",):
-        return call.arg(0)
-    m.facts.unread(f"a call of the method {name}", call.loc)
-    return m.memory.havoc([base, *call.args], "?", call.loc)
+    held = [v for v in call.args if not is_pointer(v.ct)]
+    made = mix([*held, *(m.memory.read_through(v, call.loc) for v in call.args if is_pointer(v.ct))] or [UNKNOWN_V])
+    if any(word in name for word in ("Sum", "Reduce", "Scan")):
+        m.facts.add_sum(made.dtype, made.origins, call.loc)
+        made = made.with_(origins=flagged(made.origins, "reduce"))
+    if "Scan" in owner and len(call.args) > 1:
+        _to(call, 1, made.with_(ct=None, x=None))
+    return made.with_(ct=None, x=None)
+
+
+def _count(call: CppCall, base: V, target: ir.Expr | None) -> V:
+    call.m.memory.alone = call.m.memory.alone and call.path not in _ORDERS
+    return V("i32", "i32")
+
+
+def _same_memory(call: CppCall, base: V, target: ir.Expr | None) -> V | None:
+    return base if base.cells else None
+
+
+def _loaded(call: CppCall, base: V, target: ir.Expr | None) -> V:
+    return call.m.memory.read_through(base, call.loc) if is_pointer(base.ct) else base
+
+
+def _stored(call: CppCall, base: V, target: ir.Expr | None) -> V | None:
+    if not call.args:
+        return None
+    if target is not None and not base.cells:
+        call.m.names.assign(target, call.args[0])
+    else:
+        call.m.memory.write_through(base, call.args[0], call.loc)
+    return UNKNOWN_V
+
+
+def _tensor_behind(call: CppCall, base: V, target: ir.Expr | None) -> V | None:
+    """Of a tensor map: the map, and the tensor behind it."""
+    return base.with_(ct=CType(base.dtype, name="cute::Tensor")) if base.cells else None
+
+
+_Method = Callable[[CppCall, V, "ir.Expr | None"], "V | None"]  # None where it cannot be followed
+_METHODS: dict[str, _Method] = {
+    **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(("data", "get", "begin", "raw", "at", "data_ptr"), _same_memory),
+    **dict.fromkeys(("load", "fetch_add", "exchange"), _loaded),
+    "store": _stored,
+    **dict.fromkeys(("clear", "fill"), lambda call, base, target: UNKNOWN_V),
+    # what one thread has of a tiled copy or product
+    **dict.fromkeys(
+        ("get_slice", "get_thread_slice", "get_thr_slice"), lambda call, base, target: base.with_(const=NOTHING)
+    ),
+    **dict.fromkeys(("partition_fragment_C", "make_fragment_C"), lambda call, base, target: accumulators(call)),
+    **dict.fromkeys(
+        ("partition_fragment_A", "partition_fragment_B"),
+        lambda call, base, target: registers(call, call.arg(0).dtype, call.path),
+    ),
+    **dict.fromkeys(("with", "get_tma_tensor"), _tensor_behind),
+    "map_shared_rank": lambda call, base, target: call.arg(0),
+}
 
 
 def accumulators(call: CppCall) -> V:

@@ -263,30 +263,9 @@ class CudaMemory(Memory):
     def address_of(self, node: ir.Expr) -> V:
         """`&expression`, also for binding references."""
         if isinstance(node, ir.Name):
-            value = self.run.frame.env.get(node.id)
-            if value is None:
-                place = self.run.names.global_place(node.id)
-                return place if place is not None else self.run.expressions.eval(node)
-            if isinstance(value.x, Ref):
-                return value.x.pointer
-            if value.ct is TENSOR_MAP:  # a descriptor and its address lead to the same tensor
-                return value
-            if is_pointer(value.ct) and value.ct is not None and value.ct.dims:
-                return value
-            ct = value.ct or CType(value.dtype)
-            cell = self.variable_cell(self.run.frame, node.id)
-            dtype = value.dtype if not isinstance(value.x, Struct) else "?"
-            return V(dtype, dtype, cells=frozenset((cell,)), ct=pointer_to(ct))
+            return self._variable_address(node)
         if isinstance(node, ir.Index):
-            base, index = self.run.expressions.eval(node.value), self.run.expressions.eval(node.index)
-            if base.ct is None and not base.cells:
-                return self.address_of(node.value)
-            if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
-                made = self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
-                return self.run.calls.place or self.temporary(made, id(node))
-            inner = element(base.ct)
-            pointed = inner if inner.dims else pointer_to(inner)
-            return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
+            return self._element_address(node)
         if isinstance(node, ir.Unary) and node.op == "*":
             return self.run.expressions.eval(node.value)
         if isinstance(node, ir.Attr):
@@ -302,6 +281,33 @@ class CudaMemory(Memory):
         if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
             return value
         return self.temporary(value, id(node))
+
+    def _variable_address(self, node: ir.Name) -> V:
+        value = self.run.frame.env.get(node.id)
+        if value is None:
+            place = self.run.names.global_place(node.id)
+            return place if place is not None else self.run.expressions.eval(node)
+        if isinstance(value.x, Ref):
+            return value.x.pointer
+        if value.ct is TENSOR_MAP:  # a descriptor and its address lead to the same tensor
+            return value
+        if is_pointer(value.ct) and value.ct is not None and value.ct.dims:
+            return value
+        ct = value.ct or CType(value.dtype)
+        cell = self.variable_cell(self.run.frame, node.id)
+        dtype = value.dtype if not isinstance(value.x, Struct) else "?"
+        return V(dtype, dtype, cells=frozenset((cell,)), ct=pointer_to(ct))
+
+    def _element_address(self, node: ir.Index) -> V:
+        base, index = self.run.expressions.eval(node.value), self.run.expressions.eval(node.index)
+        if base.ct is None and not base.cells:
+            return self.address_of(node.value)
+        if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
+            made = self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
+            return self.run.calls.place or self.temporary(made, id(node))
+        inner = element(base.ct)
+        pointed = inner if inner.dims else pointer_to(inner)
+        return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
 
     def temporary(self, value: V, key: int) -> V:
         """The address of a value that has no name."""

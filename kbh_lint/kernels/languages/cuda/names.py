@@ -177,40 +177,44 @@ class CudaNames(Names):
 
     def bind(self, name: str, value: V) -> None:
         old = self.run.frame.env.get(name)
-        if old is not None:
-            if isinstance(old.x, Ref):
-                self.run.memory.write_through(old.x.pointer, value, self.run.place)
-                return
-            if old.ct is not None and old.ct.dims and not is_pointer(value.ct):
-                return
-            if is_pointer(old.ct):
-                value = value.with_(ct=old.ct) if value.ct is None or value.ct.pointers != 1 else value
-            elif isinstance(value.x, tuple) and (old.ct is not None or old.dtype in dtypes.BITS):
-                ct = old.ct or CType(old.dtype)
-                value = self.run.objects.construct(ct, list(value.x), self.run.place, name, "", [None] * len(value.x))
-            elif old.dtype in dtypes.BITS and value.dtype != old.dtype and not isinstance(value.x, Struct):
-                value = self.run.objects.to_type(value, old.ct or CType(old.dtype), self.run.place)
-                if old.ct is not None and value.ct is None and old.ct.lanes > 1:
-                    value = value.with_(ct=old.ct)
-            self.run.frame.env[name] = value
-            return
+        if old is None:
+            place = self._place_outside(name)
+            if place is None:
+                self.run.frame.env[name] = value
+            else:
+                self.run.memory.write_through(place, value, self.run.place)
+        elif isinstance(old.x, Ref):
+            self.run.memory.write_through(old.x.pointer, value, self.run.place)
+        elif old.ct is None or not old.ct.dims or is_pointer(value.ct):
+            self.run.frame.env[name] = self._converted(value, old, name)
+
+    def _converted(self, value: V, old: V, name: str) -> V:
+        """A value as the type of the variable `name` makes it."""
+        if is_pointer(old.ct):
+            return value.with_(ct=old.ct) if value.ct is None or value.ct.pointers != 1 else value
+        if isinstance(value.x, tuple) and (old.ct is not None or old.dtype in dtypes.BITS):
+            ct, items = old.ct or CType(old.dtype), list(value.x)
+            return self.run.objects.construct(ct, items, self.run.place, name, "", [None] * len(items))
+        if old.dtype in dtypes.BITS and value.dtype != old.dtype and not isinstance(value.x, Struct):
+            value = self.run.objects.to_type(value, old.ct or CType(old.dtype), self.run.place)
+            if old.ct is not None and value.ct is None and old.ct.lanes > 1:
+                value = value.with_(ct=old.ct)
+        return value
+
+    def _place_outside(self, name: str) -> V | None:
+        """Where a name that no variable here has lies: a field of the object, or what it means around the function."""
         this = self.run.types.this_type()
         if (
             this is not None
             and self.run.fields.field_decl(this, name) is not None
             and isinstance(self.run.frame.this, V)
         ):
-            pointer = self.run.fields.sub_pointer(self.run.frame.this.with_(ct=this), name)
-            self.run.memory.write_through(pointer, value, self.run.place)
-            return
+            return self.run.fields.sub_pointer(self.run.frame.this.with_(ct=this), name)
         found = self.outer_cache.get((id(self.run.frame.outer), name))
         if found is None:
             self.outer(name, self.run.place)
             found = self.outer_cache.get((id(self.run.frame.outer), name))
-        if found is not None and isinstance(found.x, Ref):
-            self.run.memory.write_through(found.x.pointer, value, self.run.place)
-            return
-        self.run.frame.env[name] = value
+        return found.x.pointer if found is not None and isinstance(found.x, Ref) else None
 
     def assign_other(self, target: ir.Expr, value: V) -> None:
         loc = self.run.place
