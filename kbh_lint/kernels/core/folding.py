@@ -35,15 +35,21 @@ def fold(op: str, a: object, b: object, *, c_division: bool) -> Any:
     if not isinstance(a, (int, float)) or not isinstance(b, (int, float)) or _costly(op, a, b):
         return NOTHING
     try:
-        if c_division and op in ("/", "%") and isinstance(a, int) and isinstance(b, int):
-            quotient = abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-            return quotient if op == "/" else a - b * quotient
+        if c_division and op in _C_DIVISIONS and isinstance(a, int) and isinstance(b, int):
+            return _C_DIVISIONS[op](a, b)
         result = function(a, b)
     except (ArithmeticError, TypeError, ValueError):
         return NOTHING
     if isinstance(result, int) and result.bit_length() > _MAX_FOLDED_BITS:
         return NOTHING
     return NOTHING if isinstance(result, complex) else result
+
+
+def _quotient(a: int, b: int) -> int:
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
+
+
+_C_DIVISIONS: dict[str, Callable[[int, int], int]] = {"/": _quotient, "%": lambda a, b: a - b * _quotient(a, b)}
 
 
 def _costly(op: str, a: int | float, b: int | float) -> bool:

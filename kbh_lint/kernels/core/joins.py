@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from kbh_lint.base import dtypes
@@ -54,32 +55,48 @@ def _join_x(a: V, b: V) -> Any:
         return x
     if x is None:
         return y
-    if isinstance(x, Mul) and isinstance(y, Mul):  # a loop that adds to what it had has more terms each time
-        return y if y.terms > x.terms else x
-    if isinstance(x, CachePolicy) and isinstance(y, CachePolicy):
-        return LETS_GO
-    if isinstance(x, Offset) and isinstance(y, Offset):
-        return x if x == y or x.bytes is None else Offset(None)
-    if isinstance(x, tuple) and isinstance(y, tuple):
-        if len(x) == len(y):
-            items = tuple(join(p, q) for p, q in zip(x, y, strict=True))
-            return x if all(p is q for p, q in zip(x, items, strict=True)) else items
-        return x if len(x) > len(y) else y
-    if isinstance(x, Struct) and isinstance(y, Struct):
-        fields = dict(x.fields)
-        changed = False
-        for name, value in y.fields.items():
-            old = fields.get(name)
-            new = value if old is None else join(old, value)
-            if new is not old:
-                fields[name] = new
-                changed = True
-        return Struct(fields, x.type) if changed else x
-    if isinstance(x, Struct):
-        return x
-    if isinstance(y, (Struct, tuple)) or y is TWIDDLED:
+    joined = _OF_A_KIND.get(type(x)) if type(x) is type(y) else None
+    if joined is not None:
+        return joined(x, y)
+    if not isinstance(x, Struct) and (isinstance(y, (Struct, tuple)) or y is TWIDDLED):
         return y
     return x
+
+
+def _join_products(x: Mul, y: Mul) -> Mul:
+    return y if y.terms > x.terms else x  # a loop that adds to what it had has more terms each time
+
+
+def _join_offsets(x: Offset, y: Offset) -> Offset:
+    return x if x == y or x.bytes is None else Offset(None)
+
+
+def _join_tuples(x: tuple[V, ...], y: tuple[V, ...]) -> tuple[V, ...]:
+    if len(x) != len(y):
+        return x if len(x) > len(y) else y
+    items = tuple(join(p, q) for p, q in zip(x, y, strict=True))
+    return x if all(p is q for p, q in zip(x, items, strict=True)) else items
+
+
+def _join_structs(x: Struct, y: Struct) -> Struct:
+    fields = dict(x.fields)
+    changed = False
+    for name, value in y.fields.items():
+        old = fields.get(name)
+        new = value if old is None else join(old, value)
+        if new is not old:
+            fields[name] = new
+            changed = True
+    return Struct(fields, x.type) if changed else x
+
+
+_OF_A_KIND: dict[type, Callable[[Any, Any], object]] = {
+    Mul: _join_products,
+    CachePolicy: lambda x, y: LETS_GO,
+    Offset: _join_offsets,
+    tuple: _join_tuples,
+    Struct: _join_structs,
+}
 
 
 def same_const(a: object, b: object) -> bool:

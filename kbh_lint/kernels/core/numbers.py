@@ -165,23 +165,17 @@ class Numbers:
     def _binary(self, op: str, a: V, b: V, loc: Loc) -> V:
         deps = a.deps if not b.deps else a.deps | b.deps
         if a.const is not NOTHING and b.const is not NOTHING:
-            value = self.folded(op, a, b)
-            if value is not NOTHING:
-                made = constant(value, deps)
-                if self.c_rules and not isinstance(value, str):
-                    made = V(self.promote(op, a, b), LITERAL, const=value, deps=deps)
-                return made
+            known = self._known(op, a, b, deps)
+            if known is not None:
+                return known
         if op in CUTTING and (a.origins or b.origins):
             a, b = self._cut(op, a, b), self._cut(op, b, a) if op == "&" else b
         if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
             if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
                 return tuple_of(a.x + b.x)
-            a = mix([a]) if isinstance(a.x, (tuple, Struct)) else a
-            b = mix([b]) if isinstance(b.x, (tuple, Struct)) else b
+            a, b = (mix([side]) if isinstance(side.x, (tuple, Struct)) else side for side in (a, b))
         shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape)
-        unbound = None
-        if op in ("+", "-") and a.dtype not in dtypes.FLOATS and b.dtype not in dtypes.FLOATS:
-            unbound = a.x if isinstance(a.x, Unbound) else b.x if isinstance(b.x, Unbound) else None
+        unbound = _unbound(a, b) if op in ("+", "-") else None
         if a.cells or b.cells or unbound:
             return self._address(op, a, b, shape, unbound, deps)
         if op in _BIT_OPS:
@@ -193,6 +187,15 @@ class Numbers:
             dtype = self.promote(op, a, b)
             return V(dtype, dtype, const=NOTHING, deps=deps, shape=shape)
         return self._numbers(op, a, b, shape, deps, loc)
+
+    def _known(self, op: str, a: V, b: V, deps: frozenset[str]) -> V | None:
+        """The value of an operation on two known ones; None where it has none."""
+        value = self.folded(op, a, b)
+        if value is NOTHING:
+            return None
+        if self.c_rules and not isinstance(value, str):
+            return V(self.promote(op, a, b), LITERAL, const=value, deps=deps)
+        return constant(value, deps)
 
     def _cut(self, op: str, value: V, by: V) -> V:
         """The bits of a float as an integer of the same width lose their lowest ones: its origins say how many."""
@@ -288,21 +291,14 @@ class Numbers:
             return V("bool", "bool", union(a.origins, b.origins), union_casts(a.casts, b.casts), deps=deps, shape=shape)
         if b.deps and b.known:
             self.run.facts.decide(b)
-        if op == "&":
-            mask = everywhere(b)
-            if isinstance(mask, int) and is_nibble_mask(mask) and self._nibbles(a, narrow_only=False):
-                a = self.run.facts.add_unpack(a, loc)
-            elif isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
-                b = self.run.facts.add_unpack(b, loc)
-        elif op == ">>" and everywhere(b) == 4 and self._nibbles(a, narrow_only=True):
-            a = self.run.facts.add_unpack(a, loc)
-        dtype = a.dtype if op in ("<<", ">>") and a.dtype != LITERAL else self.promote(op, a, b)
-        if dtype in dtypes.FLOATS or dtype == LITERAL:
-            dtype = "i32" if dtype == LITERAL else dtype
+        a, b = self._unpacked(op, a, b, loc)
+        shifted = op in ("<<", ">>")
+        dtype = a.dtype if shifted and a.dtype != LITERAL else self.promote(op, a, b)
+        dtype = "i32" if dtype == LITERAL else dtype
         origins = union(a.origins, b.origins)
         if not origins:
             return V(dtype, dtype, deps=deps, shape=shape)
-        if op in ("<<", ">>") and a.origins:
+        if shifted and a.origins:
             content = a.content
         else:
             content = wider(a.content if a.origins else "?", b.content if b.origins else "?")
@@ -310,6 +306,18 @@ class Numbers:
             dtype, content if content != LITERAL else dtype, origins, union_casts(a.casts, b.casts), NOTHING, deps,
             shape=shape, x=TWIDDLED,
         )  # fmt: skip
+
+    def _unpacked(self, op: str, a: V, b: V, loc: Loc) -> tuple[V, V]:
+        """The operands of a mask or a shift; one out of which 4-bit fields are taken is noted as unpacked."""
+        if op == "&":
+            mask = everywhere(b)
+            if isinstance(mask, int) and is_nibble_mask(mask) and self._nibbles(a, narrow_only=False):
+                return self.run.facts.add_unpack(a, loc), b
+            if isinstance(a.const, int) and is_nibble_mask(a.const) and self._nibbles(b, narrow_only=False):
+                return a, self.run.facts.add_unpack(b, loc)
+        elif op == ">>" and everywhere(b) == 4 and self._nibbles(a, narrow_only=True):
+            return self.run.facts.add_unpack(a, loc), b
+        return a, b
 
     def compare(self, op: str, a: V, b: V) -> V:
         """`a op b` for one comparison."""
@@ -387,3 +395,10 @@ def _scaled(a: V, b: V) -> Mul | None:
         if isinstance(one.x, Mul) and not data_origins(other.origins):
             return one.x
     return None
+
+
+def _unbound(a: V, b: V) -> Unbound | None:
+    """What was given to the kernel, of unknown kind, that a sum or a difference may be an address in."""
+    if a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS:
+        return None
+    return a.x if isinstance(a.x, Unbound) else b.x if isinstance(b.x, Unbound) else None
