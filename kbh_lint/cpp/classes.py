@@ -158,45 +158,56 @@ class Classes:
         made.fields = [member for one in reversed(made.lineage) for member in one.own][:MAX_FIELDS]
 
     def _declare(self, made: Class, stmt: ir.Stmt, declared: list[ir.Using]) -> None:
-        env, name = made.env, getattr(stmt, "name", "")
+        """Adds one member; a `using` that brings names of bases goes to `declared`, for when these are known."""
         if isinstance(stmt, ir.FuncDef):
-            member = made.members.setdefault(name, Member(made, stmt))
-            member.funcs.append(Func(stmt, env))
-            if name != made.node.name and all("static" in func.node.attributes for func in member.funcs):
-                env.vars[name] = Overloads(member.funcs)
-            elif isinstance(env.vars.get(name), Overloads):
-                del env.vars[name]  # it may need an object
+            self._declare_function(made, stmt)
         elif isinstance(stmt, ir.ClassDef):
-            primary = env.vars.get(name)
-            if stmt.specialization and isinstance(primary, CppType):
-                primary.special.append(CppType(stmt, env))
-                return
-            env.vars[name] = CppType(stmt, env)
-            made.members[name] = Member(made, stmt)
-            if unnamed(made.node, stmt):
-                self._open(made, env.vars[name])
+            self._declare_class(made, stmt)
         elif isinstance(stmt, ir.Using):
             if stmt.type is not None and declares(stmt):
                 declared.append(stmt)
-            elif stmt.type is not None and name:
-                env.vars[name] = CppType(stmt, env)
-                made.members[name] = Member(made, stmt)
+            elif stmt.type is not None and stmt.name:
+                made.env.vars[stmt.name] = CppType(stmt, made.env)
+                made.members[stmt.name] = Member(made, stmt)
         elif isinstance(stmt, ir.Decl):
-            member = Member(made, stmt)
-            if not name and stmt.type is not None:  # `union { ... };`
-                inner = env.vars.get(stmt.type.name)
-                if isinstance(inner, CppType):
-                    self._open(made, inner)
-                return
-            made.members[name] = member
-            if member.constant and not member.field:
-                env.vars[name] = member
-            elif member.field:
-                made.own.append(member)
+            self._declare_variable(made, stmt)
         elif isinstance(stmt, (ir.Opaque, ir.Block)):
             for child in stmt.children if isinstance(stmt, ir.Opaque) else stmt.body:
                 if isinstance(child, (ir.FuncDef, ir.ClassDef, ir.Using, ir.Decl)):
                     self._declare(made, child, declared)
+
+    def _declare_function(self, made: Class, node: ir.FuncDef) -> None:
+        env, name = made.env, node.name
+        member = made.members.setdefault(name, Member(made, node))
+        member.funcs.append(Func(node, env))
+        if name != made.node.name and all("static" in func.node.attributes for func in member.funcs):
+            env.vars[name] = Overloads(member.funcs)
+        elif isinstance(env.vars.get(name), Overloads):
+            del env.vars[name]  # it may need an object
+
+    def _declare_class(self, made: Class, node: ir.ClassDef) -> None:
+        env, name = made.env, node.name
+        primary = env.vars.get(name)
+        if node.specialization and isinstance(primary, CppType):
+            primary.special.append(CppType(node, env))
+            return
+        env.vars[name] = CppType(node, env)
+        made.members[name] = Member(made, node)
+        if unnamed(made.node, node):
+            self._open(made, env.vars[name])
+
+    def _declare_variable(self, made: Class, node: ir.Decl) -> None:
+        env, member = made.env, Member(made, node)
+        if not node.name and node.type is not None:  # `union { ... };`
+            inner = env.vars.get(node.type.name)
+            if isinstance(inner, CppType):
+                self._open(made, inner)
+            return
+        made.members[node.name] = member
+        if member.constant and not member.field:
+            env.vars[node.name] = member
+        elif member.field:
+            made.own.append(member)
 
     def _open(self, made: Class, kind: CppType) -> None:
         """The members of a struct or union without a name are those of the class around it."""

@@ -48,28 +48,35 @@ def choose(
     special = [func for func in funcs if func.node.explicit]
     others = [func for func in funcs if not func.node.explicit and not _instantiates(func)] or special
     usable = [f for f in others if f.node.body is not None or f.node.template and special] or others
-    best: tuple[tuple[int, ...], Choice] | None = None
-    for group in (usable, others):
-        for order, func in enumerate(group):
-            if not arity(func.node, len(args)) or given and not (func.node.template or func.node.explicit):
-                continue
-            found = _fit(domain, func, args, given, at, outer)
-            if found is None:
-                continue
-            cost, bound = found
-            rank = (cost, func.node.body is None, *_rank(func.node), order)
-            if best is None or rank < best[0]:
-                best = rank, Choice(func, bound)
-        if best is not None:
-            break
-    if best is None:
-        return None
-    chosen = best[1]
-    if special and chosen.func.node.template:
+    chosen = _best(domain, usable, args, given, at, outer) or _best(domain, others, args, given, at, outer)
+    if chosen is not None and special and chosen.func.node.template:
         exact = templates.specialisation(domain, chosen.func, chosen.bound, special, outer)
         if exact is not None:
             return Choice(exact, {})
     return chosen
+
+
+def _best(
+    domain: Domain,
+    funcs: Sequence[Func],
+    args: Sequence[Bound | None],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    outer: Mapping[str, Bound],
+) -> Choice | None:
+    """Of functions that can be meant, the one that costs least to call."""
+    best: tuple[tuple[int, ...], Choice] | None = None
+    for order, func in enumerate(funcs):
+        if not arity(func.node, len(args)) or given and not (func.node.template or func.node.explicit):
+            continue
+        found = _fit(domain, func, args, given, at, outer)
+        if found is None:
+            continue
+        cost, bound = found
+        rank = (cost, func.node.body is None, *_rank(func.node), order)
+        if best is None or rank < best[0]:
+            best = rank, Choice(func, bound)
+    return best[1] if best is not None else None
 
 
 def takes(
@@ -158,22 +165,31 @@ def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: i
     if one == other:
         return EXACT
     if one.pointers or other.pointers:
-        if one.pointers and other == Type("bool"):
-            return OWN
-        if one.pointers != other.pointers:
-            return NEVER
-        if other.base == "void" or "?" in (one.base, other.base):
-            return CONVERSION
-        return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other) else NEVER
+        return _of_pointers(domain, given, one, other)
     if ref.reference and not ref.const:
         return CONVERSION if _derived(domain, given, other) else NEVER
-    if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes != other.lanes:
-        return NEVER  # a number is no vector, and nothing converts one to the other unasked
-    if one.base in _NUMBERS and other.base in _NUMBERS and one.lanes == other.lanes == 1:
-        if promotes(str(one.base), str(other.base)):
-            return PROMOTION
-        return CONVERSION if one.base in _BUILT_IN and other.base in _BUILT_IN else OWN
+    if one.base in _NUMBERS and other.base in _NUMBERS:
+        if one.lanes != other.lanes:
+            return NEVER  # a number is no vector, and nothing converts one to the other unasked
+        if one.lanes == 1:
+            return _of_numbers(str(one.base), str(other.base))
     return CONVERSION if _derived(domain, given, other) else OWN
+
+
+def _of_pointers(domain: Domain, given: Bound | None, one: Type, other: Type) -> int:
+    if one.pointers and other == Type("bool"):
+        return OWN
+    if one.pointers != other.pointers:
+        return NEVER
+    if other.base == "void" or "?" in (one.base, other.base):
+        return CONVERSION
+    return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other) else NEVER
+
+
+def _of_numbers(one: str, other: str) -> int:
+    if promotes(one, other):
+        return PROMOTION
+    return CONVERSION if one in _BUILT_IN and other in _BUILT_IN else OWN
 
 
 def promotes(given: str, wanted: str) -> bool:

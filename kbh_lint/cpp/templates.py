@@ -151,12 +151,8 @@ def deduce(
     levels = ref.pointers + len(ref.dims)
     if key.pointers < levels or (ref.args and key.pointers > levels):
         return False
-    for dim, size in zip(ref.dims, domain.extents(kind) if ref.dims else (), strict=False):
-        if size is None or _name(dim) not in names:
-            continue
-        count = domain.argument(ir.Const(size, ref.loc), "value", at)
-        if count is not None and match(domain, dim, "value", count, names, bound, at) is False:
-            return False
+    if ref.dims and not _may_have_sizes(domain, ref, kind, names, bound, at):
+        return False
     inner = domain.pointed(kind, levels) if levels else kind
     if ref.name in names and not ref.args and not ref.member:
         return match(domain, ir.Name(ref.name, ref.loc), "type", inner, names, bound, at)
@@ -166,16 +162,37 @@ def deduce(
     wanted = ref.name.rpartition("::")[2]
     if template in _SEQUENCES and wanted in ("integer_sequence", "index_sequence"):
         template, values = _sequence(domain, template, values, wanted, ref, at)
-    if template != wanted:
-        for base in ancestors(domain, inner):
-            if domain.key(base) is not None and domain.inside(base)[0] != wanted:
-                continue
-            found = deduce(domain, ir.TypeRef(ref.name, ref.args, ref.loc), base, names, bound, at, depth + 1)
-            if found is not False:
-                return found
-        return False
+    if template == wanted:
+        return _match_all(domain, ref.args, values, names, bound, at)
+    for base in ancestors(domain, inner):
+        if domain.key(base) is not None and domain.inside(base)[0] != wanted:
+            continue
+        found = deduce(domain, ir.TypeRef(ref.name, ref.args, ref.loc), base, names, bound, at, depth + 1)
+        if found is not False:
+            return found
+    return False
+
+
+def _may_have_sizes(
+    domain: Domain, ref: ir.TypeRef, kind: Bound | None, names: Collection[str], bound: dict[str, Bound], at: Scope
+) -> bool:
+    """Binds the sizes that a written array has, as N of `T (&)[N]`; False where an argument has others."""
+    for dim, size in zip(ref.dims, domain.extents(kind), strict=False):
+        if size is None or _name(dim) not in names:
+            continue
+        count = domain.argument(ir.Const(size, ref.loc), "value", at)
+        if count is not None and match(domain, dim, "value", count, names, bound, at) is False:
+            return False
+    return True
+
+
+def _match_all(
+    domain: Domain, patterns: Sequence[ir.Expr], values: Sequence[Bound], names: Collection[str],
+    bound: dict[str, Bound], at: Scope,
+) -> bool | None:  # fmt: skip
+    """Whether the arguments of a template fit those that are written, as `match` says of one."""
     results: list[bool | None] = []
-    for position, (pattern, value) in enumerate(zip(ref.args, values, strict=False)):
+    for position, (pattern, value) in enumerate(zip(patterns, values, strict=False)):
         if isinstance(pattern, ir.Star):  # a pack takes what is left
             if _bare(pattern.value) and _name(pattern.value) in names and all(v is not None for v in values[position:]):
                 bound.setdefault(_name(pattern.value), domain.pack(list(values[position:])))
