@@ -72,42 +72,54 @@ def _add(
         space = _prefix(unit, node)
         scope = _scope(scopes, space)
         if isinstance(node, ir.FuncDef):
-            if node.body is None and isinstance(scope.vars.get(node.name), values.CppType):
-                continue  # a deduction guide: it has the name of its class
-            if "::" not in node.name or node.explicit or not _define_method(scope, node):
-                _bind_function(env, scope, node, space)
+            _add_function(env, scope, node, space)
         elif isinstance(node, ir.ClassDef):
-            kind = values.CppType(node, scope)
-            primary = _known(scope, node.name) if node.specialization else None
-            if isinstance(primary, values.CppType):
-                primary.special.append(kind)
-            known = scope.vars.get(node.name) if node.template and not node.specialization else None
-            if isinstance(known, values.CppType) and not (node.body or node.bases):
-                continue  # declared once more
-            if isinstance(known, values.CppType):
-                kind.special = known.special  # it was only declared before
-            if not node.specialization:
-                _bind(env, scope, node.name, space, kind)
-            if node.name and not node.template and not node.specialization:
-                _numbers(env, node, f"{space}::{node.name}" if space else node.name)
+            _add_class(env, scope, node, space)
         elif isinstance(node, ir.Using):
             if node.namespace is not None:
                 use(env, node.namespace, space)
             elif node.name:
                 _bind(env, scope, node.name, space, values.CppType(node, scope))
-        elif isinstance(node, ir.Decl) and node.name:
-            if _declares_function(scope, node):
-                continue
-            value = constant(node, env, space)
-            _bind(env, scope, node.name, space, value)
-            dt = _integer(node, value)
-            if dt:
-                env.types = {**(env.types or {}), node.name: dt, **({f"{space}::{node.name}": dt} if space else {})}
-                scope.types = env.types if scope is env else {**(scope.types or {}), node.name: dt}
+        elif isinstance(node, ir.Decl):
+            if node.name and not _declares_function(scope, node):
+                _add_variable(env, scope, node, space)
         elif isinstance(node, (ir.Opaque, ir.Block)):
             below = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
             _add(env, kept, unit, scopes)
+
+
+def _add_function(env: values.Env, scope: values.Env, node: ir.FuncDef, space: str) -> None:
+    if node.body is None and isinstance(scope.vars.get(node.name), values.CppType):
+        return  # a deduction guide: it has the name of its class
+    if "::" not in node.name or node.explicit or not _define_method(scope, node):
+        _bind_function(env, scope, node, space)
+
+
+def _add_class(env: values.Env, scope: values.Env, node: ir.ClassDef, space: str) -> None:
+    kind = values.CppType(node, scope)
+    if node.specialization:
+        primary = _known(scope, node.name)
+        if isinstance(primary, values.CppType):
+            primary.special.append(kind)
+        return
+    known = scope.vars.get(node.name) if node.template else None
+    if isinstance(known, values.CppType):
+        if not (node.body or node.bases):
+            return  # declared once more
+        kind.special = known.special  # it was only declared before
+    _bind(env, scope, node.name, space, kind)
+    if node.name and not node.template:
+        _numbers(env, node, f"{space}::{node.name}" if space else node.name)
+
+
+def _add_variable(env: values.Env, scope: values.Env, node: ir.Decl, space: str) -> None:
+    value = constant(node, env, space)
+    _bind(env, scope, node.name, space, value)
+    dt = _integer(node, value)
+    if dt:
+        env.types = {**(env.types or {}), node.name: dt, **({f"{space}::{node.name}": dt} if space else {})}
+        scope.types = env.types if scope is env else {**(scope.types or {}), node.name: dt}
 
 
 def _numbers(env: values.Env, kind: ir.ClassDef, owner: str) -> None:

@@ -312,20 +312,27 @@ class Exprs(Types):
             compared = ambiguous.less_than_a_template(self, func, args, where)
             if compared is not None:
                 return compared
-            name = func.child_by_field_name("name")
-            kind = _CASTS.get(self.source(name)) if name is not None else None
-            described = func.child_by_field_name("arguments")
-            if kind is not None and described is not None and described.named_children and len(args) == 1:
-                return ir.Cast(kind, self.type_of(described.named_children[0]), args[0], where)
-        elif func.type == "parenthesized_expression" and len(args) == 1:
-            name_node = func.named_children[0] if func.named_children else func
-            if name_node.type in ("identifier", "qualified_identifier") and self.is_type(self.compact(name_node)):
-                return ir.Cast("c", self.type_of(name_node), args[0], where)
+        cast = self._cast_as_call(func, args, where) if len(args) == 1 else None
+        if cast is not None:
+            return cast
         if any(child.type == "ERROR" for child in node.children):  # `x = f(a), (g())`, which the grammar cannot read
             return ir.Opaque("a call that does not parse", (self.expr(func), *args), where)
         if func.type == "qualified_identifier" and self.source(func) == "std::addressof" and len(args) == 1:
             return ir.Unary("&", args[0], where)
         return ir.Call(self.expr(func), args, (), where)
+
+    def _cast_as_call(self, func: Node, args: tuple[ir.Expr, ...], where: ir.Loc) -> ir.Cast | None:
+        """`static_cast<float>(x)` and `(float)(x)`, which the grammar takes for calls."""
+        if func.type == "template_function":
+            name, described = func.child_by_field_name("name"), func.child_by_field_name("arguments")
+            kind = _CASTS.get(self.source(name)) if name is not None else None
+            if kind is not None and described is not None and described.named_children:
+                return ir.Cast(kind, self.type_of(described.named_children[0]), args[0], where)
+        elif func.type == "parenthesized_expression":
+            name = func.named_children[0] if func.named_children else func
+            if name.type in ("identifier", "qualified_identifier") and self.is_type(self.compact(name)):
+                return ir.Cast("c", self.type_of(name), args[0], where)
+        return None
 
     def _launch(self, func: Node, config: Node, args: Node, where: ir.Loc) -> ir.Expr:
         items: list[ir.Expr | None] = list(self.exprs(config.named_children))

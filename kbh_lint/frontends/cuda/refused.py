@@ -90,22 +90,33 @@ def _is_constant(node: ir.Decl) -> bool:
 def _compiled(every: Sequence[object], env: Env) -> Iterator[tuple[ir.FuncDef, Env]]:
     """The kernels that are compiled for certain, each with the scope of its body: those that are no templates, and
     those of which a function that is none launches an instance, as `kernel<64, 4><<<...>>>`, by plain numbers."""
-    kernels = [node for node in every if isinstance(node, ir.FuncDef) and node.kind == "global"]
+    functions = [node for node in every if isinstance(node, ir.FuncDef)]
+    kernels = [node for node in functions if node.kind == "global"]
     yield from ((node, env) for node in kernels if not node.template)
-    plain = [node for node in every if isinstance(node, ir.FuncDef) and node.kind == "host" and not node.template]
+    plain = [node for node in functions if node.kind == "host" and not node.template]
     for launch in (node for func in plain for node in walk(func.body or ()) if isinstance(node, ir.Launch)):
-        named = launch.func
-        if not isinstance(named, ir.TypeRef) or named.args is None or named.member:
-            continue
-        meant = [node for node in kernels if node.name == named.name.rpartition("::")[2]]
-        if len(meant) != 1 or not meant[0].template or meant[0].explicit:
-            continue
-        numbers = [fold(arg, env) if not isinstance(arg, ir.TypeRef) else None for arg in named.args]
-        params = meant[0].template
-        if len(numbers) != len(params) or any(param.pack for param in params):
-            continue
-        known = {p.name: n for p, n in zip(params, numbers, strict=True) if p.kind == "value" and isinstance(n, int)}
-        yield meant[0], replace(env, vars={**env.vars, **{p.name: known.get(p.name, UNKNOWN) for p in params}})
+        meant = _instantiated(launch.func, kernels)
+        if meant is not None:
+            kernel, args = meant
+            numbers = [fold(arg, env) if not isinstance(arg, ir.TypeRef) else None for arg in args]
+            bound = {
+                p.name: n if p.kind == "value" and isinstance(n, int) else UNKNOWN
+                for p, n in zip(kernel.template, numbers, strict=True)
+            }
+            yield kernel, replace(env, vars={**env.vars, **bound})
+
+
+def _instantiated(named: ir.Expr, kernels: list[ir.FuncDef]) -> tuple[ir.FuncDef, tuple[ir.Expr, ...]] | None:
+    """The kernel that `kernel<64, 4>` is an instance of, with these arguments, where there is one that it can mean."""
+    if not isinstance(named, ir.TypeRef) or named.args is None or named.member:
+        return None
+    meant = [node for node in kernels if node.name == named.name.rpartition("::")[2]]
+    if len(meant) != 1 or not meant[0].template or meant[0].explicit:
+        return None
+    params = meant[0].template
+    if len(named.args) != len(params) or any(param.pack for param in params):
+        return None
+    return meant[0], named.args
 
 
 def _shared(func: ir.FuncDef, env: Env) -> int:
