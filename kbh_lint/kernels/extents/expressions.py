@@ -198,27 +198,40 @@ class Expressions:
         made = None if name else run.inlined(node)
         if made is not None and len(made) == 1:
             return made[0]
-        given = list(node.args)
-        if isinstance(node.func, ir.Attr) and name == "to" and not run.cpp:
-            base = self.value(node.func.value)
-            return run.unknown() if isinstance(base, Pointer) else base
-        if name in ("make_tensor_descriptor", "make_block_ptr") and not run.cpp:
-            return self._made(node)
-        numbers = [self.value(a) for a in given]
-        if name == "advance" and len(numbers) == 2 and isinstance(numbers[0], Described) and not run.cpp:
-            return self.moved(numbers[0], given[1], Linear(1))
+        row = None if run.cpp else _OF_TILES.get(name)
+        own = row(self, node) if row is not None else None
+        if own is not None:
+            return own
+        numbers = [self.value(a) for a in node.args]
         if name in SAME and numbers:
             return run.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
         name_of_type = _type_name(node.func) if run.cpp and len(numbers) == 1 else ""
         kind = run.element(ir.TypeRef(name_of_type, (), node.loc)) if name_of_type else None
         if kind is not None and kind in dtypes.INTS and isinstance(numbers[0], Linear):
             return self.held(numbers[0], kind)  # size_t(i)
-        if name in ("program_id", "num_programs") and not run.cpp:
-            axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
-            at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
-            return run.axes[name][at] if 0 <= at < 3 else run.unknown()
         pair = [n for n in numbers if isinstance(n, Linear)]
         return self._of_two(name, *pair) if len(pair) == len(numbers) == 2 else run.unknown()
+
+    def _as_type(self, node: ir.Call) -> Value | None:
+        """`tile.to(dtype)`."""
+        if not isinstance(node.func, ir.Attr):
+            return None
+        base = self.value(node.func.value)
+        return self.run.unknown() if isinstance(base, Pointer) else base
+
+    def _advanced(self, node: ir.Call) -> Value:
+        """`advance(box, steps)`."""
+        numbers = [self.value(a) for a in node.args]
+        if len(numbers) == 2 and isinstance(numbers[0], Described):
+            return self.moved(numbers[0], node.args[1], Linear(1))
+        return self.run.unknown()
+
+    def _of_grid(self, node: ir.Call) -> Value:
+        """`program_id(axis)`, `num_programs(axis)`."""
+        numbers = [self.value(a) for a in node.args]
+        axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
+        at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
+        return self.run.axes[self.called(node.func)][at] if 0 <= at < 3 else self.run.unknown()
 
     def _of_two(self, name: str, a: Linear, b: Linear) -> Value:
         """A function of two numbers."""
@@ -276,6 +289,15 @@ _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
     ir.Unary: Expressions._unary, ir.Cond: Expressions._cond, ir.Cast: Expressions._cast,
     ir.Index: Expressions._index, ir.Attr: Expressions._attr, ir.TypeRef: Expressions._type,
 }  # fmt: skip
+
+_OF_TILES: dict[str, Callable[[Expressions, ir.Call], Value | None]] = {  # calls that only languages in Python have
+    "to": Expressions._as_type,
+    "make_tensor_descriptor": Expressions._made,
+    "make_block_ptr": Expressions._made,
+    "advance": Expressions._advanced,
+    "program_id": Expressions._of_grid,
+    "num_programs": Expressions._of_grid,
+}
 
 
 def _type_name(func: object) -> str:

@@ -236,25 +236,14 @@ class Rounds(Follow):
 
     def _places(self, address: Linear, over: int, programs: list[int], lanes: list[int]) -> set[int] | None:
         """All values of an address; None where there are too many or one is not known."""
-        turn = self.iterations[over]
-        ranges = []
-        count = 1
-        for atom in (*programs, *lanes):
-            low, high = self.atoms.ranges[atom]
-            if low is None or high is None:
-                return None
-            ranges.append(range(low, high + 1))
-            count *= len(ranges[-1])
-            if count > MAX_PLACES:
-                return None
+        ranges = self._ranges([*programs, *lanes])
+        if ranges is None:
+            return None
         every = list(product(*ranges[: len(programs)]))
-        held = columns(programs, every)
-        bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
-        known = [numbers for numbers in bounds if numbers is not None]
-        if len(known) < len(bounds) or min(known[2], default=1) <= 0:
+        counts = self._turns(over, programs, every)
+        if counts is None:
             return None
         beside = list(product(*ranges[len(programs) :]))
-        counts = [range(first, last, step) for first, last, step in zip(*known, strict=True)]
         self.steps += sum(map(len, counts)) * len(beside)
         if self.steps > 4 * MAX_PLACES:
             return None
@@ -271,6 +260,30 @@ class Rounds(Follow):
         lines = [(*start, *lane) for start in begun for lane in beside]
         places = worked_out(self.atoms, address, columns([*programs, over, *lanes], lines), len(lines))
         return None if places is None else set(places)
+
+    def _ranges(self, numbers: list[int]) -> list[range] | None:
+        """What each of some numbers can be; None where one has no end, or where they can be too much together."""
+        ranges = []
+        count = 1
+        for atom in numbers:
+            low, high = self.atoms.ranges[atom]
+            if low is None or high is None:
+                return None
+            ranges.append(range(low, high + 1))
+            count *= len(ranges[-1])
+            if count > MAX_PLACES:
+                return None
+        return ranges
+
+    def _turns(self, over: int, programs: list[int], every: list[tuple[int, ...]]) -> list[range] | None:
+        """The iterations of a loop in each program; None where its bounds are not known."""
+        turn = self.iterations[over]
+        held = columns(programs, every)
+        bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
+        known = [numbers for numbers in bounds if numbers is not None]
+        if len(known) < len(bounds) or min(known[2], default=1) <= 0:
+            return None
+        return [range(first, last, step) for first, last, step in zip(*known, strict=True)]
 
     def _differing(
         self, address: Linear, programs: list[int], given: list[tuple[tuple[int, ...], range]]

@@ -279,6 +279,12 @@ class Values:
         found = found.func if isinstance(found, values.JitFunction) else found
         return found if isinstance(found, values.Func) else None
 
+    def _receiver(self, func: object) -> tuple[bool, How]:
+        """Whether a method is called, and what offsets have to do with its object."""
+        if isinstance(func, ir.Attr) and not self._module(func):
+            return True, self.of(func.value)
+        return False, How.NOT
+
     def _reached(self, node: ir.Call) -> bool:
         """Whether offsets have to do with a call: by its arguments, or by where it stands."""
         parts = (*node.args, *(value for _, value in node.keywords))
@@ -290,8 +296,7 @@ class Values:
         if func is not None and self._reached(node):
             return together(self.inline(func, node))
         name = self.called(node)
-        method = isinstance(node.func, ir.Attr) and not self._module(node.func)
-        base = self.of(node.func.value) if isinstance(node.func, ir.Attr) and method else How.NOT
+        method, base = self._receiver(node.func)
         told = {key: value for key, value in node.keywords if key is not None}
         if not self.cpp and name in ("load", "store") and not method and node.args:
             return self.memory(name, node, told)

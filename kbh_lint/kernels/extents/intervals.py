@@ -158,21 +158,34 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
             extremes = extremes or made[0] in ("min", "max")
         end = high if factor > 0 else low
         found = None if found is None or end is None else found + factor * end
-    for atom, factor in terms if extremes else ():
+    if extremes:
+        found = _by_sides(atoms, terms, limits, depth, found)
+    by_atom = atoms.bounds.limits
+    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]]
+    return _under(atoms, terms, limits, depth, found, on_these) if on_these else found
+
+
+def _by_sides(atoms: Atoms, terms: Terms, limits: Limits, depth: int, found: Bound) -> Bound:
+    """The smaller of two is neither more than the one nor than the other: a sum with either in its place bounds it."""
+    for atom, factor in terms:
         if atom not in atoms.made:
             continue
         op, *sides = atoms.made[atom]
         if op != ("min" if factor > 0 else "max"):
             continue
         rest = Linear(0, tuple([term for term in terms if term[0] != atom]))
-        for side in sides:  # the smaller of two is neither more than the one nor than the other
+        for side in sides:
             assert isinstance(side, Linear)
             end = highest(atoms, add(rest, scaled(side, factor)), limits, depth + 1)
             found = end if found is None or end is not None and end < found else found
-    by_atom = atoms.bounds.limits
-    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]]
-    if not on_these:
-        return found
+    return found
+
+
+def _under(
+    atoms: Atoms, terms: Terms, limits: Limits, depth: int, found: Bound, on_these: list[tuple[int, Terms, int]]
+) -> Bound:
+    """What limits on parts of a sum leave of a bound: a part that is a multiple of a limited sum is no more than so
+    many times the limit."""
     factors = dict(terms)
     for _, limit, most in sorted(on_these) if len(on_these) > 1 else on_these:
         whole = factors[limit[0][0]]
@@ -216,13 +229,9 @@ def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bou
     b = lowest(atoms, right, limits, depth + 1), highest(atoms, right, limits, depth + 1)
     if op in ("min", "max"):
         return _extreme(op, a, b)
-    low, high = a
-    least, most = b
-    if op == "%" and low is not None and low >= 0 and high is not None and least is not None and 0 < least == most:
-        if low // least == high // least:  # all of them in one round of the divisor
-            return low % least, high % least
-    if op == "%" and (low is None or low < 0 or least is None or least <= 0):
+    if op == "%":
         return _rest(a, b)
+    (low, high), (least, most) = a, b
     if low is None or low < 0 or least is None or least < 0:
         return None, None
     if op == "*":
@@ -230,13 +239,8 @@ def _operation(atoms: Atoms, atom: int, limits: Limits, depth: int) -> tuple[Bou
     if op == "&":
         ends = [end for end in (high, most) if end is not None]
         return 0, min(ends) if ends else None
-    if least == 0:
-        return None, None
-    if op == "//":
+    if op == "//" and least > 0:
         return 0 if most is None else low // most, None if high is None else high // least
-    if op == "%":
-        ends = [end for end in (high, None if most is None else most - 1) if end is not None]
-        return 0, min(ends) if ends else None
     return None, None
 
 
@@ -244,9 +248,16 @@ def _rest(a: tuple[Bound, Bound], b: tuple[Bound, Bound]) -> tuple[Bound, Bound]
     """What a division leaves: no more than was divided where that is not below zero, and less than a positive divisor
     either way."""
     (low, high), (least, most) = a, b
-    if low is not None and low >= 0:
-        return 0, high
-    return (1 - most, most - 1) if least is not None and least > 0 and most is not None else (None, None)
+    if least is None or least <= 0:
+        return (0, high) if low is not None and low >= 0 else (None, None)
+    if low is None or low < 0:
+        return (1 - most, most - 1) if most is not None else (None, None)
+    if high is None and most is None:
+        return 0, None
+    if high is not None and least == most and low // least == high // least:  # all of them in one round of the divisor
+        return low % least, high % least
+    ends = [end for end in (high, None if most is None else most - 1) if end is not None]
+    return 0, min(ends)
 
 
 def _extreme(op: str, a: tuple[Bound, Bound], b: tuple[Bound, Bound]) -> tuple[Bound, Bound]:

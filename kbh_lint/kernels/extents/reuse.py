@@ -259,12 +259,18 @@ def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
         return NONE
     inside = NONE.union(*(_atoms(child, names) for child in children(node))) if node is not None else NONE
     if isinstance(node, ir.Binary) and node.op in _PARTS or isinstance(node, ir.Call) and _called(node) in _PART_CALLS:
-        bases = frozenset(a for a in inside if a[0] != "loop")
-        if bases:
-            whole = frozenset(b for a in bases for b in (a[2] if a[0] == "part" else (a,)))
-            cut = _cut(node) if bases == whole else None
-            return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole, cut)}
+        return _part(node, inside)
     return inside
+
+
+def _part(node: ir.Binary | ir.Call, inside: Atoms) -> Atoms:
+    """What a part of a number depends on, as `pid // 4` or `i % 8`: that part of what the whole depends on."""
+    bases = frozenset(a for a in inside if a[0] != "loop")
+    if not bases:
+        return inside
+    whole = frozenset(b for a in bases for b in (a[2] if a[0] == "part" else (a,)))
+    cut = _cut(node) if bases == whole else None
+    return frozenset(a for a in inside if a[0] == "loop") | {("part", node.loc[1:], whole, cut)}
 
 
 def _always_zero(node: ir.Binary) -> bool:
