@@ -173,8 +173,7 @@ class Calls:
             name = funcs[0].node.name if funcs else ""
             plain = frame.cpp and name and "::" not in name and cuda_builtin(name)
             if plain and not self.m.structs.takes(funcs, args, targs, frame):  # CUDA's, overloaded for other types
-                loaded = [self._loaded(a, node, frame) for a in args]
-                return self._call_symbol(name, Args(loaded, keywords, self.m.site(frame, node), node, frame))
+                return self._call_symbol(name, self._packed(args, keywords, node, frame))
             chosen = self.m.structs.chosen_of(funcs, args, targs, frame)
             if chosen is not None:
                 return self.inline(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
@@ -183,22 +182,30 @@ class Calls:
             scopes = [*outer.scopes, callee.held] if callee.held else outer.scopes
             return self.inline(callee.node, outer.env, args, keywords, node, frame, outer=scopes, this=outer.this)
         if isinstance(callee, values.CppType | values.TypeValue | CType):
-            kind = self.m.ctypes.of_value(callee)
-            items = [self._loaded(a, node, frame) for a in args]
-            if isinstance(node, ir.Call):
-                items = self.m.structs.by_place(kind, items, node.args, frame)
-            return self.m.structs.construct(kind, items, node, frame, braces=getattr(node, "braces", False))
+            return self._construct(callee, args, node, frame)
         if isinstance(callee, DType) and args:
             return self.m.ctypes.convert(args[0], ctypes.scalar(callee.name), self.m.site(frame, node))
         if isinstance(callee, Obj):
             called = self.m.structs.operator("operator()", [callee, *args], node, frame)
             return UNKNOWN if called is None else called
-        packed = Args([self._loaded(a, node, frame) for a in args], keywords, self.m.site(frame, node), node, frame)
+        packed = self._packed(args, keywords, node, frame)
         if isinstance(callee, Method):
             return self._call_method(callee, args, packed, targs)
         if isinstance(callee, Sym):
             return self._call_symbol(callee.path, packed)
         return unknown_call(self.m, "a call", packed)
+
+    def _packed(self, args: list[Any], keywords: dict[str, Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Args:
+        """The arguments of a call of something that the file does not define."""
+        return Args([self._loaded(a, node, frame) for a in args], keywords, self.m.site(frame, node), node, frame)
+
+    def _construct(self, kind: object, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
+        """`T(...)`, `T{...}`."""
+        made = self.m.ctypes.of_value(kind)
+        items = [self._loaded(a, node, frame) for a in args]
+        if isinstance(node, ir.Call):
+            items = self.m.structs.by_place(made, items, node.args, frame)
+        return self.m.structs.construct(made, items, node, frame, braces=getattr(node, "braces", False))
 
     def _loaded(self, value: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         if isinstance(value, Reference) and not value.address:

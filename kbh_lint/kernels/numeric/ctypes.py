@@ -154,28 +154,9 @@ class CTypes:
     def convert(self, value: object, kind: CType, site: int = 0) -> Any:
         """`value` as this type holds it."""
         if kind.kind == "float":
-            if isinstance(value, Obj):
-                made = self.m.structs.conversion(value, kind.dt)
-                value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
-            if isinstance(value, Bits):
-                return UNKNOWN
-            number = ops.number(value, self.m.numbers, site)
-            return UNKNOWN if number is None else self.m.numbers.cast(number, kind.dt)
+            return self._as_float(value, kind, site)
         if kind.kind in ("int", "bool"):
-            if isinstance(value, Obj) and kind.dt in dtypes.INTS:
-                made = self.m.structs.conversion(value, kind.dt)
-                value = value if made is None else made
-            if isinstance(value, Num):
-                if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
-                    return UNKNOWN
-                return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
-            if isinstance(value, int):
-                if isinstance(value, whole.Elsewhere):
-                    return value
-                return whole.converted(value, kind.dt) if kind.kind == "int" else value != 0
-            if isinstance(value, Bits) and kind.kind == "int":
-                return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
-            return value
+            return self._as_whole(value, kind)
         if kind.kind == "vec" and not isinstance(value, Obj):
             items = value if isinstance(value, tuple) else (value,)
             inner = scalar(kind.dt)
@@ -188,6 +169,32 @@ class CTypes:
         if kind.kind == "struct" and isinstance(value, Num | int) and self.m.structs.way(kind, [value]).makers:
             return self.m.structs.construct(kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
         return value.copy() if isinstance(value, Obj) else value
+
+    def _as_float(self, value: object, kind: CType, site: int) -> object:
+        if isinstance(value, Obj):
+            made = self.m.structs.conversion(value, kind.dt)
+            value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
+        if isinstance(value, Bits):
+            return UNKNOWN
+        number = ops.number(value, self.m.numbers, site)
+        return UNKNOWN if number is None else self.m.numbers.cast(number, kind.dt)
+
+    def _as_whole(self, value: object, kind: CType) -> object:
+        """A whole number or a truth; what is neither stays what it is."""
+        if isinstance(value, Obj) and kind.dt in dtypes.INTS:
+            made = self.m.structs.conversion(value, kind.dt)
+            value = value if made is None else made
+        if isinstance(value, Num):
+            if value.src or not math.isfinite(value.f) or abs(value.f) >= 1e15:
+                return UNKNOWN
+            return whole.saturated(value.f, kind.dt) if kind.kind == "int" else value.f != 0.0
+        if isinstance(value, int):
+            if isinstance(value, whole.Elsewhere):
+                return value
+            return whole.converted(value, kind.dt) if kind.kind == "int" else value != 0
+        if isinstance(value, Bits) and kind.kind == "int":
+            return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
+        return value
 
     def aggregate(self, kind: CType, items: list[Any], site: int) -> Any:
         """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""

@@ -125,14 +125,7 @@ class Expressions:
         if isinstance(value, Ptr) and frame.cpp:
             value = self.m.memory.target(value, self.m.site(frame, node))
         if isinstance(value, Obj):
-            if name in value.fields:
-                return self.m.places.load(VarRef(value.fields, name), node, frame)
-            scope = frame.find(name) if frame.cpp else None
-            field = places.member_named(scope[name]) if scope is not None else ""
-            if field in value.fields:  # `object.*field`
-                return self.m.places.load(VarRef(value.fields, field), node, frame)
-            constant = self.m.ctypes.static_member(value.type, (name,), frame)
-            return Method(value, name) if constant is None else constant
+            return self._member(value, node, frame)
         if isinstance(value, values.CppType | values.TypeValue):
             constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), (name,), frame)
             return Method(value, name) if constant is None else constant
@@ -148,6 +141,18 @@ class Expressions:
         if name == "shape" or (frame.cpp and value is UNKNOWN):
             return UNKNOWN
         return Method(value, name)
+
+    def _member(self, value: Obj, node: ir.Attr, frame: Frame) -> Any:
+        """A field of an object, a constant of its class, or a method."""
+        name = node.name
+        if name in value.fields:
+            return self.m.places.load(VarRef(value.fields, name), node, frame)
+        scope = frame.find(name) if frame.cpp else None
+        field = places.member_named(scope[name]) if scope is not None else ""
+        if field in value.fields:  # `object.*field`
+            return self.m.places.load(VarRef(value.fields, field), node, frame)
+        constant = self.m.ctypes.static_member(value.type, (name,), frame)
+        return Method(value, name) if constant is None else constant
 
     def _index(self, node: ir.Index, frame: Frame) -> Any:
         value = self.evaluate(node.value, frame)

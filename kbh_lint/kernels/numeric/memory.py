@@ -12,6 +12,8 @@ from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Memory, Ob
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
+_NOTHING = object()  # what is held by memory that nobody wrote
+
 
 class Access:
     """Loads and stores of one lane."""
@@ -32,29 +34,36 @@ class Access:
         if kind.parts and isinstance(off, int) and not (isinstance(mem, Chained) and mem.unplaced):
             fields = {name: self.read(layouts.part(ptr, at, inner), site + at % 8) for name, at, inner in kind.parts}
             return Obj(fields, kind)
-        if isinstance(mem, Chained) and (mem.unplaced or not isinstance(off, int) or off not in mem.cells):
-            if not mem.puts:
-                return self.fresh(kind, site)
-            value = ops.perturbed(mem.found(off, site), self.m.numbers, site)
-        elif isinstance(mem, Chained):
-            value = mem.read(off, site)
-        elif isinstance(off, int) and off in mem.cells:
-            value = mem.cells[off]
-        elif self.m.dialect.elements and mem.kind == "local" and mem.default is not None and isinstance(off, int):
-            value = mem.default
-        elif mem.written():
-            value = ops.perturbed(mem.nearest(off), self.m.numbers, site)
-            if self.m.dialect.elements and mem.kind == "local" and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
-                mem.cells[off] = value  # registers: they hold the same when they are read again
-        elif mem.default is not None and isinstance(off, int):
-            value = mem.default.copy() if isinstance(mem.default, Obj) else mem.default
-        else:
+        value = self._held_by_chain(mem, off, site) if isinstance(mem, Chained) else self._held(mem, off, site)
+        if value is _NOTHING:
             return self.fresh(kind, site)
         if isinstance(mem, Chained):
             mem.doubtful = mem.doubtful or isinstance(value, Obj) != (kind.kind == "struct")
         if kind.kind == "float" and not isinstance(value, Num):
             return self.m.ctypes.convert(value, kind, site)
         return value
+
+    def _held_by_chain(self, mem: Chained, off: object, site: int) -> object:
+        """What memory holds that launches hand on; `_NOTHING` where none of them put anything there."""
+        if not mem.unplaced and isinstance(off, int) and off in mem.cells:
+            return mem.read(off, site)
+        return ops.perturbed(mem.found(off, site), self.m.numbers, site) if mem.puts else _NOTHING
+
+    def _held(self, mem: Memory, off: object, site: int) -> object:
+        """What memory holds: what was put there, or something like what was put elsewhere; else `_NOTHING`."""
+        if isinstance(off, int) and off in mem.cells:
+            return mem.cells[off]
+        registers = self.m.dialect.elements and mem.kind == "local" and isinstance(off, int)
+        if registers and mem.default is not None:
+            return mem.default
+        if mem.written():
+            value = ops.perturbed(mem.nearest(off), self.m.numbers, site)
+            if registers and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
+                mem.cells[off] = value  # they hold the same when they are read again
+            return value
+        if mem.default is not None and isinstance(off, int):
+            return mem.default.copy() if isinstance(mem.default, Obj) else mem.default
+        return _NOTHING
 
     def fresh(self, kind: CType, site: int) -> Any:
         """A datum nobody in this kernel wrote."""

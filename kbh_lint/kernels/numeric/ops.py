@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
 from typing import Any
 
 from kbh_lint.base.values import UNKNOWN, DType, Scalar
@@ -61,23 +63,25 @@ def number(value: object, numbers: Numbers, site: int) -> Num | None:
 
 def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
     """`a op b`. What cannot be computed is UNKNOWN."""
-    if not (type(a) is Num and type(b) is Num):
-        if isinstance(a, int) and isinstance(b, int):
-            return integers(op, a, b, cpp)
-        if isinstance(a, Ptr) or isinstance(b, Ptr):
-            return pointers(op, a, b, site)
-        if isinstance(a, Obj) or isinstance(b, Obj):
-            return vectors(op, a, b, numbers, site, cpp)
-        if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
-            return a + b
-        if isinstance(a, Bits) or isinstance(b, Bits):
-            return packed(op, a, b)
-        if not (isinstance(a, Num) or isinstance(b, Num)):
-            return _part_known(op, a, b)
-        left, right = number(a, numbers, site), number(b, numbers, site)
-        if left is None or right is None:
-            return UNKNOWN
-        a, b = left, right
+    if type(a) is Num and type(b) is Num:
+        return _of_numbers(op, a, b, numbers, site)
+    if isinstance(a, int) and isinstance(b, int):
+        return integers(op, a, b, cpp)
+    if isinstance(a, Ptr) or isinstance(b, Ptr):
+        return pointers(op, a, b, site)
+    if isinstance(a, Obj) or isinstance(b, Obj):
+        return vectors(op, a, b, numbers, site, cpp)
+    if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
+        return a + b
+    if isinstance(a, Bits) or isinstance(b, Bits):
+        return packed(op, a, b)
+    if not (isinstance(a, Num) or isinstance(b, Num)):
+        return _part_known(op, a, b)
+    left, right = number(a, numbers, site), number(b, numbers, site)
+    return UNKNOWN if left is None or right is None else _of_numbers(op, left, right, numbers, site)
+
+
+def _of_numbers(op: str, a: Num, b: Num, numbers: Numbers, site: int) -> object:
     if op == "+":
         return numbers.add(a, b, site)
     if op == "-":
@@ -97,32 +101,37 @@ def integers(op: str, a: int, b: int, cpp: bool) -> Any:
     """Integer arithmetic of C or of Python; UNKNOWN for results of Python past 80 bits."""
     if cpp or isinstance(a, Typed) or isinstance(b, Typed):
         return whole.binary(op, a, b)
-    out: Any = UNKNOWN
-    if op == "+":
-        out = a + b
-    elif op == "-":
-        out = a - b
-    elif op == "*":
-        out = a * b
-    elif op in ("/", "//", "%"):
-        if b == 0:
-            return UNKNOWN
-        if op == "/":
-            return literal(a / b) if abs(a) < _MAX_INT and abs(b) < _MAX_INT else UNKNOWN
-        out = a % b if op == "%" else a // b
-    elif op == "<<":
-        out = a << b if 0 <= b < 80 and abs(a) < _MAX_INT else UNKNOWN
-    elif op == ">>":
-        out = a >> b if 0 <= b < 256 else UNKNOWN
-    elif op == "&":
-        out = a & b
-    elif op == "|":
-        out = a | b
-    elif op == "^":
-        out = a ^ b
-    elif op == "**" and 0 <= b < 80 and abs(a) < 1 << 16:
-        out = a**b
-    return out if out is UNKNOWN or abs(out) < _MAX_INT else UNKNOWN
+    row = _PLAIN.get(op)
+    made = row(a, b) if row is not None else None
+    return UNKNOWN if made is None or isinstance(made, int) and abs(made) >= _MAX_INT else made
+
+
+def _shifted(a: int, b: int) -> int | None:
+    return a << b if 0 <= b < 80 and abs(a) < _MAX_INT else None
+
+
+def _power(a: int, b: int) -> int | None:
+    return int(a**b) if 0 <= b < 80 and abs(a) < 1 << 16 else None
+
+
+def _ratio(a: int, b: int) -> Num | None:
+    return literal(a / b) if b != 0 and abs(a) < _MAX_INT and abs(b) < _MAX_INT else None
+
+
+_PLAIN: dict[str, Callable[[int, int], int | Num | None]] = {  # None: too large, or not defined
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _ratio,
+    "//": lambda a, b: a // b if b != 0 else None,
+    "%": lambda a, b: a % b if b != 0 else None,
+    "<<": _shifted,
+    ">>": lambda a, b: a >> b if 0 <= b < 256 else None,
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "**": _power,
+}
 
 
 def packed(op: str, a: object, b: object) -> Any:
@@ -214,6 +223,11 @@ def compare(op: str, a: object, b: object, numbers: Numbers) -> Any:
         if isinstance(x, int | float) and isinstance(y, int | float):
             return numbers.settle(_ordered(op, x, y))
         return UNKNOWN
+    return _compare_others(op, a, b)
+
+
+def _compare_others(op: str, a: object, b: object) -> Any:
+    """Places in one memory, types and texts, and whether one of those is among others."""
     if isinstance(a, Ptr) and isinstance(b, Ptr):
         if a.mem is b.mem and isinstance(a.off, int) and isinstance(b.off, int):
             return _ordered(op, a.off, b.off)

@@ -32,14 +32,7 @@ class Places:
     def place(self, node: ir.Expr, frame: Frame) -> Place | None:
         """Where an expression lives, or None when it is no place."""
         if isinstance(node, ir.Name):
-            scope = frame.find(node.id)
-            if scope is None:
-                if frame.this is not None and node.id in frame.this.fields:
-                    return VarRef(frame.this.fields, node.id)
-                value = self.m.expressions.named(node.id, frame) if frame.cpp else UNKNOWN
-                return value if isinstance(value, Ptr) else None
-            value = scope[node.id]
-            return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
+            return self._named_place(node.id, frame)
         if isinstance(node, ir.Attr):
             return self._field_place(node, frame)
         if isinstance(node, ir.Index) and isinstance(owner := self.m.expressions.evaluate(node.value, frame), Obj):
@@ -62,6 +55,17 @@ class Places:
             value = self.m.calls.call(node, frame)
             return value.place if type(value) is Reference and not value.address else None
         return None
+
+    def _named_place(self, name: str, frame: Frame) -> Place | None:
+        """Where a variable lives, or what it refers to; else a field of the object, or memory of the file."""
+        scope = frame.find(name)
+        if scope is not None:
+            value = scope[name]
+            return value.place if type(value) is Reference and not value.address else VarRef(scope, name)
+        if frame.this is not None and name in frame.this.fields:
+            return VarRef(frame.this.fields, name)
+        value = self.m.expressions.named(name, frame) if frame.cpp else UNKNOWN
+        return value if isinstance(value, Ptr) else None
 
     def address(self, node: ir.Expr, frame: Frame) -> Any:
         """`&expression`."""
