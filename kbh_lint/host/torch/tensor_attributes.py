@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import recording, tensor_views, whole_numbers
 from kbh_lint.host.values import checksums, tensor_arguments
 from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Placed, Tensor, Unknown, row_major
+from kbh_lint.host.values.tensors import Content, Placed, Tensor, Unknown, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+MAX_ELEMENTS = 4096  # of a list that a tensor becomes
 # Where the named results of operations with several stand: torch.sort(x).values.
 RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0,
            "atom": 0, "tma_tensor": 1}  # fmt: skip
@@ -33,38 +34,39 @@ def device(kind: str) -> LibObject:
 def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """item, tolist, equal, allclose: the host learns something of the content."""
     inputs = tensor_arguments.tensors_in(args)
-    known = inputs[0].attrs.get("value") if inputs and name == "item" else None
-    if known is not None:
-        return known
-    if name == "item" and inputs:
-        known = checksums.comparison(interp, inputs[0].storage.content)
+    first = inputs[0] if inputs else None
+    if name == "item" and first is not None:
+        known = first.attrs.get("value")
+        known = checksums.comparison(interp, first.storage.content) if known is None else known
         if known is not None:
             return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
-    if name == "item" and inputs and "holds" in inputs[0].attrs:
-        return interp.assume(loc, inputs[0].attrs["holds"], contents)
     if name in ("allclose", "equal"):
         # a self-check against a reference passes: the assumed world; a copy kept to notice changes notices them
         known = checksums.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
         return interp.assume(loc, True, contents) if known is None else known
-    if (
-        name == "tolist"
-        and inputs
-        and inputs[0].shape
-        and len(inputs[0].shape) == 1
-        and isinstance(inputs[0].shape[0], int)
-    ):
-        count, start, known_range = min(inputs[0].shape[0], 4096), _start(inputs[0]), inputs[0].attrs.get("range")
-        made = [Unknown(contents, "an element", known_range, interp.trace.round, reading="element")
-                for _ in range(count)]  # fmt: skip
-        at = [None if start is None else start + i for i in range(count)]
-        return [whole_numbers.element(one, inputs[0], i) for one, i in zip(made, at, strict=True)]
-    known_range = inputs[0].attrs.get("range") if inputs and name == "item" else None
-    reading = name if name == "numpy" else ""
-    value = Unknown(contents, f"a tensor's {name}", known_range, interp.trace.round, reading=reading)
-    alone = name == "item" and inputs and inputs[0].shape in ((), (1,))
-    return whole_numbers.element(value, inputs[0], _start(inputs[0])) if alone else value
+    if name == "item" and first is not None:
+        return _item(interp, first, contents, loc)
+    if name == "tolist" and first is not None and first.shape and len(first.shape) == 1:
+        if isinstance(first.shape[0], int):
+            return _elements(interp, first, min(first.shape[0], MAX_ELEMENTS), contents)
+    return Unknown(contents, f"a tensor's {name}", None, interp.trace.round, reading=name if name == "numpy" else "")
+
+
+def _item(interp: Run, tensor: Tensor, contents: tuple[Content, ...], loc: ir.Loc | None) -> Value:
+    """The number of a tensor of one."""
+    if "holds" in tensor.attrs:
+        return interp.assume(loc, tensor.attrs["holds"], contents)
+    value = Unknown(contents, "a tensor's item", tensor.attrs.get("range"), interp.trace.round, reading="")
+    return whole_numbers.element(value, tensor, _start(tensor)) if tensor.shape in ((), (1,)) else value
+
+
+def _elements(interp: Run, tensor: Tensor, count: int, contents: tuple[Content, ...]) -> list[Value]:
+    start, known_range = _start(tensor), tensor.attrs.get("range")
+    made = [Unknown(contents, "an element", known_range, interp.trace.round, reading="element") for _ in range(count)]
+    at = [None if start is None else start + i for i in range(count)]
+    return [whole_numbers.element(one, tensor, i) for one, i in zip(made, at, strict=True)]
 
 
 def _start(tensor: Tensor) -> int | None:
@@ -74,91 +76,116 @@ def _start(tensor: Tensor) -> int | None:
 
 def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute that is a value; NotImplemented when `name` is a method."""
-    if name == "shape":
-        if tensor.shape is None:
-            return Unknown((), "a shape")
-        return tuple(d if d is not None else Unknown((), "a dimension") for d in tensor.shape)
-    if name == "dtype":
-        return DType(tensor.dtype)
-    if name == "device":
-        return device(tensor.device)
-    if name in ("is_cuda",):
-        return tensor.device != "cpu"
-    if name in ("T", "mT", "H", "mH"):
-        return tensor_views.view(
-            interp,
-            "transpose" if name.startswith("m") else "t",
-            [tensor, -1, -2] if name.startswith("m") else [tensor],
-            {},
-            loc,
-        )
-    if name in ("data", "real"):
-        return tensor
-    if name in ("grad", "grad_fn") and name not in tensor.attrs or name == "_base" and not tensor.is_slice:
-        return None
-    if name == "is_leaf":
-        return True
-    if name == "ndim":
-        return len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank")
-    if name == "_version":
-        version = Version(tensor.storage.version)
-        version.storage = tensor.storage
-        return version
-    if name == "itemsize":
-        return dtypes.STORED.get(tensor.dtype, 32) // 8
-    if name in ("nbytes",):
-        return (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8
-    if name in ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested", "retains_grad"):
-        return False
-    if name == "layout":
-        return LibObject("torch.layout")
-    if name == "__dict__":
-        return tensor.attrs
+    row = _ATTRIBUTES.get(name)
+    if row is not None:
+        return row(interp, tensor, loc)
     if name in tensor.attrs and name not in ("range", "known", "value", "holds"):
         return tensor.attrs[name]
     return NotImplemented
 
 
+def _shape(tensor: Tensor) -> Value:
+    if tensor.shape is None:
+        return Unknown((), "a shape")
+    return tuple(d if d is not None else Unknown((), "a dimension") for d in tensor.shape)
+
+
+def _version(tensor: Tensor) -> Version:
+    version = Version(tensor.storage.version)
+    version.storage = tensor.storage
+    return version
+
+
+def _element_size(tensor: Tensor) -> int:
+    return dtypes.STORED.get(tensor.dtype, 32) // 8
+
+
+_Attribute = Callable[["Run", Tensor, "ir.Loc | None"], Value]
+_ATTRIBUTES: dict[str, _Attribute] = {
+    "shape": lambda interp, tensor, loc: _shape(tensor),
+    "dtype": lambda interp, tensor, loc: DType(tensor.dtype),
+    "device": lambda interp, tensor, loc: device(tensor.device),
+    "is_cuda": lambda interp, tensor, loc: tensor.device != "cpu",
+    **dict.fromkeys(("T", "H"), lambda interp, tensor, loc: tensor_views.view(interp, "t", [tensor], {}, loc)),
+    **dict.fromkeys(
+        ("mT", "mH"), lambda interp, tensor, loc: tensor_views.view(interp, "transpose", [tensor, -1, -2], {}, loc)
+    ),
+    **dict.fromkeys(("data", "real"), lambda interp, tensor, loc: tensor),
+    "grad": lambda interp, tensor, loc: tensor.attrs.get("grad"),
+    "grad_fn": lambda interp, tensor, loc: tensor.attrs.get("grad_fn"),
+    "_base": lambda interp, tensor, loc: tensor.attrs.get("_base", NotImplemented) if tensor.is_slice else None,
+    "is_leaf": lambda interp, tensor, loc: True,
+    "ndim": lambda interp, tensor, loc: len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank"),
+    "_version": lambda interp, tensor, loc: _version(tensor),
+    "itemsize": lambda interp, tensor, loc: _element_size(tensor),
+    "nbytes": lambda interp, tensor, loc: (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8,
+    **dict.fromkeys(
+        ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested", "retains_grad"),
+        lambda interp, tensor, loc: False,
+    ),
+    "layout": lambda interp, tensor, loc: LibObject("torch.layout"),
+    "__dict__": lambda interp, tensor, loc: tensor.attrs,
+}
+
+
 def meta(name: str) -> Callable[..., Any]:
+    """What a method that asks for something of a tensor answers, with the arguments of an operation of torch."""
+    row = _ANSWERS.get(name)
+
     def answer(interp: Run, _: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         tensor = args[0]
         if not isinstance(tensor, Tensor):
             return Unknown((), name)
-        if name == "stride":
-            strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
-            if strides is None:
-                return Unknown((), "strides")
-            values = tuple(s if s is not None else Unknown((), "a stride") for s in strides)
-            return values[args[1]] if len(args) > 1 and isinstance(args[1], int) else values
-        if name == "size":
-            shape = attribute(interp, tensor, "shape", loc)
-            if isinstance(shape, Unknown) or len(args) < 2:
-                return shape
-            return shape[args[1]] if isinstance(args[1], int) else Unknown((), "a dimension")
-        if name in ("dim", "ndimension"):
-            return attribute(interp, tensor, "ndim", loc)
-        if name in ("numel", "nelement", "__len__"):
-            if name == "__len__":
-                return tensor.shape[0] if tensor.shape else 0
-            count = tensor.numel()
-            return count if count is not None else Unknown((), "a size")
-        if name == "data_ptr":
-            interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.trace.call_index}, loc)
-            placed = Placed(tensor.address)
-            placed.contents = recording.steered_by([tensor])
-            return placed if placed.contents else tensor.address
-        if name == "element_size":
-            return dtypes.STORED.get(tensor.dtype, 32) // 8
-        if name == "is_contiguous":
-            return tensor.is_contiguous()
-        if name == "storage_offset":
-            return Unknown((), name) if tensor.offset is None else tensor.offset
-        if name in ("untyped_storage", "storage", "_typed_storage"):
-            return Storage(tensor)
-        if name == "is_floating_point":
-            return tensor.dtype in dtypes.FLOATS
-        if name in ("get_device",):
-            return 0
-        return Unknown((tensor.storage.content,), name)
+        return Unknown((tensor.storage.content,), name) if row is None else row(interp, tensor, args[1:], loc)
 
     return answer
+
+
+def _stride(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
+    if strides is None:
+        return Unknown((), "strides")
+    values = tuple(s if s is not None else Unknown((), "a stride") for s in strides)
+    return values[given[0]] if given and isinstance(given[0], int) else values
+
+
+def _size(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    shape = _shape(tensor)
+    if not given or not isinstance(shape, tuple):
+        return shape
+    return shape[given[0]] if isinstance(given[0], int) else Unknown((), "a dimension")
+
+
+def _count(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    count = tensor.numel()
+    return count if count is not None else Unknown((), "a size")
+
+
+def _pointer(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    interp.note("pointer-read", {"storage": tensor.storage.ident, "call": interp.trace.call_index}, loc)
+    placed = Placed(tensor.address)
+    placed.contents = recording.steered_by([tensor])
+    return placed if placed.contents else tensor.address
+
+
+def _offset(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    return Unknown((), "storage_offset") if tensor.offset is None else tensor.offset
+
+
+_Answer = Callable[["Run", Tensor, Sequence[Value], "ir.Loc | None"], Value]  # `given` are the further arguments
+_ANSWERS: dict[str, _Answer] = {
+    "stride": _stride,
+    "size": _size,
+    **dict.fromkeys(("dim", "ndimension"), lambda interp, tensor, given, loc: attribute(interp, tensor, "ndim", loc)),
+    **dict.fromkeys(("numel", "nelement"), _count),
+    "__len__": lambda interp, tensor, given, loc: tensor.shape[0] if tensor.shape else 0,
+    "data_ptr": _pointer,
+    "element_size": lambda interp, tensor, given, loc: _element_size(tensor),
+    "is_contiguous": lambda interp, tensor, given, loc: tensor.is_contiguous(),
+    "storage_offset": _offset,
+    **dict.fromkeys(
+        ("untyped_storage", "storage", "_typed_storage"), lambda interp, tensor, given, loc: Storage(tensor)
+    ),
+    "is_floating_point": lambda interp, tensor, given, loc: tensor.dtype in dtypes.FLOATS,
+    "get_device": lambda interp, tensor, given, loc: 0,
+}
