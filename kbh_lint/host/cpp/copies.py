@@ -22,26 +22,47 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     ends = [_row(a) if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:
-        source = found[1].tensor if isinstance(found[1], Pointer) else found[1]
-        event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
-        rows = "2D" in name or "3D" in name  # of which the numbers say how long and how many they are
-        target, partial = _filled(found[0], args[2] if len(args) > 2 and not rows else None)
-        recording.write(run.interp, target, event, partial or rows, source.storage.content.dtype)
-    elif found and isinstance(first := ends[0], list) and ends[1] in found:
-        start = args[0].name if isinstance(args[0], Slot) and args[0].env is first else 0
-        first[start:] = _elements(run, found[0], len(first) - start, loc)
-    elif found and ends[0] in found and isinstance(ends[1], HostDescriptor):
-        target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
-        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], {"cast": False}))
-        target.storage.content.notes["descriptor"] = ends[1]
-    elif found and ends[0] in found and isinstance(ends[1], list):
-        target = found[0].tensor if isinstance(found[0], Pointer) else found[0]
-        steer: EventAttrs = {"cast": False, "steer": cpp_arguments.numbers(run.interp, ends[1])}
-        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
-        recording.addresses(run.interp, target, ends[1])
-    elif found and ends[1] in found and isinstance(args[0], Slot) and isinstance(ends[0], (int, float, Unknown)):
-        args[0].set(_elements(run, found[0], 1, loc)[0])
+        _on_device(run, name, found[0], found[1], args[2] if len(args) > 2 else None, loc)
+    elif found and ends[0] in found:
+        _to_device(run, name, found[0], ends[1] if len(ends) > 1 else None, loc)
+    elif found and ends[1] in found:
+        _to_host(run, args[0], ends[0], found[0], loc)
     return Sym("cudaSuccess")
+
+
+def _tensor(place: Pointer | Tensor) -> Tensor:
+    return place.tensor if isinstance(place, Pointer) else place
+
+
+def _on_device(
+    run: Cpp, name: str, to: Pointer | Tensor, of: Pointer | Tensor, count: Value, loc: ir.Loc | None
+) -> None:
+    source = _tensor(of)
+    event = recording.record(run.interp, "copy", name, loc, [source], {"cast": False})
+    rows = "2D" in name or "3D" in name  # of which the numbers say how long and how many they are
+    target, partial = _filled(to, None if rows else count)
+    recording.write(run.interp, target, event, partial or rows, source.storage.content.dtype)
+
+
+def _to_device(run: Cpp, name: str, to: Pointer | Tensor, of: Value, loc: ir.Loc | None) -> None:
+    """Numbers of the host, or a descriptor that it made."""
+    target = _tensor(to)
+    if isinstance(of, HostDescriptor):
+        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], {"cast": False}))
+        target.storage.content.notes["descriptor"] = of
+    elif isinstance(of, list):
+        steer: EventAttrs = {"cast": False, "steer": cpp_arguments.numbers(run.interp, of)}
+        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
+        recording.addresses(run.interp, target, of)
+
+
+def _to_host(run: Cpp, to: Value, array: Value, of: Pointer | Tensor, loc: ir.Loc | None) -> None:
+    """Into an array, from the element on that is named, or into one number; `array` is what `to` points at."""
+    if isinstance(array, list):
+        start = to.name if isinstance(to, Slot) and to.env is array else 0
+        array[start:] = _elements(run, of, len(array) - start, loc)
+    elif isinstance(to, Slot) and isinstance(array, (int, float, Unknown)):
+        to.set(_elements(run, of, 1, loc)[0])
 
 
 def _filled(to: Pointer | Tensor, size: object) -> tuple[Tensor, bool]:

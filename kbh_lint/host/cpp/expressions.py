@@ -84,20 +84,9 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
     if isinstance(owner, LibObject) and node.name in owner.attrs and not cpp_arguments.is_options(owner):
         return owner.attrs[node.name]
     if isinstance(owner, CStruct):
-        found = cpp_classes.method(owner, node.name)
-        if found is not None:
-            return OwnMethod("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
-        kind = owner.kwargs.get("type")
-        if isinstance(kind, TypeValue):
-            constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, node.name)), kind.env)
-            if constant is not None:
-                return constant
-        held = env.get(node.name)
-        held = held.get() if isinstance(held, Slot) else held
-        if isinstance(held, ir.Decl):
-            held = run.lookup(node.name, env)
-        if held is not None:  # `(object.*f)(...)`, `object.*field`, `(object->*table[i])(...)`
-            return _through(owner, held, env)
+        found = _member(run, owner, node, env)
+        if found is not NotImplemented:
+            return found
     if isinstance(owner, TypeValue):  # `Class<arguments>::name<more>`
         own = cpp_classes.static_method(run, owner.ref.inside((*owner.ref.member, node.name)), owner.env)
         if own is not None:
@@ -112,6 +101,25 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
         return Sym(f"{owner.path}.{node.name}")
     method = Method(owner, node.name)
     return LibraryMethod("cpp.bound", {"method": method, "args": node.args or (), "env": env})
+
+
+def _member(run: Cpp, owner: CStruct, node: ir.Attr, env: Env) -> Any:
+    """A method or a constant of an object's class, or what a variable that points to a member means there; else
+    NotImplemented."""
+    found = cpp_classes.method(owner, node.name)
+    if found is not None:
+        return OwnMethod("cpp.method", {"this": owner, "overloads": found, "args": node.args or (), "env": env})
+    kind = owner.kwargs.get("type")
+    if isinstance(kind, TypeValue):
+        constant = cpp_types.static_member(run, kind.ref.inside((*kind.ref.member, node.name)), kind.env)
+        if constant is not None:
+            return constant
+    held = env.get(node.name)
+    held = held.get() if isinstance(held, Slot) else held
+    if isinstance(held, ir.Decl):
+        held = run.lookup(node.name, env)
+    # `(object.*f)(...)`, `object.*field`, `(object->*table[i])(...)`
+    return _through(owner, held, env) if held is not None else NotImplemented
 
 
 def _through(owner: LibObject, held: Value, env: Env) -> Any:

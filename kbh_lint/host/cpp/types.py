@@ -28,41 +28,50 @@ _TYPES = (ir.Using, ir.ClassDef)  # members that are types
 def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
     """A template argument: a number, an element type, or a type with its scope."""
     if isinstance(node, (ir.TypeRef, ir.Name)):
-        name = node.name if isinstance(node, ir.TypeRef) else node.id
-        plain = isinstance(node, ir.Name) or not (node.args or node.member)
-        if isinstance(node, ir.TypeRef) and (node.pointers or node.dims):
-            return TypeValue(node, env)
-        if name == "decltype" and isinstance(node, ir.TypeRef) and not node.member:
-            kind = _of_value(run, node, env)
-            if kind is not None:
-                return kind
-        if plain:
-            try:
-                found = env.lookup(name)
-            except KeyError:
-                found = None
-            if isinstance(found, (int, float, bool, DType, TypeValue)):
-                return found
-            if isinstance(found, Member):
-                return constant(run, found)
-            if isinstance(found, CppType):
-                ref = node if isinstance(node, ir.TypeRef) else ir.TypeRef(name, (), node.loc)
-                alias = found.node.type if isinstance(found.node, ir.Using) else None
-                if alias is not None and alias.name == "decltype" and not found.node.template:
-                    return argument(run, alias, found.env)
-                return TypeValue(ref, env)
-            if found is not None and not isinstance(found, ir.Decl):
-                return found
-            scalar = dtypes.from_cpp(name)
-            if scalar is not None:
-                return DType(scalar)
-            if isinstance(node, ir.TypeRef):
-                return TypeValue(node, env)
-        elif isinstance(node, ir.TypeRef):
-            value = run.eval(node, env)
-            return value if isinstance(value, (int, float, bool)) else TypeValue(node, env)
+        found = _written(run, node, env)
+        if found is not NotImplemented:
+            return found
     value = run.eval(node, env)
     return value.get() if isinstance(value, Slot) else value
+
+
+def _written(run: Cpp, node: ir.TypeRef | ir.Name, env: Env) -> Value:
+    """What a type or a name means as an argument; NotImplemented for what is evaluated as any other expression."""
+    if isinstance(node, ir.Name):
+        return _named(run, node.id, node, env)
+    if node.pointers or node.dims:
+        return TypeValue(node, env)
+    if node.name == "decltype" and not node.member:
+        kind = _of_value(run, node, env)
+        if kind is not None:
+            return kind
+    if node.args or node.member:
+        value = run.eval(node, env)
+        return value if isinstance(value, (int, float, bool)) else TypeValue(node, env)
+    found = _named(run, node.name, node, env)
+    return TypeValue(node, env) if found is NotImplemented else found
+
+
+def _named(run: Cpp, name: str, node: ir.TypeRef | ir.Name, env: Env) -> Value:
+    """What a plain name means: a number, a type, or an element type; NotImplemented where it is none of these."""
+    try:
+        found = env.lookup(name)
+    except KeyError:
+        found = None
+    if isinstance(found, (int, float, bool, DType, TypeValue)):
+        return found
+    if isinstance(found, Member):
+        return constant(run, found)
+    if isinstance(found, CppType):
+        ref = node if isinstance(node, ir.TypeRef) else ir.TypeRef(name, (), node.loc)
+        alias = found.node.type if isinstance(found.node, ir.Using) else None
+        if alias is not None and alias.name == "decltype" and not found.node.template:
+            return argument(run, alias, found.env)
+        return TypeValue(ref, env)
+    if found is not None and not isinstance(found, ir.Decl):
+        return found
+    scalar = dtypes.from_cpp(name)
+    return DType(scalar) if scalar is not None else NotImplemented
 
 
 def resolve(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
