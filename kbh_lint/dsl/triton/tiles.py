@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kbh_lint.kernels.core.flags import only_reads
+from kbh_lint.kernels.core.joins import broadcast as broadcasted
 from kbh_lint.kernels.core.joins import mix
-from kbh_lint.kernels.core.numbers import broadcast as broadcasted
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, Splat, V, constant, leaves
 from kbh_lint.kernels.languages.python.call import Call, first

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import field
-from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
@@ -95,12 +94,12 @@ class Sides:
         ]
 
 
-def returns(body: tuple[Any, ...]) -> bool:
+def returns(body: tuple[object, ...]) -> bool:
     """Whether a side of a branch ends the function."""
     return isinstance(last(body), ir.Return)
 
 
-def last(body: tuple[Any, ...]) -> Any:
+def last(body: tuple[object, ...]) -> object:
     """The statement that ends a body, inside its blocks; None for an empty one."""
     while body and isinstance(body[-1], ir.Block):
         body = body[-1].body
@@ -126,7 +125,7 @@ def meet(old: V, value: V, test: Origins) -> V:
     return new
 
 
-def runs_once(body: tuple[Any, ...]) -> bool:
+def runs_once(body: tuple[object, ...]) -> bool:
     """Whether a loop's body ends the loop: it is a branch, spelled another way."""
     ends = last(body)
     return isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break")

@@ -27,7 +27,7 @@ class Calls:
         self.calls: dict[Any, tuple[Any, ...]] = {}
         self.place: V | None = None  # what the reference that the last call returned refers to
 
-    def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
+    def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
         """Executes a kernel's body once, at the given arguments by name."""
         raise NotImplementedError
 
@@ -94,7 +94,7 @@ class Calls:
         return frame.returned if frame.returned is not None else constant(None)
 
 
-def value_key(value: V | None) -> Any:
+def value_key(value: V | None) -> object:
     """What makes two arguments the same for a call."""
     if value is None:
         return None

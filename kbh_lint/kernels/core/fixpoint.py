@@ -286,7 +286,7 @@ class FixPoint(Control[V]):
             for label in labels
         )
 
-    def _falling(self, node: ir.Switch, position: int) -> Iterator[Any]:
+    def _falling(self, node: ir.Switch, position: int) -> Iterator[object]:
         """The statements from one case on; executing them ends at the first that ends the case."""
         for body in self.run.statements.falling(node, position):
             self.run.step()

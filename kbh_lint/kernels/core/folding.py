@@ -73,7 +73,7 @@ def compared(op: str, a: object, b: object) -> bool | None:
     return None
 
 
-def as_type(value: object, target: str) -> Any:
+def as_type(value: object, target: str) -> object:
     """A known number as a type holds it."""
     if value is NOTHING or isinstance(value, bool):
         return value

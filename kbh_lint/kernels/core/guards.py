@@ -88,7 +88,7 @@ class Tests:
         """The arguments that are asked about."""
         return frozenset(name for value, _ in self.answers.values() for name in value.deps)
 
-    def hold(self, loc: ir.Loc, args: Mapping[str, Any], known: Mapping[str, Any]) -> bool:
+    def hold(self, loc: ir.Loc, args: Mapping[str, object], known: Mapping[str, object]) -> bool:
         """Whether all tests come to the same for other arguments than the `known` ones of the walk."""
         if not self.answers or self.operators is None:
             return not self.answers
@@ -129,7 +129,7 @@ class _Put:
         new, old = (some[int(place)].get(name) if int(place) < len(some) else None for some in self.objects)
         return new, old
 
-    def _made(self, term: Term) -> Any:
+    def _made(self, term: Term) -> object:
         if term.kind in ("argument", "field"):
             new, old = (
                 self._pair(term.what) if term.kind == "field" else (self.args.get(term.what), self.known.get(term.what))

@@ -47,7 +47,22 @@ def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
     return tuple(p if p == q else None for p, q in zip(a, b, strict=True))
 
 
-def _join_x(a: V, b: V) -> Any:
+def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
+    """The shape of an elementwise operation."""
+    if a == b or b == () or b is None:
+        return a if a is not None or b == () else None
+    if a is None:
+        return None
+    if a == ():
+        return b
+    if len(a) != len(b):
+        short, long_ = (a, b) if len(a) < len(b) else (b, a)
+        short = (1,) * (len(long_) - len(short)) + short
+        a, b = short, long_
+    return tuple(q if p == 1 else p if q == 1 or q == p else (p if q is None else q) for p, q in zip(a, b, strict=True))
+
+
+def _join_x(a: V, b: V) -> object:
     x, y = a.x, b.x
     if isinstance(x, Splat) or isinstance(y, Splat):
         return x if x == y else None

@@ -8,7 +8,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.folding import as_type, compared, fold, is_edge, is_zero
-from kbh_lint.kernels.core.joins import mix, tuple_of, wider
+from kbh_lint.kernels.core.joins import broadcast, mix, tuple_of, wider
 from kbh_lint.kernels.core.origins import (
     NO_ORIGINS,
     cut_short,
@@ -50,21 +50,6 @@ CUTTING = frozenset(("&", ">>", "//", "/"))
 def is_nibble_mask(mask: int) -> bool:
     """Whether a bit mask takes 4-bit fields out of a wider integer."""
     return mask & 0xFFFFFFFF in _NIBBLE_MASKS or mask in _NIBBLE_MASKS
-
-
-def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape of an elementwise operation."""
-    if a == b or b == () or b is None:
-        return a if a is not None or b == () else None
-    if a is None:
-        return None
-    if a == ():
-        return b
-    if len(a) != len(b):
-        short, long_ = (a, b) if len(a) < len(b) else (b, a)
-        short = (1,) * (len(long_) - len(short)) + short
-        a, b = short, long_
-    return tuple(q if p == 1 else p if q == 1 or q == p else (p if q is None else q) for p, q in zip(a, b, strict=True))
 
 
 class Numbers:
@@ -153,7 +138,7 @@ class Numbers:
             return "f32"
         return wider(x, y)
 
-    def folded(self, op: str, a: V, b: V) -> Any:
+    def folded(self, op: str, a: V, b: V) -> object:
         """The number that an operation on two known ones makes; NOTHING when it has none."""
         return fold(op, a.const, b.const, c_division=self.c_rules)
 
@@ -173,7 +158,7 @@ class Numbers:
         if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
             if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
                 return tuple_of(a.x + b.x)
-            a, b = (mix([side]) if isinstance(side.x, (tuple, Struct)) else side for side in (a, b))
+            a, b = _one_value(a), _one_value(b)
         shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape)
         unbound = _unbound(a, b) if op in ("+", "-") else None
         if a.cells or b.cells or unbound:
@@ -395,6 +380,11 @@ def _scaled(a: V, b: V) -> Mul | None:
         if isinstance(one.x, Mul) and not data_origins(other.origins):
             return one.x
     return None
+
+
+def _one_value(value: V) -> V:
+    """What stands for a tuple or a struct in an operation on numbers."""
+    return mix([value]) if isinstance(value.x, (tuple, Struct)) else value
 
 
 def _unbound(a: V, b: V) -> Unbound | None:

@@ -163,7 +163,7 @@ class Walker(ABC, Generic[T, F]):
         handler = self.statements.get(type(node))
         return None if handler is None else handler(self, node)
 
-    def scoped(self, body: Iterable[Any] | None) -> Exit:
+    def scoped(self, body: Iterable[object] | None) -> Exit:
         """Executes statements in a scope of their own."""
         self.enter_scope()
         try:
@@ -171,11 +171,11 @@ class Walker(ABC, Generic[T, F]):
         finally:
             self.leave_scope()
 
-    def side(self, body: Iterable[Any] | None) -> Exit:
+    def side(self, body: Iterable[object] | None) -> Exit:
         """Executes a side of a branch, a case of a switch or an iteration of a loop."""
         return self.block(body)
 
-    def activate(self, frame: F, body: Iterable[Any] | None) -> None:
+    def activate(self, frame: F, body: Iterable[object] | None) -> None:
         """Runs a function's body in a frame of its own."""
         saved, self.owner.frame = self.owner.frame, frame
         self.depth += 1

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.kernels.core.joins import join, mix
+from kbh_lint.kernels.core.joins import broadcast, join, mix
 from kbh_lint.kernels.core.memory import LED
-from kbh_lint.kernels.core.numbers import broadcast
 from kbh_lint.kernels.core.origins import FLOOR, choosing, data_origins, flagged, testing, union, union_casts
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, Mul, Unbound, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
