@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
@@ -53,7 +54,7 @@ def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
             m.places.store(where, value)
 
 
-def inline_asm(m: Machine, c: Args) -> Any:
+def inline_asm(m: Machine, c: Args) -> Value:
     """`tl.inline_asm_elementwise(asm, constraints, args, dtype, ...)`: the first output."""
     text, constraints, given = c.get(0, "asm"), c.get(1, "constraints"), c.get(2, "args")
     if not isinstance(text, str) or not isinstance(constraints, str) or not isinstance(given, tuple):
@@ -69,7 +70,7 @@ def inline_asm(m: Machine, c: Args) -> Any:
     return value
 
 
-def _made_of(m: Machine, names: dict[str, Any], dt: str, node: ir.Expr | ir.Stmt, frame: Frame, i: int) -> Any:
+def _made_of(m: Machine, names: Mapping[str, Value], dt: str, node: ir.Expr | ir.Stmt, frame: Frame, i: int) -> Any:
     """An output nobody computed: some value made of what went in."""
     src = ops.sources(tuple(names.values()))
     if src:
@@ -105,14 +106,14 @@ def _name(operand: ptx.Operand) -> str | None:
     return None
 
 
-def _value(names: dict[str, Any], operand: ptx.Operand) -> Any:
+def _value(names: Mapping[str, Value], operand: ptx.Operand) -> Any:
     if isinstance(operand, ptx.Imm):
         return literal(operand.value) if isinstance(operand.value, float) else operand.value
     name = _name(operand)
     return names.get(name, UNKNOWN) if name is not None else UNKNOWN
 
 
-def _address(names: dict[str, Any], operand: ptx.Operand, modifiers: tuple[str, ...]) -> Ptr | None:
+def _address(names: Mapping[str, Value], operand: ptx.Operand, modifiers: tuple[str, ...]) -> Ptr | None:
     if not isinstance(operand, ptx.Mem) or not operand.items:
         return None
     base = _value(names, operand.items[0])
@@ -138,7 +139,7 @@ def _load(m: Machine, instr: ptx.Instr, names: dict[str, Any], site: int) -> Non
             names[name] = m.read(Ptr(pointer.mem, offset, scalar), site + i % 8)
 
 
-def _store(m: Machine, instr: ptx.Instr, names: dict[str, Any]) -> None:
+def _store(m: Machine, instr: ptx.Instr, names: Mapping[str, Value]) -> None:
     if len(instr.operands) < 2:
         return
     pointer = _address(names, instr.operands[0], instr.modifiers)

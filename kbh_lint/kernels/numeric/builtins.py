@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import UNKNOWN, Sym
+from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.cpp import integers
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
@@ -63,7 +63,7 @@ def named(names: str, function: Builtin) -> dict[str, Builtin]:
     return dict.fromkeys(names.split(), function)
 
 
-def constant(name: str) -> Any:
+def constant(name: str) -> Value:
     """A C++ name that nothing in the text defines."""
     last = name.rsplit("::", 1)[-1]
     if last in _CONSTANTS:
@@ -71,7 +71,7 @@ def constant(name: str) -> Any:
     return _INTEGERS[last] if last in _INTEGERS else Sym(name)
 
 
-def launch_dim(m: Machine, name: str, axis: str) -> Any:
+def launch_dim(m: Machine, name: str, axis: str) -> Value:
     """`threadIdx.x` and its kin: we are the first lane of the first block."""
     if name == "blockIdx":
         return whole.typed(0, "u32")
@@ -86,12 +86,12 @@ def launch_dim(m: Machine, name: str, axis: str) -> Any:
     return whole.typed(size, "u32") if isinstance(size, int) else size
 
 
-def either(a: object, b: object) -> Any:
+def either(a: object, b: object) -> Value:
     """One of two values when the condition is not known: the one that is made of data."""
     return b if ops.sources(b) and not ops.sources(a) else a
 
 
-def unknown_call(m: Machine, what: str, packed: Args) -> Any:
+def unknown_call(m: Machine, what: str, packed: Args) -> Value:
     """A call nobody can follow: some value made of the same data, noted when there is any."""
     src = 0
     for value in (*packed.items, *packed.keywords.values()):

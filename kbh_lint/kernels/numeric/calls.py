@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.base.values import UNKNOWN, DType, Env, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Env, Sym, Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.parameters import matched
 from kbh_lint.kernels.numeric import ctypes, ops
@@ -49,7 +49,7 @@ class Calls:
         args, keywords = self._arguments(node, frame, callee)
         return self.invoke(callee, args, keywords, node, frame, targs)
 
-    def _folded(self, node: ir.Call, frame: Frame) -> Any:
+    def _folded(self, node: ir.Call, frame: Frame) -> Value:
         """`(f(args), ...)`, `(a + ... + args)`: the operator between what the pattern is for each item of its packs."""
         op = node.args[0].value if isinstance(node.args[0], ir.Const) else ""
         made: Any = None
@@ -151,7 +151,7 @@ class Calls:
         where = self.m.places.place(func.value, frame) if isinstance(func.value, ir.Name | ir.Attr) else None
         return Method(value, func.name, where)
 
-    def _own_method(self, this: Obj, callee: Sym) -> Any:
+    def _own_method(self, this: Obj, callee: Sym) -> Value:
         return Method(this, callee.path) if self.m.structs.methods(this.type, callee.path) else callee
 
     def invoke(
@@ -212,7 +212,7 @@ class Calls:
             return self.m.places.load(value.place, node, frame)
         return value
 
-    def _call_method(self, callee: Method, args: list[Any], packed: Args, targs: tuple[Any, ...] = ()) -> Any:
+    def _call_method(self, callee: Method, args: list[Any], packed: Args, targs: tuple[Any, ...] = ()) -> Value:
 
         value = callee.value
         if isinstance(value, Obj):
@@ -252,7 +252,7 @@ class Calls:
         this: Obj | None = None,
         bound: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
-    ) -> Any:
+    ) -> Value:
         """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
         if self.m.statements.depth > MAX_CALLS or node.body is None:
             self.m.note(f"{node.name or 'a function'} is not followed", at)

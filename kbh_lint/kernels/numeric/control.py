@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.kernels.core.walker import Control, Exit
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import ops
@@ -200,7 +200,7 @@ class OneLane(Control[Truth]):
         turned = [min(m.tests.get((m.waits[0], test), (0,))) for test in m.waits[1]]
         return max(turned, default=0) >= TURNS or n > LONG // 2 and not any(turned)
 
-    def _items(self, iterable: object, most: int) -> list[Any]:
+    def _items(self, iterable: object, most: int) -> list[Value]:
         """The first values a loop takes, at most so many."""
         if isinstance(iterable, tuple):
             return list(iterable[:most])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, Sym, TypeValue
+from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, Sym, TypeValue, Value
 from kbh_lint.cpp.members import Class, Member
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import layouts, ops
@@ -71,7 +72,7 @@ class CTypes:
         ref = ir.TypeRef(value.node.name, (), value.node.loc)
         return self.m.types.classes.meant(value, ref, Frame([{}], value.env, True, 0)) or OTHER
 
-    def template_argument(self, node: object, frame: Frame) -> Any:
+    def template_argument(self, node: object, frame: Frame) -> Value:
         """The value of a template argument: a type or a constant."""
         if isinstance(node, ir.TypeRef):
             found = self.resolve(node, frame)
@@ -79,7 +80,7 @@ class CTypes:
                 return found
         return self.m.expressions.evaluate(node, frame)
 
-    def scoped(self, name: str, frame: Frame) -> Any:
+    def scoped(self, name: str, frame: Frame) -> Value:
         """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
         member = self.m.types.classes.scoped(name, (), frame)
         if member is None:
@@ -91,14 +92,14 @@ class CTypes:
         owner = self.m.types.made(member.owner.kind, member.owner.args)
         return Method(self.zero(owner), name.rpartition("::")[2])
 
-    def static_member(self, owner: CType, path: tuple[str, ...], frame: Frame) -> Any:
+    def static_member(self, owner: CType, path: tuple[str, ...], frame: Frame) -> Value:
         """A static constant or a type of a struct or of its bases, or None."""
         member = self.m.types.classes.member(owner, path, frame)
         if member is None:
             return None
         return self.constant(member) if member.constant else self.m.types.classes.type_of(member, path[-1], frame)
 
-    def constant(self, member: Member) -> Any:
+    def constant(self, member: Member) -> Value:
         """The value of a static constant or an enumerator."""
         assert isinstance(member.node, ir.Decl)
         return self.declared(member.node, Frame([{}], member.owner.env, True, 0))
@@ -196,7 +197,7 @@ class CTypes:
             return ops.lowest(value, dtypes.BITS.get(kind.dt, 32))
         return value
 
-    def aggregate(self, kind: CType, items: list[Any], site: int) -> Any:
+    def aggregate(self, kind: CType, items: Sequence[Value], site: int) -> Value:
         """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""
         made = self.zero(kind)
         if isinstance(made, Obj):
@@ -212,7 +213,7 @@ class CTypes:
                     made.fields[name] = self.convert(0, held)
         return made
 
-    def like(self, old: object, new: object) -> Any:
+    def like(self, old: object, new: object) -> Value:
         """`new` put into a variable that holds `old`."""
         if isinstance(old, Num) and old.dt != "lit":
             return self.convert(new, CType("float", old.dt))
@@ -287,7 +288,7 @@ class CTypes:
 
     # --- parameters --------
 
-    def passed(self, ref: ir.TypeRef, value: object, frame: Frame) -> Any:
+    def passed(self, ref: ir.TypeRef, value: object, frame: Frame) -> Value:
         """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
         if isinstance(value, Reference) and not value.address:
             if ref.reference:
@@ -297,7 +298,7 @@ class CTypes:
             return value
         return self.convert(value, self.resolve(ref, frame))
 
-    def cast(self, node: ir.Cast, value: object, frame: Frame) -> Any:
+    def cast(self, node: ir.Cast, value: object, frame: Frame) -> Value:
         """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
         kind = self.resolve(node.type, frame)
         if kind.kind == "pointer":

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, TypeValue
+from kbh_lint.base.values import UNKNOWN, TypeValue, Value
 from kbh_lint.cpp import layout
 from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.numeric import integers as whole
@@ -30,14 +30,14 @@ def _read(m: Machine, c: Args) -> Any:
     return m.numbers.data(c.site, "f32", m.numbers.bit(c.site))
 
 
-def _write(m: Machine, c: Args) -> Any:
+def _write(m: Machine, c: Args) -> Value:
     pointer = c.get(0)
     if isinstance(pointer, Ptr):
         m.write(pointer, c.get(1))
     return None
 
 
-def _copy(m: Machine, c: Args) -> Any:
+def _copy(m: Machine, c: Args) -> Value:
     """An asynchronous copy into shared memory: as good as done."""
     pointers = [p for p in c.items if isinstance(p, Ptr)]
     if len(pointers) > 1:
@@ -46,7 +46,7 @@ def _copy(m: Machine, c: Args) -> Any:
     return None
 
 
-def _atomic(m: Machine, c: Args) -> Any:
+def _atomic(m: Machine, c: Args) -> Value:
     """atomicAdd, also on a single shared or local variable."""
     pointer = c.get(0)
     if isinstance(pointer, Reference):
@@ -56,11 +56,11 @@ def _atomic(m: Machine, c: Args) -> Any:
     return mathematics.atomic_add(m, c)
 
 
-def _cub_reduce(m: Machine, c: Args) -> Any:
+def _cub_reduce(m: Machine, c: Args) -> Value:
     return mathematics.combined(m, c.get(0), c.get(1), c)
 
 
-def _group_reduce(m: Machine, c: Args) -> Any:
+def _group_reduce(m: Machine, c: Args) -> Value:
     """`cg::reduce(group, value, op)`."""
     op = c.get(2)
     if isinstance(op, TypeValue) or op is UNKNOWN:
@@ -68,15 +68,15 @@ def _group_reduce(m: Machine, c: Args) -> Any:
     return mathematics.combined(m, c.get(1), op, c)
 
 
-def _sizeof(m: Machine, c: Args) -> Any:
+def _sizeof(m: Machine, c: Args) -> Value:
     return _measured(m, c, aligned=False)
 
 
-def _alignof(m: Machine, c: Args) -> Any:
+def _alignof(m: Machine, c: Args) -> Value:
     return _measured(m, c, aligned=True)
 
 
-def _measured(m: Machine, c: Args, *, aligned: bool) -> Any:
+def _measured(m: Machine, c: Args, *, aligned: bool) -> Value:
     written = c.node.args[0] if isinstance(c.node, ir.Call) and c.node.args else None
     value = c.get(0)
     if isinstance(written, ir.TypeRef):
@@ -91,31 +91,31 @@ def _measured(m: Machine, c: Args, *, aligned: bool) -> Any:
 
 
 def _to(dt: str) -> Builtin:
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         return m.ctypes.convert(c.get(0), scalar(dt), c.site)
 
     return apply
 
 
 def _vector(dt: str, lanes: int) -> Builtin:
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         return m.structs.construct(CType("vec", dt, lanes), c.items, c.node, c.frame)
 
     return apply
 
 
 def _limit(value: float) -> Builtin:
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         return literal(value)
 
     return apply
 
 
-def _swap(m: Machine, c: Args) -> Any:
+def _swap(m: Machine, c: Args) -> Value:
     return None
 
 
-def _pack(m: Machine, c: Args) -> Any:
+def _pack(m: Machine, c: Args) -> Value:
     return Obj({LANES[i]: v for i, v in enumerate(c.items[:4])}, CType("vec", "f32", min(len(c.items), 4)))
 
 

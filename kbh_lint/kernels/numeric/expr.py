@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.base.values import UNKNOWN, DType, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Sym, Value
 from kbh_lint.cpp import traits
 from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.walker import OutOfFuel
@@ -50,7 +50,7 @@ class Expressions:
 
     # --- names, fields, elements --------
 
-    def _const(self, node: ir.Const, frame: Frame) -> Any:
+    def _const(self, node: ir.Const, frame: Frame) -> Value:
         return whole.typed(node.value, node.dt) if node.dt else ops.wrapped(node.value)
 
     def _name(self, node: ir.Name, frame: Frame) -> Any:
@@ -100,7 +100,7 @@ class Expressions:
             return value if found is UNKNOWN else found
         return ops.wrapped(value)
 
-    def _attr(self, node: ir.Attr, frame: Frame) -> Any:
+    def _attr(self, node: ir.Attr, frame: Frame) -> Value:
         known = self.m.sites.symbols.get(id(node))
         if known is not None:
             return known
@@ -110,7 +110,7 @@ class Expressions:
             self.m.sites.symbols[id(node)] = found
         return found
 
-    def field(self, value: object, node: ir.Attr, frame: Frame) -> Any:
+    def field(self, value: object, node: ir.Attr, frame: Frame) -> Value:
         """`value.name`."""
         name = node.name
         special = self.m.dialect.attribute(self.m, value, name, frame)
@@ -125,7 +125,7 @@ class Expressions:
         if isinstance(value, Ptr) and frame.cpp:
             value = self.m.memory.target(value, self.m.site(frame, node))
         if isinstance(value, Obj):
-            return self._member(value, node, frame)
+            return self.m.places.member(value, node, frame)
         if isinstance(value, values.CppType | values.TypeValue):
             constant = self.m.ctypes.static_member(self.m.ctypes.of_value(value), (name,), frame)
             return Method(value, name) if constant is None else constant
@@ -142,19 +142,7 @@ class Expressions:
             return UNKNOWN
         return Method(value, name)
 
-    def _member(self, value: Obj, node: ir.Attr, frame: Frame) -> Any:
-        """A field of an object, a constant of its class, or a method."""
-        name = node.name
-        if name in value.fields:
-            return self.m.places.load(VarRef(value.fields, name), node, frame)
-        scope = frame.find(name) if frame.cpp else None
-        field = places.member_named(scope[name]) if scope is not None else ""
-        if field in value.fields:  # `object.*field`
-            return self.m.places.load(VarRef(value.fields, field), node, frame)
-        constant = self.m.ctypes.static_member(value.type, (name,), frame)
-        return Method(value, name) if constant is None else constant
-
-    def _index(self, node: ir.Index, frame: Frame) -> Any:
+    def _index(self, node: ir.Index, frame: Frame) -> Value:
         value = self.evaluate(node.value, frame)
         if not frame.cpp:
             index = self.evaluate(node.index, frame)
@@ -175,10 +163,10 @@ class Expressions:
             return self.m.memory.fresh(OTHER, self.m.site(frame, node)) if value is UNKNOWN else UNKNOWN
         return self.m.places.load(found, node, frame)
 
-    def _slice(self, node: ir.SliceE, frame: Frame) -> Any:
+    def _slice(self, node: ir.SliceE, frame: Frame) -> Value:
         return UNKNOWN
 
-    def _assign_e(self, node: ir.AssignE, frame: Frame) -> Any:
+    def _assign_e(self, node: ir.AssignE, frame: Frame) -> Value:
         value = self.evaluate(node.value, frame)
         if not node.op:
             self.m.places.assign(node.target, value, frame)
@@ -212,7 +200,7 @@ class Expressions:
             value = right if link.op == "," else self.binary(link.op, value, right, link, frame)
         return value
 
-    def _unary(self, node: ir.Unary, frame: Frame) -> Any:
+    def _unary(self, node: ir.Unary, frame: Frame) -> Value:
         if node.op == "&":
             return self.m.places.address(node.value, frame)
         if node.op == "*":
@@ -232,7 +220,7 @@ class Expressions:
             return whole.negated(value, "~") if isinstance(value, int) else UNKNOWN
         return whole.typed(value, whole.promoted(value)) if node.op == "+" and isinstance(value, int) else value
 
-    def _not(self, node: ir.Unary, frame: Frame) -> Any:
+    def _not(self, node: ir.Unary, frame: Frame) -> Value:
         """`not value`; where the value holds in our lane, whether it fails in another."""
         before = self.m.splits, self.m.fails
         self.m.splits, self.m.fails = not self.m.lane, None
@@ -243,7 +231,7 @@ class Expressions:
             return fails
         return UNKNOWN if known is UNKNOWN else not known
 
-    def _bool(self, node: ir.Bool, frame: Frame) -> Any:
+    def _bool(self, node: ir.Bool, frame: Frame) -> Value:
         stop = node.op == "or"
         unknown = False
         elsewhere: Any = None
@@ -259,7 +247,7 @@ class Expressions:
                 return value
         return UNKNOWN if unknown else value if elsewhere is None else elsewhere
 
-    def _compare(self, node: ir.Compare, frame: Frame) -> Any:
+    def _compare(self, node: ir.Compare, frame: Frame) -> Value:
         left = self.evaluate(node.left, frame)
         result: Any = True
         for op, right_node in zip(node.ops, node.rights, strict=True):
@@ -274,7 +262,7 @@ class Expressions:
             left = right
         return result
 
-    def _cond(self, node: ir.Cond, frame: Frame) -> Any:
+    def _cond(self, node: ir.Cond, frame: Frame) -> Value:
         test = self.m.test(node, node.test, frame)
         if self.m.beside is not None:
             yes, no = self.evaluate(node.yes, frame), self.evaluate(node.no, frame)
@@ -284,7 +272,7 @@ class Expressions:
             return builtins.either(self.evaluate(node.yes, frame), self.evaluate(node.no, frame))
         return self.evaluate(node.yes if test else node.no, frame)
 
-    def _seq(self, node: ir.Seq, frame: Frame) -> Any:
+    def _seq(self, node: ir.Seq, frame: Frame) -> Value:
         out: list[Any] = []
         for item in node.items:
             value = self.evaluate(item.value if isinstance(item, ir.Star) else item, frame)
@@ -294,7 +282,7 @@ class Expressions:
                 out.append(value)
         return tuple(out[:_MAX_ITEMS])
 
-    def _comp(self, node: ir.Comp, frame: Frame) -> Any:
+    def _comp(self, node: ir.Comp, frame: Frame) -> Value:
         """A comprehension, as a tuple; its names are gone when it ends."""
         made: list[Any] = []
         held = dict(frame.scopes[-1])
@@ -316,13 +304,13 @@ class Expressions:
         frame.scopes[-1].update(held)
         return tuple(made)
 
-    def _cast(self, node: ir.Cast, frame: Frame) -> Any:
+    def _cast(self, node: ir.Cast, frame: Frame) -> Value:
         return self.m.ctypes.cast(node, self.evaluate(node.value, frame), frame)
 
-    def _lambda(self, node: ir.Lambda, frame: Frame) -> Any:
+    def _lambda(self, node: ir.Lambda, frame: Frame) -> Value:
         return Closure(node.func, frame, self.captured(node.func, frame))
 
-    def captured(self, func: ir.FuncDef, frame: Frame) -> dict[str, Any]:
+    def captured(self, func: ir.FuncDef, frame: Frame) -> dict[str, Value]:
         """What a lambda of C++ holds itself: copies, and references that it gives a name."""
         held: dict[str, Any] = {}
         for capture in func.captures:
@@ -336,7 +324,7 @@ class Expressions:
                 held[capture.name] = copied(value, {})
         return held
 
-    def _type_ref(self, node: ir.TypeRef, frame: Frame) -> Any:
+    def _type_ref(self, node: ir.TypeRef, frame: Frame) -> Value:
         if frame.cpp and traits.asked(node):
             known = traits.value(self.m.types, node, frame)
             return UNKNOWN if known is None else known
@@ -349,11 +337,11 @@ class Expressions:
             return self.m.ctypes.constant(variable)
         return values.TypeValue(node, ctypes.scope_env(frame))
 
-    def _opaque(self, node: ir.Opaque, frame: Frame) -> Any:
+    def _opaque(self, node: ir.Opaque, frame: Frame) -> Value:
         self.m.note(f"not read: {node.reason}", node)
         return UNKNOWN
 
-    def _call(self, node: ir.Call, frame: Frame) -> Any:
+    def _call(self, node: ir.Call, frame: Frame) -> Value:
         value = self.m.calls.call(node, frame)
         if type(value) is Reference and not value.address and frame.cpp:
             return self.m.places.load(value.place, node, frame)
@@ -367,7 +355,7 @@ def _outside(node: object, frame: Frame) -> bool:
     return type(node) is ir.Name and frame.find(node.id) is None
 
 
-def _every(iterable: object) -> list[Any]:
+def _every(iterable: object) -> list[Value]:
     """All that a comprehension goes through, where that is known."""
     if isinstance(iterable, tuple):
         return list(iterable)

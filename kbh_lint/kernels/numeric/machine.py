@@ -8,7 +8,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN, Env
+from kbh_lint.base.values import UNKNOWN, Env, Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import integers as whole
@@ -187,7 +187,7 @@ class Machine:
         self.memory.write(ptr, value)
 
 
-def _seen(value: object) -> Any:
+def _seen(value: object) -> Value:
     if isinstance(value, Num):
         return value.f
     if isinstance(value, Obj):

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import UNKNOWN, Sym
+from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.kernels.numeric import integers, ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, named
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
@@ -20,12 +20,12 @@ _ONE = literal(1.0)
 _WHOLE: dict[str, Callable[[float], int]] = {"floor": math.floor, "ceil": math.ceil, "trunc": math.trunc}
 
 
-def exponential(m: Machine, c: Args) -> Any:
+def exponential(m: Machine, c: Args) -> Value:
     value = c.number(m, 0)
     return UNKNOWN if value is None else m.numbers.exp(value)
 
 
-def sigmoid(m: Machine, c: Args) -> Any:
+def sigmoid(m: Machine, c: Args) -> Value:
     value = c.number(m, 0)
     if value is None:
         return UNKNOWN
@@ -36,7 +36,7 @@ def sigmoid(m: Machine, c: Args) -> Any:
 def transcendental(name: str) -> Builtin:
     """log, sqrt and the like. A root has the sources of its argument; what the others give counts as an exponential."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         value = c.number(m, 0)
         if value is None:
             return UNKNOWN
@@ -50,7 +50,7 @@ def transcendental(name: str) -> Builtin:
 def whole(kind: str) -> Builtin:
     """floor, ceil, rint: a new exact value, for what is cut off is no rounding error of a sum."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         value = c.number(m, 0)
         if value is None or not math.isfinite(value.f):
             return UNKNOWN if value is None else value
@@ -64,7 +64,7 @@ def whole(kind: str) -> Builtin:
 def extreme(sign: float) -> Builtin:
     """max (sign 1) and min (sign -1) of two or more values."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         items = list(c.items) + [c.keywords[k] for k in ("x", "y") if k in c.keywords]
         if not items:
             return UNKNOWN
@@ -76,7 +76,7 @@ def extreme(sign: float) -> Builtin:
     return apply
 
 
-def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Any:
+def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Value:
     if isinstance(a, int) and isinstance(b, int):
         pair = integers.alike(a, b)
         return integers.typed(max(pair) if sign > 0 else min(pair), integers.common(a, b))
@@ -92,14 +92,14 @@ def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Any:
     return Num(chosen.q, chosen.f, dt, x.src | y.src, chosen.near, chosen.wide)
 
 
-def absolute(m: Machine, c: Args) -> Any:
+def absolute(m: Machine, c: Args) -> Value:
     value = c.get(0, "x")
     if isinstance(value, Num):
         return m.numbers.neg(value) if m.numbers.settle(value.f < 0) else value
     return integers.typed(abs(value), integers.promoted(value)) if isinstance(value, int) else value
 
 
-def fused(m: Machine, c: Args) -> Any:
+def fused(m: Machine, c: Args) -> Value:
     a, b, d = c.number(m, 0, "x"), c.number(m, 1, "y"), c.number(m, 2, "z")
     if a is None or b is None or d is None:
         return UNKNOWN
@@ -109,22 +109,22 @@ def fused(m: Machine, c: Args) -> Any:
 def operation(op: str) -> Builtin:
     """A named operator: `__fadd_rn`, `libdevice.sub_rn`."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         return ops.arithmetic(op, c.get(0), c.get(1), m.numbers, c.site, True)
 
     return apply
 
 
-def reciprocal(m: Machine, c: Args) -> Any:
+def reciprocal(m: Machine, c: Args) -> Value:
     value = c.number(m, 0)
     return UNKNOWN if value is None else m.numbers.div(_ONE, value)
 
 
-def negative(m: Machine, c: Args) -> Any:
+def negative(m: Machine, c: Args) -> Value:
     return ops.negated(c.get(0), m.numbers)
 
 
-def power(m: Machine, c: Args) -> Any:
+def power(m: Machine, c: Args) -> Value:
     a, b = c.number(m, 0), c.number(m, 1)
     if a is None or b is None:
         return UNKNOWN
@@ -138,19 +138,19 @@ def same(m: Machine, c: Args) -> Any:
     return c.get(0)
 
 
-def nothing(m: Machine, c: Args) -> Any:
+def nothing(m: Machine, c: Args) -> Value:
     """A call without a value and without an effect on values."""
     return None
 
 
-def unknown(m: Machine, c: Args) -> Any:
+def unknown(m: Machine, c: Args) -> Value:
     return UNKNOWN
 
 
 def test(kind: str) -> Builtin:
     """isnan, isinf, isfinite, signbit."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         value = c.get(0)
         f = value.f if isinstance(value, Num) else 0.0
         if kind == "signbit":
@@ -160,7 +160,7 @@ def test(kind: str) -> Builtin:
     return apply
 
 
-def select(m: Machine, c: Args) -> Any:
+def select(m: Machine, c: Args) -> Value:
     """`where(condition, a, b)`."""
     given = c.get(0, "condition")
     condition = ops.truth(given)
@@ -177,13 +177,13 @@ def select(m: Machine, c: Args) -> Any:
 def other_lane(index: int) -> Builtin:
     """A shuffle: what another lane holds for the argument at `index`."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         return ops.perturbed(c.get(index), m.numbers, c.site)
 
     return apply
 
 
-def lane_sum(m: Machine, c: Args) -> Any:
+def lane_sum(m: Machine, c: Args) -> Value:
     """A sum over lanes."""
     value = c.get(0, "input")
     return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
@@ -192,7 +192,7 @@ def lane_sum(m: Machine, c: Args) -> Any:
 def lane_extreme(sign: float) -> Builtin:
     """A maximum or minimum over lanes."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         value = c.get(0, "input")
         out = m.numbers.beyond(value, c.site, sign) if isinstance(value, Num) else value
         return (out, UNKNOWN) if c.keywords.get("return_indices") is True else out
@@ -200,7 +200,7 @@ def lane_extreme(sign: float) -> Builtin:
     return apply
 
 
-def combined(m: Machine, value: object, combine: object, c: Args) -> Any:
+def combined(m: Machine, value: object, combine: object, c: Args) -> Value:
     """A reduction over lanes with a combine function: it meets a few other lanes' values."""
     if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add", "_sum_combine"):
         return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
@@ -212,7 +212,7 @@ def combined(m: Machine, value: object, combine: object, c: Args) -> Any:
     return total
 
 
-def to_bits(m: Machine, c: Args) -> Any:
+def to_bits(m: Machine, c: Args) -> Value:
     value = c.get(0)
     return Bits(value) if isinstance(value, Num) else UNKNOWN
 
@@ -220,7 +220,7 @@ def to_bits(m: Machine, c: Args) -> Any:
 def from_bits(dt: str) -> Builtin:
     """A float from a bit pattern: the one that was taken apart, else a value computed by bit tricks."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         value = c.get(0)
         if isinstance(value, Bits) and value.value is not None:
             return value.value
@@ -264,7 +264,7 @@ def math_builtin(name: str) -> Builtin | None:
     return None
 
 
-def atomic_add(m: Machine, c: Args) -> Any:
+def atomic_add(m: Machine, c: Args) -> Value:
     """Adds to memory that other blocks add to as well; what was there is unknown, but made of the same data."""
     pointer, value = c.get(0, "pointer"), c.get(1, "val")
     if not isinstance(value, Num):
@@ -284,7 +284,7 @@ def atomic_add(m: Machine, c: Args) -> Any:
 def larger(sign: float) -> Builtin:
     """atomicMax (sign 1) and atomicMin (-1); of bit patterns as integers of the kind that the pointer says."""
 
-    def apply(m: Machine, c: Args) -> Any:
+    def apply(m: Machine, c: Args) -> Value:
         pointer, value = c.get(0, "pointer"), c.get(1, "val")
         if not isinstance(pointer, Ptr | Reference):
             return UNKNOWN
@@ -304,7 +304,7 @@ def larger(sign: float) -> Builtin:
     return apply
 
 
-def exchanged(m: Machine, c: Args) -> Any:
+def exchanged(m: Machine, c: Args) -> Value:
     """atomicExch: what was there before."""
     pointer = c.get(0, "pointer")
     if not isinstance(pointer, Ptr | Reference):

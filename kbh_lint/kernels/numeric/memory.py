@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.kernels.numeric import ctypes, layouts, ops
 from kbh_lint.kernels.numeric.numbers import Num
 from kbh_lint.kernels.numeric.state import MAX_CELLS, Chained, CType, Memory, Obj, Ptr
@@ -65,7 +65,7 @@ class Access:
             return mem.default.copy() if isinstance(mem.default, Obj) else mem.default
         return _NOTHING
 
-    def fresh(self, kind: CType, site: int) -> Any:
+    def fresh(self, kind: CType, site: int) -> Value:
         """A datum nobody in this kernel wrote."""
         numbers = self.m.numbers
         if kind.kind == "float":
@@ -112,7 +112,7 @@ class Access:
             return
         ptr.mem.put(off, self.m.ctypes.convert(value, kind) if kind.kind in ("float", "int", "bool") else value)
 
-    def target(self, ptr: Ptr, site: int) -> Any:
+    def target(self, ptr: Ptr, site: int) -> Value:
         """The struct behind a pointer, in place: fields written through the result stay written."""
         if ptr.type.parts and isinstance(ptr.off, int) and not (isinstance(ptr.mem, Chained) and ptr.mem.unplaced):
             return layouts.in_place(ptr)

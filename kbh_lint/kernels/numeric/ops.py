@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from kbh_lint.base.values import UNKNOWN, DType, Scalar
+from kbh_lint.base.values import UNKNOWN, DType, Scalar, Value
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.integers import Typed
 from kbh_lint.kernels.numeric.numbers import Num, Numbers, literal
@@ -61,7 +61,7 @@ def number(value: object, numbers: Numbers, site: int) -> Num | None:
     return None
 
 
-def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
+def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Value:
     """`a op b`. What cannot be computed is UNKNOWN."""
     if type(a) is Num and type(b) is Num:
         return _of_numbers(op, a, b, numbers, site)
@@ -152,13 +152,13 @@ def packed(op: str, a: object, b: object) -> Any:
     return 0 if found is None else found
 
 
-def lowest(value: Bits, bits: int) -> Any:
+def lowest(value: Bits, bits: int) -> Value:
     """The lowest bits of patterns, as a type of so many holds them."""
     found = Bits.of({at: part for at, part in value.parts().items() if at < bits})
     return 0 if found is None else found
 
 
-def _part_known(op: str, a: object, b: object) -> Any:
+def _part_known(op: str, a: object, b: object) -> Value:
     """We are the first lane of the first block: zero times an unknown stride is zero."""
     if a is UNKNOWN and isinstance(b, int):
         return 0 if b == 0 and op in ("*", "&") else a if b == 0 and op in ("+", "-", "|", "<<", ">>") else UNKNOWN
@@ -167,7 +167,7 @@ def _part_known(op: str, a: object, b: object) -> Any:
     return UNKNOWN
 
 
-def pointers(op: str, a: object, b: object, site: int) -> Any:
+def pointers(op: str, a: object, b: object, site: int) -> Value:
     """Pointer arithmetic. An offset nobody knows starts a region of its own."""
     if isinstance(a, Ptr) and isinstance(b, Ptr):
         if op == "-" and isinstance(a.off, int) and isinstance(b.off, int):
@@ -189,7 +189,7 @@ def moved(pointer: Ptr, offset: object, site: int, sign: int = 1) -> Ptr:
     return Ptr(pointer.mem.region(site), 0, pointer.type, pointer.rest[1:])
 
 
-def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
+def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Value:
     """Arithmetic of CUDA vector values, field by field."""
     vector = a if isinstance(a, Obj) else b
     if not isinstance(vector, Obj):
@@ -207,7 +207,7 @@ def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: boo
     return Obj(fields, vector.type)
 
 
-def compare(op: str, a: object, b: object, numbers: Numbers) -> Any:
+def compare(op: str, a: object, b: object, numbers: Numbers) -> Value:
     """One comparison: True, False or UNKNOWN."""
     if isinstance(a, bool | int) and isinstance(b, bool | int):
         found = _ordered(op, *whole.alike(a, b))
@@ -247,7 +247,7 @@ def failing(op: str, a: object, b: object) -> whole.Elsewhere | None:
     return whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)) is False, a, b)
 
 
-def _ordered(op: str, a: float, b: float) -> Any:
+def _ordered(op: str, a: float, b: float) -> Value:
     if op in ("==", "is"):
         return a == b
     if op in ("!=", "is not"):
@@ -261,7 +261,7 @@ def _ordered(op: str, a: float, b: float) -> Any:
     return a >= b if op == ">=" else UNKNOWN
 
 
-def negated(value: object, numbers: Numbers) -> Any:
+def negated(value: object, numbers: Numbers) -> Value:
     """`-value`."""
     if isinstance(value, Num):
         return numbers.neg(value)
@@ -272,7 +272,7 @@ def negated(value: object, numbers: Numbers) -> Any:
     return UNKNOWN
 
 
-def perturbed(value: object, numbers: Numbers, site: int) -> Any:
+def perturbed(value: object, numbers: Numbers, site: int) -> Value:
     """What another lane holds for `value`; integers and conditions are the same everywhere."""
     if isinstance(value, Num):
         return numbers.perturbed(value, site)

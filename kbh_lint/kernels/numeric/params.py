@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.base.values import UNKNOWN, Buffer
+from kbh_lint.base.values import UNKNOWN, Buffer, Value
 from kbh_lint.kernels.numeric import ctypes, layouts, ops
 from kbh_lint.kernels.numeric.state import MODES, OTHER, Chained, CType, Frame, Memory, Obj, Ptr
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -> Any:
+def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -> Value:
     """A kernel argument as the evaluator holds it."""
     if isinstance(value, Buffer):
         kind = ctypes.scalar(value.dtype)

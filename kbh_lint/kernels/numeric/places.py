@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import UNKNOWN, Sym
+from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.kernels.numeric import memory, ops
 from kbh_lint.kernels.numeric.numbers import Num
-from kbh_lint.kernels.numeric.state import Frame, Obj, Place, Ptr, Reference, VarRef
+from kbh_lint.kernels.numeric.state import Frame, Method, Obj, Place, Ptr, Reference, VarRef
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
@@ -56,6 +56,18 @@ class Places:
             return value.place if type(value) is Reference and not value.address else None
         return None
 
+    def member(self, value: Obj, node: ir.Attr, frame: Frame) -> Any:
+        """A field of an object, a constant of its class, or a method."""
+        name = node.name
+        if name in value.fields:
+            return self.load(VarRef(value.fields, name), node, frame)
+        scope = frame.find(name) if frame.cpp else None
+        field = member_named(scope[name]) if scope is not None else ""
+        if field in value.fields:  # `object.*field`
+            return self.load(VarRef(value.fields, field), node, frame)
+        constant = self.m.ctypes.static_member(value.type, (name,), frame)
+        return Method(value, name) if constant is None else constant
+
     def _named_place(self, name: str, frame: Frame) -> Place | None:
         """Where a variable lives, or what it refers to; else a field of the object, or memory of the file."""
         scope = frame.find(name)
@@ -67,7 +79,7 @@ class Places:
         value = self.m.expressions.named(name, frame) if frame.cpp else UNKNOWN
         return value if isinstance(value, Ptr) else None
 
-    def address(self, node: ir.Expr, frame: Frame) -> Any:
+    def address(self, node: ir.Expr, frame: Frame) -> Value:
         """`&expression`."""
         where = self.place(node, frame)
         if isinstance(where, Ptr):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import UNKNOWN, DType, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Sym, Value
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin
@@ -27,7 +27,7 @@ def named_type(value: object) -> str | None:
     return dtypes.from_triton(value.path.rsplit(".", 1)[-1]) if isinstance(value, Sym) else None
 
 
-def to_type(m: Machine, c: Args) -> Any:
+def to_type(m: Machine, c: Args) -> Value:
     """`x.to(dtype)`, `tl.cast(x, dtype)`."""
     value, dt = c.get(0, "input"), named_type(c.get(1, "dtype"))
     bitcast = c.get(3, "bitcast", False)
@@ -40,7 +40,7 @@ def to_type(m: Machine, c: Args) -> Any:
     return m.ctypes.convert(value, scalar(dt), c.site)
 
 
-def _bits(m: Machine, value: object, dt: str, c: Args) -> Any:
+def _bits(m: Machine, value: object, dt: str, c: Args) -> Value:
     if dt not in dtypes.FLOATS:
         return Bits(value) if isinstance(value, Num) else value
     if isinstance(value, Num) or isinstance(value, Bits) and value.value is not None:
@@ -48,20 +48,20 @@ def _bits(m: Machine, value: object, dt: str, c: Args) -> Any:
     return m.numbers.data(c.site, dt, EXP)
 
 
-def counted(m: Machine, c: Args) -> Any:
+def counted(m: Machine, c: Args) -> Value:
     items = c.items
     if len(items) < 2:
         return Range(0, c.get(0), 1)
     return Range(items[0], items[1], items[2] if len(items) > 2 else c.keywords.get("step", 1))
 
 
-def _clamp(m: Machine, c: Args) -> Any:
+def _clamp(m: Machine, c: Args) -> Value:
     low = Args([c.get(0), c.get(1, "min")], {}, c.site, c.node, c.frame)
     high = Args([mathematics.extreme(1.0)(m, low), c.get(2, "max")], {}, c.site, c.node, c.frame)
     return mathematics.extreme(-1.0)(m, high)
 
 
-def _number(m: Machine, c: Args) -> Any:
+def _number(m: Machine, c: Args) -> Value:
     """Python's `float(...)`, also of text."""
     value = c.get(0)
     if isinstance(value, str):
@@ -72,17 +72,17 @@ def _number(m: Machine, c: Args) -> Any:
     return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
 
 
-def _integer(m: Machine, c: Args) -> Any:
+def _integer(m: Machine, c: Args) -> Value:
     value = m.ctypes.convert(c.get(0), scalar("i64"))
     return int(value) if isinstance(value, int) else value
 
 
-def _length(m: Machine, c: Args) -> Any:
+def _length(m: Machine, c: Args) -> Value:
     value = c.get(0)
     return len(value) if isinstance(value, tuple | str) else UNKNOWN
 
 
-def _log2(m: Machine, c: Args) -> Any:
+def _log2(m: Machine, c: Args) -> Value:
     value = c.get(0)
     if isinstance(value, int):
         return literal(math.log2(value)) if value > 0 else UNKNOWN

@@ -9,7 +9,7 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import UNKNOWN, Env
+from kbh_lint.base.values import UNKNOWN, Env, Value
 from kbh_lint.kernels.numeric.numbers import Num
 
 MAX_CELLS = 512
@@ -84,7 +84,7 @@ class Memory:
         """Whether something was put here; in a tensor of several views, into the one that has the offset."""
         return self.last is not None or (self.parent is not None and self.parent.written())
 
-    def nearest(self, offset: object) -> Any:
+    def nearest(self, offset: object) -> Value:
         """Reads memory at an offset that nothing was written to: the value at the written offset that is most like it;
         where the offset is not known, the last value written anywhere."""
         if isinstance(offset, int) and self.cells:

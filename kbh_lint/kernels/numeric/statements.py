@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.walker import Exit, Walker
 from kbh_lint.kernels.numeric import ctypes, places
@@ -42,7 +42,7 @@ class Statements(Walker[Any, Frame]):
     def leave_scope(self) -> None:
         self.m.frame.scopes.pop()
 
-    def side(self, body: Iterable[Any] | None) -> Exit:
+    def side(self, body: Iterable[Value] | None) -> Exit:
         """In a scope of its own where the language has one."""
         return self.scoped(body) if self.m.frame.cpp else self.block(body)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.cpp import construction, overloads
 from kbh_lint.kernels.numeric.state import CType, Frame, Obj, Reference, VarRef
 
@@ -41,7 +41,7 @@ class Structs:
         types = self.m.types
         return overloads.takes(types, funcs, [types.type_of(arg) for arg in args], targs, frame)
 
-    def operator(self, name: str, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
+    def operator(self, name: str, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Value:
         """A submission's own operator on its structs; None when there is none for these values."""
         first = args[0]
         if isinstance(first, Obj):
@@ -77,7 +77,7 @@ class Structs:
             return None
         return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
-    def way(self, kind: CType, args: list[Any]) -> construction.Way:
+    def way(self, kind: CType, args: Sequence[Value]) -> construction.Way:
         """How a struct is made of these values."""
         types = self.m.types
         return construction.way(types, kind, types.classes.constructors(kind), [types.type_of(arg) for arg in args])

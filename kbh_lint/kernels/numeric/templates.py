@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
+from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue, Value
 from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import outer_arguments
@@ -28,7 +28,7 @@ class Types:
         self.m = m
         self.classes = Classes(self)
 
-    def scope(self, env: Env, bound: Mapping[str, Any]) -> Frame:
+    def scope(self, env: Env, bound: Mapping[str, Value]) -> Frame:
         """A frame in which the template parameters are variables."""
         return Frame([dict(bound)], env, True, 0)
 
@@ -147,7 +147,7 @@ class Types:
         self.m.fuel -= steps - 1
         self.m.spend()
 
-    def pack(self, values: list[Any]) -> Any:
+    def pack(self, values: Sequence[Value]) -> Value:
         """A pack is a tuple."""
         return tuple(values)
 
