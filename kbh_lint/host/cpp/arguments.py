@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -31,7 +32,7 @@ def is_options(value: object) -> bool:
     return isinstance(value, TensorOptions)
 
 
-def tensor_options(owner: LibObject, args: list[Any]) -> LibObject:
+def tensor_options(owner: LibObject, args: Sequence[Value]) -> LibObject:
     """TensorOptions().dtype(...).device(...)."""
     attrs = dict(owner.attrs)
     for value in args:
@@ -57,19 +58,19 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
     return plain, kwargs
 
 
-def part(args: list[Any]) -> slice:
+def part(args: Sequence[Value]) -> slice:
     """What `torch::indexing::Slice(start, stop, step)` takes."""
     start, stop, step = (*(_index(value) for value in args), None, None, None)[:3]
     return slice(start, stop, step)
 
 
-def indices(given: Value) -> tuple[Any, ...]:
+def indices(given: Value) -> tuple[Value, ...]:
     """The indices of `t.index({Slice(a, b), None, "...", 3})` as Python's."""
     given = given.get() if isinstance(given, Slot) else given
     return tuple(map(_index, given)) if isinstance(given, (list, tuple)) else (_index(given),)
 
 
-def _index(value: Value) -> Any:
+def _index(value: Value) -> Value:
     """A number, a slice, a tensor, `None` for a new dimension, `...` for those between."""
     if isinstance(value, Slot):
         value = value.get()

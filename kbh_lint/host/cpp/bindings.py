@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import CppType, Env, Func, Overloads
+from kbh_lint.base.values import CppType, Env, Func, Overloads, Value
 from kbh_lint.frontends import cuda
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -247,7 +247,7 @@ def of_object(run: Cpp, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
     return NotImplemented
 
 
-def _field(run: Cpp, extension: Extension, owner: LibObject, made: Binding, loc: ir.Loc | None) -> Any:
+def _field(run: Cpp, extension: Extension, owner: LibObject, made: Binding, loc: ir.Loc | None) -> Value:
     target = made.target
     name = target.id if isinstance(target, ir.Name) else ""
     short = name.rpartition("::")[2]

@@ -60,7 +60,7 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     return value
 
 
-def _call(run: Cpp, node: ir.Call, env: Env) -> Any:
+def _call(run: Cpp, node: ir.Call, env: Env) -> Value:
     func = node.func
     if isinstance(func, ir.Name):
         written = _written(func.id)
@@ -88,7 +88,7 @@ def _written(name: str) -> _Written | None:
     return _checked if name.startswith("TORCH_CHECK") else _BY_NAME.get(name)
 
 
-def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
+def _checked(run: Cpp, node: ir.Call, env: Env) -> Value:
     """A check macro: what it runs matters, what it tests is taken to hold."""
     name = node.func.id if isinstance(node.func, ir.Name) else ""
     if name == "C10_CUDA_KERNEL_LAUNCH_CHECK" and run.refused_launch:
@@ -104,7 +104,7 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Any:
     return None
 
 
-def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
+def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Value:
     """`sizeof(T)`, `sizeof(value)`, `alignof(T)`."""
     aligned = isinstance(node.func, ir.Name) and node.func.id == "alignof"
     written = node.args[0] if node.args else None
@@ -119,7 +119,7 @@ def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Any:
     return Unknown((), "sizeof") if found is None else integers.typed(found, "u64")
 
 
-def _new(run: Cpp, node: ir.Call, env: Env) -> Any:
+def _new(run: Cpp, node: ir.Call, env: Env) -> Value:
     """`new T(a)` and `new T[n]`: a pointer to an object is the object."""
     ref, *rest = node.args
     args = run.arguments(rest, env)
@@ -178,7 +178,7 @@ def _values(args: list[Value]) -> list[Value]:
     return [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in args]
 
 
-def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Any:
+def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Value:
     """Calls the function that a call means."""
     args = run.by_reference(choice.func, node.args, args, env)
     return run.call(choice.func, args, node.loc, choice.bound, this=this)
@@ -237,7 +237,7 @@ def _object(run: Cpp, target: LibObject, args: list[Value], node: ir.Call, env: 
     return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
 
 
-def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Any:
+def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env) -> Value:
     """`T(a)`, `T{a}` and calls of templates outside the text: `std::min<int>(a, b)`."""
     ref, args = target.ref, _values(args)
     short = ref.name.rpartition("::")[2]

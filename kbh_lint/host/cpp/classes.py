@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -45,7 +46,7 @@ def named(run: Cpp, kind: CppType, node: ir.ClassDef) -> TypeValue:
     return types.setdefault(kind, TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
 
 
-def _fields(run: Cpp, made: LibObject, kind: Class, items: list[Any]) -> None:
+def _fields(run: Cpp, made: LibObject, kind: Class, items: Sequence[Value]) -> None:
     run.interp.burn(8 + 4 * len(kind.own))  # structs in structs are many more than their declarations
     for i, member in enumerate(kind.own):
         field, env = member.node, member.owner.env
@@ -85,7 +86,7 @@ def ends_with_scope(value: Value, env: Env) -> None:
             env.vars.setdefault("~", []).append((value, ending.funcs[0]))
 
 
-def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Any:
+def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Value:
     """A submission's own operator, where one side is an object of a class of it; NotImplemented without one. `place` is
     where `left` lies, for an operator that changes it."""
     name = f"operator{op}"
@@ -104,7 +105,7 @@ def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, p
     return run.call(choice.func, [left if place is None else place, right], loc, choice.bound)
 
 
-def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Any:
+def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Value:
     """`a += b` by an operator of the submission, to which `a` is handed as it is; NotImplemented without one."""
     sides = (old, by)
     if not any(isinstance(one, CStruct) for one in sides):
@@ -112,7 +113,7 @@ def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env,
     return operator(run, f"{op}=", old, by, loc, run.place(target, env))
 
 
-def converted_to(run: Cpp, value: LibObject, ref: ir.TypeRef, env: Env) -> Any:
+def converted_to(run: Cpp, value: LibObject, ref: ir.TypeRef, env: Env) -> Value:
     """What a conversion operator of a struct makes of it for a type that is no number; NotImplemented without one."""
     kind = of(value)
     wanted = run.types.key(TypeValue(ref, env)) if kind is not None else None

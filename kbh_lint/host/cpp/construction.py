@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 _UNNAMED = ("auto", "void", "")
 
 
-def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
+def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
     """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
     objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
     if ref.dims:
@@ -71,7 +71,7 @@ def _own_class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
     return None if ref.name in _UNNAMED else cpp_types.own_class(run, ref, env)
 
 
-def initial(run: Cpp, node: ir.Decl, env: Env) -> Any:
+def initial(run: Cpp, node: ir.Decl, env: Env) -> Value:
     """The value of a declared variable."""
     init, ref = node.init, node.type
     if ref is not None and init is not None and not isinstance(init, ir.Seq):
@@ -107,7 +107,7 @@ def _designated(run: Cpp, ref: ir.TypeRef, init: ir.Seq, items: list[Value], env
     return made
 
 
-def _given(run: Cpp, ref: ir.TypeRef | None, nodes: tuple[ir.Expr, ...], env: Env) -> list[Any]:
+def _given(run: Cpp, ref: ir.TypeRef | None, nodes: tuple[ir.Expr, ...], env: Env) -> list[Value]:
     """What stands in braces, with places for the fields of a class that are references."""
     kind = None if ref is None or ref.dims or ref.name == "auto" else cpp_types.own_class(run, ref, env)
     whole = run.types.classes.defined(*run.types.classes.instance(kind, ref.args, env)) if kind and ref else None
@@ -119,7 +119,7 @@ def _given(run: Cpp, ref: ir.TypeRef | None, nodes: tuple[ir.Expr, ...], env: En
     ]
 
 
-def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -> Any:
+def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -> Value:
     """An array from the values in braces; what they leave out is zero."""
     size = run.eval(ref.dims[0], env)
     one = replace(ref, dims=ref.dims[1:])
@@ -140,7 +140,7 @@ def _objects(run: Cpp, one: ir.TypeRef, items: list[Value], size: int, env: Env)
     return made + [construct(run, one, [], env, None) for _ in range(size - len(made))]
 
 
-def vector(name: str, items: list[Any]) -> Any:
+def vector(name: str, items: Sequence[Value]) -> Value:
     """A `float2` or its like, of one of its kind or of its lanes; those that are not given are zero."""
     base, lanes = dtypes.vector_from_cpp(name) or ("?", 0)
     if len(items) == 1 and not isinstance(items[0], (int, float)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -78,13 +79,13 @@ def _filled(to: Pointer | Tensor, size: object) -> tuple[Tensor, bool]:
     return Tensor(storage, "u8", (count,), (1,), start, is_slice=True), False
 
 
-def _row(slot: Slot) -> Any:
+def _row(slot: Slot) -> Value:
     """What an address points at; the array, for that of one of its elements."""
     held = slot.get()
     return slot.env if isinstance(slot.env, list) and not isinstance(held, (Pointer, Tensor, list)) else held
 
 
-def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None) -> list[Any]:
+def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None) -> list[Value]:
     """So many numbers of a tensor, as the host has them after a copy."""
     tensor = source.tensor if isinstance(source, Pointer) else source
     first = tensor_attributes.scalar(run.interp, "item", [tensor], {}, loc)
@@ -93,7 +94,7 @@ def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None
     return [first, *more][:count]
 
 
-def allocate(run: Cpp, args: list[Any]) -> Any:
+def allocate(run: Cpp, args: Sequence[Value]) -> Value:
     """cudaMalloc(&pointer, bytes)."""
     if args and isinstance(args[0], Slot):
         args[0].set(allocated(run, args[1] if len(args) > 1 else None))

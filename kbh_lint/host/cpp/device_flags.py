@@ -48,7 +48,7 @@ def after_launch(interp: Run, kernel: Func, facts: KernelFacts) -> None:
             _put(interp, decl, kernel.env, Unknown((), "a flag in device memory") if left is UNKNOWN else left)
 
 
-def symbol_call(run: Cpp, name: str, node: ir.Call, env: Env) -> Any:
+def symbol_call(run: Cpp, name: str, node: ir.Call, env: Env) -> Value:
     """cudaMemcpyToSymbol(variable, &source, size), cudaMemcpyFromSymbol(&target, variable, size) and the like."""
     at, other_at = SYMBOL_CALLS[name]
     decl = _declared(node.args[at], env) if len(node.args) > max(at, other_at) else None
@@ -95,7 +95,7 @@ def _put(interp: Run, decl: ir.Decl, env: Env, value: Value) -> None:
         storage.content = Content(storage, storage.content.dtype, interp.trace.call_index, "constant")
 
 
-def _table(interp: Run, decl: ir.Decl, env: Env) -> dict[str, Any]:
+def _table(interp: Run, decl: ir.Decl, env: Env) -> dict[str, Value]:
     """Where the value of a variable is held: with the other variables of the file, which outlive calls."""
     table: dict[str, Any] = interp.cpp.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:

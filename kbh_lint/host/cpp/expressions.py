@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.cpp import Cpp
 
 
-def e_const(run: Cpp, node: ir.Const, env: Env) -> Any:
+def e_const(run: Cpp, node: ir.Const, env: Env) -> Value:
     return integers.typed(node.value, node.dt) if node.dt else node.value
 
 
-def e_name(run: Cpp, node: ir.Name, env: Env) -> Any:
+def e_name(run: Cpp, node: ir.Name, env: Env) -> Value:
     return cpp_places.lookup(run, node.id, env)
 
 
-def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Any:
+def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Value:
     if traits.asked(node):
         known = traits.value(run.types, node, env)
         return Unknown((), "a trait of a type") if known is None else known
@@ -77,7 +77,7 @@ def _own_template(run: Cpp, node: ir.TypeRef, env: Env) -> OwnMethod | None:
     return OwnMethod("cpp.method", {"this": this, "overloads": held, "args": node.args, "env": env})
 
 
-def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Any:
+def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Value:
     owner = run.eval(node.value, env)
     if isinstance(owner, Slot):
         owner = owner.get()
@@ -122,7 +122,7 @@ def _member(run: Cpp, owner: CStruct, node: ir.Attr, env: Env) -> Any:
     return _through(owner, held, env) if held is not None else NotImplemented
 
 
-def _through(owner: LibObject, held: Value, env: Env) -> Any:
+def _through(owner: LibObject, held: Value, env: Env) -> Value:
     """What a pointer to a member, or each of a table of them, is of an object."""
     if isinstance(held, (list, tuple)):
         return [_through(owner, one, env) for one in held]
@@ -132,7 +132,7 @@ def _through(owner: LibObject, held: Value, env: Env) -> Any:
     return owner.attrs[field] if field in owner.attrs else Unknown((), "a pointer to a member")
 
 
-def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
+def e_index(run: Cpp, node: ir.Index, env: Env) -> Value:
     owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
     own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
     if own is not None:
@@ -153,19 +153,19 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Any:
     return unknowns.merged(run.interp, owner)
 
 
-def e_call(run: Cpp, node: ir.Call, env: Env) -> Any:
+def e_call(run: Cpp, node: ir.Call, env: Env) -> Value:
     if isinstance(node.func, ir.Name) and node.func.id == "..." and node.args:
         return _folded(run, node, env)
     return cpp_calls.call(run, node, env)
 
 
-def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Any:
+def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Value:
     left = run.eval(node.left, env)
     right = run.eval(node.right, env)
     return right if node.op == "," else run.binary(node.op, left, right, node.loc)
 
 
-def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Any:
+def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Value:
     return _UNARY.get(node.op, _signed)(run, node, env)
 
 
@@ -229,7 +229,7 @@ def _of_pointer(run: Cpp, name: str, env: Env) -> Env | None:
     return scope if scope is not None and run.types.is_pointer(scope, name) else None
 
 
-def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Any:
+def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Value:
     """An operator of the class of an object; NotImplemented without one."""
     held = value.get() if isinstance(value, Slot) else value
     plain = isinstance(node.value, ir.Name) and node.value.id == "this"
@@ -238,7 +238,7 @@ def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Any:
     return run.call(funcs[0], [], node.loc, this=held) if funcs else NotImplemented
 
 
-def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Any:
+def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Value:
     value: Any = node.op == "and"
     for item in node.values:
         value = run.truth(run.eval(item, env), item.loc)
@@ -247,7 +247,7 @@ def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Any:
     return value
 
 
-def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Any:
+def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Value:
     left, right = run.eval(node.left, env), run.eval(node.rights[0], env)
     if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
         # a status compared with success: builds and calls succeed
@@ -274,21 +274,21 @@ def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:
     return run.eval(node.yes if test else node.no, env)
 
 
-def e_seq(run: Cpp, node: ir.Seq, env: Env) -> Any:
+def e_seq(run: Cpp, node: ir.Seq, env: Env) -> Value:
     if any(isinstance(i, ir.Star) for i in node.items):
         return run.arguments(node.items, env)
     return [run.eval(i, env) for i in node.items]
 
 
-def e_lambda(run: Cpp, node: ir.Lambda, env: Env) -> Any:
+def e_lambda(run: Cpp, node: ir.Lambda, env: Env) -> Value:
     return Func(node.func, cpp_lambdas.captured(run, node.func, env))
 
 
-def e_cast(run: Cpp, node: ir.Cast, env: Env) -> Any:
+def e_cast(run: Cpp, node: ir.Cast, env: Env) -> Value:
     return cpp_types.cast(run, node.type, run.eval(node.value, env), env)
 
 
-def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Any:
+def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
     value = run.eval(node.value, env)
     if node.op:
         old = run.eval(node.target, env)
@@ -302,18 +302,18 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Any:
     return value
 
 
-def e_launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
+def e_launch(run: Cpp, node: ir.Launch, env: Env) -> Value:
     return run.launch(node, env)
 
 
-def e_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
+def e_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Value:
     for child in node.children:
         if child is not None:
             run.statement(child, env) if type(child) in cpp_statements.STATEMENTS else run.eval(child, env)
     return Unknown((), node.reason)
 
 
-def _folded(run: Cpp, node: ir.Call, env: Env) -> Any:
+def _folded(run: Cpp, node: ir.Call, env: Env) -> Value:
     """`(f(args) || ...)`, `(a + ... + args)`: the operator between what the pattern is for each of its packs' items, in
     order; `||` and `&&` end where they are decided."""
     op = node.args[0].value if isinstance(node.args[0], ir.Const) else ""

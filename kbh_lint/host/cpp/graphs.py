@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.gpu.graphs import replay
 from kbh_lint.host.values.cpp_objects import Slot
@@ -48,7 +49,7 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return Sym("cudaSuccess")
 
 
-def _set(args: list[Any], value: Graph | LibObject | None) -> None:
+def _set(args: Sequence[Value], value: Graph | LibObject | None) -> None:
     if args and isinstance(args[0], Slot) and value is not None:
         args[0].set(value)
 
@@ -66,7 +67,7 @@ def _nodes(graph: Graph) -> list[tuple[LibObject, Any]]:
     return found
 
 
-def _node(run: Cpp, name: str, args: list[Any], plain: list[Any], loc: ir.Loc | None) -> None:
+def _node(run: Cpp, name: str, args: Sequence[Value], plain: Sequence[Value], loc: ir.Loc | None) -> None:
     """Nodes that are added, and what those that are there are to do from now on."""
     graph = next((value for value in plain if isinstance(value, Graph)), None)
     node = next((value for value in plain if isinstance(value, LibObject) and _DOES in value.attrs), None)
@@ -93,7 +94,7 @@ def _node(run: Cpp, name: str, args: list[Any], plain: list[Any], loc: ir.Loc | 
                 value.set(Unknown((), name))
 
 
-def _does(run: Cpp, name: str, plain: list[Any]) -> dict[str, Any] | None:
+def _does(run: Cpp, name: str, plain: Sequence[Value]) -> dict[str, Value] | None:
     """What a node is to do, with the arguments that it is given here; None where that is not known."""
     if "Empty" in name or "Memset" in name or "Event" in name or "Dependencies" in name:
         return {}

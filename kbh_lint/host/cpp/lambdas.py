@@ -6,6 +6,7 @@ What a launch that is given a lambda finds in it is `host.gpu.lambdas`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -31,7 +32,7 @@ def is_callable(value: Value) -> bool:
     return isinstance(value, LibObject) and cpp_classes.method(value, "operator()") is not None
 
 
-def standard(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def standard(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     """A function of the standard library that calls, or binds, the one that it is given first; NotImplemented for
     others. What std::bind is given is copied, but for what stands in a std::ref, and places stay open."""
     plain = [_value(a) for a in args]
@@ -83,7 +84,7 @@ def _value(value: Value) -> Any:
     return value.get() if isinstance(value, Slot) else value
 
 
-def _filled(held: Value, args: list[Any]) -> Any:
+def _filled(held: Value, args: Sequence[Value]) -> Value:
     """What a call gives for a place of a std::bind."""
     match = _PLACE.match(held.path) if isinstance(held, Sym) else None
     at = int(match[1]) - 1 if match is not None else -1
@@ -127,7 +128,7 @@ def _local(env: Env, name: str) -> Env | None:
     return None
 
 
-def dispatch(run: Cpp, node: ir.Call, env: Env) -> Any:
+def dispatch(run: Cpp, node: ir.Call, env: Env) -> Value:
     """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
     kind = run.eval(_dispatched_on(node.args), env) if node.args else None
     for label, func in _lambdas(node.args):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +61,7 @@ def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.
     return cpp_libraries.opaque(run, "unread kernel", args, loc)
 
 
-def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
+def launch_kernel(run: Cpp, choice: Choice, args: Sequence[Value], grid: Value, loc: ir.Loc | None) -> Any:
     """Record the launch of a CUDA kernel."""
     interp, func = run.interp, choice.func
     args = [_as_parameter(run, func, i, arg, Env(dict(choice.bound), func.env)) for i, arg in enumerate(args)]
@@ -102,7 +103,7 @@ def launch_kernel(run: Cpp, choice: Choice, args: list[Any], grid: Value, loc: i
     return None
 
 
-def _as_parameter(run: Cpp, func: Func, at: int, arg: Value, env: Env) -> Any:
+def _as_parameter(run: Cpp, func: Func, at: int, arg: Value, env: Env) -> Value:
     """What an object converts to that is given for an address."""
     kind = func.node.params[at].type if at < len(func.node.params) else None
     if not isinstance(kind, ir.TypeRef) or not kind.pointers or not isinstance(arg, LibObject):
@@ -122,5 +123,5 @@ def _is_lost(seen: Value, argument: launch_arguments.Argument | None) -> bool:
     return True
 
 
-def _template_arg(value: Value) -> Any:
+def _template_arg(value: Value) -> Value:
     return UNKNOWN if value is None or isinstance(value, Unknown) else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
@@ -247,7 +247,7 @@ def _entry_point(name: str, args: list[Value]) -> Value:
     return Sym("cudaSuccess")
 
 
-def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _launch_call(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     at = next((i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func, Template))), None)
@@ -261,14 +261,14 @@ def _launch_call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> An
     return Sym("cudaSuccess")
 
 
-def _launch_shape(name: str, args: list[Any], at: int) -> Any:
+def _launch_shape(name: str, args: Sequence[Value], at: int) -> Value:
     """[grid, block] where the call spells them out: six numbers for the driver, two dim3 for the runtime."""
     if name == "cuLaunchKernel" and len(args) > at + 6:
         return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
     return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
 
 
-def _function(run: Cpp, args: list[Any]) -> Any:
+def _function(run: Cpp, args: Sequence[Value]) -> Value:
     """A kernel by its symbol, or by name out of the texts that were compiled at run time."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     name = next((a for a in plain if isinstance(a, str)), None)
@@ -283,7 +283,7 @@ def _function(run: Cpp, args: list[Any]) -> Any:
     return Sym("cudaSuccess")
 
 
-def _program(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
+def _program(run: Cpp, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """nvrtcCreateProgram(&program, text, ...): the text is lowered like any other."""
     text = next((a for a in (x.get() if isinstance(x, Slot) else x for x in args[1:]) if isinstance(a, str)), None)
     if text is None:
@@ -293,7 +293,7 @@ def _program(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
     return Sym("NVRTC_SUCCESS")
 
 
-def _device_query(run: Cpp, short: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def _device_query(run: Cpp, short: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """What the runtime and the driver say of the GPU."""
     found = run.interp.session.device
     attribute = getattr(args[1], "path", "") if len(args) > 1 else ""
@@ -345,7 +345,7 @@ def _is_bound(name: str, env: Env) -> bool:
     return True
 
 
-def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Something that could not be read was given pointers."""
     found = cpp_arguments.pointers(args)
     if found:
@@ -357,7 +357,7 @@ def opaque(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return Unknown((), name)
 
 
-def dim(value: Value) -> Any:
+def dim(value: Value) -> Value:
     """A grid as a tuple."""
     if isinstance(value, Slot):
         value = value.get()

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import names as cpp_names
@@ -29,7 +30,7 @@ _WORKING = frozenset(
 _PREPARING = tuple("Create Destroy Attribute Descriptor Heuristic Init cublasSet cublasGet WorkspaceSize".split())
 
 
-def solid(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Records a call of cuBLAS, cuDNN, thrust or device-wide cub: library work on the pointers it is given, of which it
     writes the last."""
     short = name.rpartition("::")[2]
@@ -108,7 +109,7 @@ def _reached(found: list[Pointer]) -> list[Pointer]:
     return made
 
 
-def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def cutlass_method(run: Cpp, owner: LibObject, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Methods of a CUTLASS device object. `initialize`, `update` and a run with arguments put theirs in the place of
     those that it held; a run without any takes what it holds."""
     if name in ("run", "operator()", "__call__"):
@@ -120,7 +121,7 @@ def cutlass_method(run: Cpp, owner: LibObject, name: str, args: list[Any], loc: 
     return Sym("kSuccess") if name != "get_workspace_size" else 0
 
 
-def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None) -> Any:
+def cutlass_run(run: Cpp, owner: LibObject, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """The launch of a CUTLASS kernel: a device-side product written by template."""
     owner.attrs["pointers"] = cpp_arguments.pointers(args) or owner.attrs.get("pointers", [])
     owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args) or owner.attrs.get("steer", ())
@@ -140,7 +141,7 @@ def cutlass_run(run: Cpp, owner: LibObject, args: list[Any], loc: ir.Loc | None)
 # --- torch
 
 
-def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     """A function or a type of torch's C++ interface."""
     if "::blas::" in name:  # its own calls of cuBLAS
         return solid(run, name, args, loc)

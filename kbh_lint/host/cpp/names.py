@@ -4,10 +4,9 @@ typedefs, template arguments, and bases of classes."""
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue
+from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp.classes import Classes
 from kbh_lint.host.torch import shapes, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
@@ -107,7 +106,7 @@ def is_alias(value: object) -> bool:
     return isinstance(value, CppType) and isinstance(value.node, ir.Using) and value.node.type is not None
 
 
-def _lookup(env: Env, name: str) -> Any:
+def _lookup(env: Env, name: str) -> Value:
     return env.get(name)
 
 

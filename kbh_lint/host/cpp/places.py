@@ -120,7 +120,7 @@ def _address_in(run: Cpp, node: ir.Expr, env: Env) -> Value:
     return owner.attrs.get(node.name) if isinstance(owner, LibObject) and isinstance(node, ir.Attr) else None
 
 
-def _pointed(run: Cpp, node: ir.Unary, env: Env) -> Any:
+def _pointed(run: Cpp, node: ir.Unary, env: Env) -> Value:
     """What `*value` points to: an address, or what the operator of an object's class returns a reference to."""
     value = run.eval(node.value, env)
     plain = isinstance(node.value, ir.Name) and node.value.id == "this"
@@ -163,7 +163,7 @@ def _lasting(run: Cpp, inside: Member | None) -> Slot | None:
     return None if fixed else global_slot(run, decl, inside.owner.env)
 
 
-def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Any:
+def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Value:
     """The object whose field is assigned; fields of library structs come to be when they are named."""
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
@@ -250,7 +250,7 @@ def _put_in_tensor(run: Cpp, target: ir.Index, value: Value, env: Env) -> bool:
     return True
 
 
-def _from_braces(run: Cpp, value: object, old: object) -> Any:
+def _from_braces(run: Cpp, value: object, old: object) -> Value:
     """`s = {a, b}`: braces are an object of the type that the place has, and so is what one of its constructors takes,
     as in `: field(tensor)`."""
     given = isinstance(value, (list, int, float, str, Tensor, Pointer))

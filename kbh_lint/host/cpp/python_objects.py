@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -18,7 +19,7 @@ _SPACES = ("py", "pybind11", "pybind", "torch::py")
 _IMPORTS = frozenset(f"{space}::{kind}::import" for space in _SPACES for kind in ("module_", "module"))
 
 
-def imported(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
+def imported(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """`py::module_::import(NAME)`; NotImplemented for other functions."""
     if name not in _IMPORTS or len(args) != 1 or not isinstance(args[0], str):
         return NotImplemented
@@ -58,7 +59,7 @@ class PyTuple(list[Any]):
     """A tuple of Python while C++ fills it."""
 
 
-def interface(name: str, args: list[Any]) -> Value:
+def interface(name: str, args: Sequence[Value]) -> Value:
     """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
     if name.endswith(("_Check", "_CheckExact")):
         return True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -41,7 +41,7 @@ class Types:
         self.classes = Classes(self)
         self._pointers: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of variables, by scope and name
 
-    def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
+    def scope(self, env: Env, bound: Mapping[str, Value]) -> Env:
         """Template parameters as variables."""
         return Env(dict(bound), env) if bound else env
 
@@ -151,7 +151,7 @@ class Types:
         holder, dtype = self.run.widths.get((id(table), name), (None, ""))
         return DType(dtype) if holder is table and dtype else None
 
-    def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Any:
+    def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Value:
         """The type of an argument, by the variable that it names where it names one."""
         if isinstance(node, ir.Unary) and node.op == "*" and isinstance(value, (bool, int, float)):
             behind = self.of_argument(node.value, None, env)
@@ -172,7 +172,7 @@ class Types:
             return TypeValue(made, Env() if env is None else env)
         return self.type_of(value)
 
-    def pointed(self, kind: Value, levels: int) -> Any:
+    def pointed(self, kind: Value, levels: int) -> Value:
         """What so many pointers lead to."""
         if isinstance(kind, TypeValue):
             left = kind.ref.pointers - levels
@@ -257,7 +257,7 @@ class Types:
         """Of the run's steps."""
         self.run.interp.burn(steps)
 
-    def pack(self, values: list[Any]) -> Any:
+    def pack(self, values: Sequence[Value]) -> Value:
         return Pack(values)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
@@ -265,7 +265,7 @@ class Types:
         self.run.interp.miss(what, loc)
 
 
-def _lookup(env: Env, name: str) -> Any:
+def _lookup(env: Env, name: str) -> Value:
     try:
         return env.lookup(name)
     except KeyError:
@@ -291,7 +291,7 @@ def choose(
     return overloads.Choice(found.func, {name: cpp_types.bindable(value) for name, value in found.bound.items()})
 
 
-def in_order(target: Value, count: int, kwargs: dict[str, Any]) -> list[Any]:
+def in_order(target: Value, count: int, kwargs: Mapping[str, Value]) -> list[Any]:
     """Keyword arguments in the order of the parameters that follow `count` positional ones, where all are known."""
     func = target.funcs[-1] if isinstance(target, Overloads) else target
     names = [p.name for p in func.node.params][count:] if kwargs and isinstance(func, Func) else []

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, Env, Overloads
+from kbh_lint.base.values import CppType, Env, Overloads, Value
 from kbh_lint.frontends import cuda
 from kbh_lint.source.embedded import Text
 
@@ -29,7 +29,7 @@ def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | Non
     return known[0], list(known[1])
 
 
-def _lowered(interp: Run, text: str, asked: tuple[Any, ...], defines: dict[str, str], arch: int | None) -> ir.Module:
+def _lowered(interp: Run, text: str, asked: tuple[Value, ...], defines: dict[str, str], arch: int | None) -> ir.Module:
     """One text, lowered once a file for what its conditions leave of it."""
     key, cache = (*asked, arch), interp.session.lowered
     if key not in cache:

@@ -156,7 +156,7 @@ def _within(ref: ir.TypeRef, member: Member, env: Env) -> TypeValue:
     return TypeValue(ir.TypeRef(name, ref.args, ref.loc, ref.member, ref.pointers), scope)
 
 
-def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
+def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Value:
     """`decltype(x)`: the type of a variable or field; None for other types and what is not known."""
     if ref.name != "decltype" or len(ref.args) != 1 or not isinstance(ref.args[0], (ir.Name, ir.Attr)):
         return None
@@ -186,13 +186,13 @@ def is_pointer(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
     return ref.pointers > 0 or dtypes.from_cpp(ref.name) is None and resolve(run, ref, env)[0].pointers > 0
 
 
-def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Any:
+def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Value:
     """`Traits<T>::value`: a constant of a class or of its bases; None for what is none."""
     member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member, env)
     return constant(run, member) if member is not None and member.constant else None
 
 
-def constant(run: Cpp, member: Member) -> Any:
+def constant(run: Cpp, member: Member) -> Value:
     """The value of a static constant or an enumerator of a class."""
     assert isinstance(member.node, ir.Decl)
     return run.initial(member.node, member.owner.env)
@@ -222,7 +222,7 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
     return found or (dtypes.vector_from_cpp(target.name) or (None, 0))[0]
 
 
-def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
+def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
     """A cast on the host: pointers change the type they are seen as, integers become pointers to what lives there."""
     pointer = is_pointer(run, ref, env)
     if isinstance(value, Slot) and not pointer:
@@ -240,7 +240,7 @@ def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Any:
     return 0 if equality.is_success(value) and dtype in dtypes.INTS else cpp_numbers.held(value, dtype)
 
 
-def bindable(value: Value) -> Any:
+def bindable(value: Value) -> Value:
     """A type that only an argument told, as one that is written: equal ones are the same."""
     if not isinstance(value, Type) or isinstance(value.base, int):
         return value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Value
@@ -40,7 +40,7 @@ class Objects(list[Any]):
     made: Callable[[list[Any]], Any]
 
 
-def objects(items: list[Any], made: Callable[[list[Any]], Any]) -> Objects:
+def objects(items: Sequence[Value], made: Callable[[list[Any]], Any]) -> Objects:
     """A vector of objects."""
     held = Objects(items)
     held.made = made
@@ -70,7 +70,7 @@ class _Pair(dict[str, Any]):
         super().__init__(first=key, second=owner[key])
         self._owner = owner
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str) -> Value:
         return self._owner.get(self["first"]) if name == "second" else super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Value) -> None:
@@ -84,7 +84,7 @@ def iterator(owner: dict[Any, Any], key: Value) -> LibObject:
     return LibObject("cpp.iterator", _Pair(owner, key))
 
 
-def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Any:
+def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:
     """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
     key = hashed(key)
     found = keys.held_key(run.interp, owner, key)

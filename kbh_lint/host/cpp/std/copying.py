@@ -39,7 +39,7 @@ def copied(interp: Run, value: Value, depth: int = 0) -> Any:
     return value
 
 
-def fresh(run: Cpp, node: object, value: Value, env: Env) -> Any:
+def fresh(run: Cpp, node: object, value: Value, env: Env) -> Value:
     """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
     if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
         return value
