@@ -26,7 +26,7 @@ _NUMBERS = frozenset((int, float, bool))
 _COUNTED = (Tensor, int, float, Unknown)
 
 
-def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
+def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Value:
     """`left op right` for one comparison operator."""
     if right is None and op in ("==", "!=") and taint.symbol_of(left):
         op = "is" if op == "==" else "is not"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
+def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Value:
     """copy.copy: another value with the same in it."""
     if isinstance(value, Instance):
         own = find_method(value, "__copy__")
@@ -28,12 +28,12 @@ def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
     return value
 
 
-def deep(interp: Run, value: object, loc: ir.Loc | None) -> Any:
+def deep(interp: Run, value: object, loc: ir.Loc | None) -> Value:
     """Another value like this one, with containers, objects and tensors of its own."""
     return _deep(interp, value, {}, loc)
 
 
-def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Any:
+def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.Loc | None) -> Value:
     """Another object of the same class with the same state, or with copies of it where `done` has those made so far."""
 
     def part(item: Value) -> Any:
@@ -62,7 +62,7 @@ def _beside(interp: Run, value: Instance, done: dict[int, Any] | None, loc: ir.L
     return made
 
 
-def _deep(interp: Run, value: Value, done: dict[int, Any], loc: ir.Loc | None) -> Any:
+def _deep(interp: Run, value: Value, done: dict[int, Any], loc: ir.Loc | None) -> Value:
     """copy.deepcopy: containers, objects and tensors of their own. Modules stay what they are: their weights are loaded
     like those of the first."""
     if id(value) in done or len(done) > bounds.MAX_NODES:

@@ -46,7 +46,7 @@ class Reading(Unknown):
     at: int = 0
 
 
-def between(interp: Run, left: Value, right: Value) -> Any:
+def between(interp: Run, left: Value, right: Value) -> Value:
     """The time from the reading `right` to the reading `left` in the same call; else NotImplemented."""
     if isinstance(left, Reading) and isinstance(right, Reading) and left.taint == right.taint:
         return took(interp, interp.trace.events[right.at : left.at])
@@ -60,7 +60,7 @@ def against(left: Value, right: Value) -> bool:
     return isinstance(one, Measured) and not known
 
 
-def took(interp: Run, events: Sequence[Event]) -> Any:
+def took(interp: Run, events: Sequence[Event]) -> Value:
     """The time of what happened."""
     if not events:
         return Unknown((), "a time")
@@ -70,7 +70,7 @@ def took(interp: Run, events: Sequence[Event]) -> Any:
     return Measured(0.5 if key == next(asked, next(iter(interp.decisions.measured))) else 1.0)
 
 
-def _work(event: Event) -> tuple[Any, ...]:
+def _work(event: Event) -> tuple[Value, ...]:
     """What tells the work of one event from that of others: where it is done, how, and on which types."""
     place = event.loc and (event.loc[0].language, *event.loc[1:])
     distinct: list[KernelFacts] = event.attrs.get("distinct", [])

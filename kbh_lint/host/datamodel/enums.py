@@ -6,6 +6,7 @@ texts that are computed with, and stay what they are.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -60,7 +61,7 @@ def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
         cls.env.vars[name] = _member(interp, cls, name, value, plain, loc)
 
 
-def _member(interp: Run, cls: ClassV, name: str, value: Value, plain: bool, loc: ir.Loc | None) -> Any:
+def _member(interp: Run, cls: ClassV, name: str, value: Value, plain: bool, loc: ir.Loc | None) -> Value:
     if not plain:
         if not isinstance(value, (int, str)) or type(value) not in (int, str):
             return value
@@ -79,7 +80,7 @@ def _member(interp: Run, cls: ClassV, name: str, value: Value, plain: bool, loc:
     return member
 
 
-def member_attr(owner: Number | Word, name: str) -> Any:
+def member_attr(owner: Number | Word, name: str) -> Value:
     """An attribute of a member that is a number or a text, which no number or text has."""
     if name in ("name", "_name_"):
         return owner.name
@@ -100,7 +101,7 @@ def made_of(
     return made
 
 
-def members(cls: ClassV) -> dict[str, Any]:
+def members(cls: ClassV) -> dict[str, Value]:
     """The members by name, in their order; two names of one value are one member."""
     found: dict[str, Any] = {}
     for name, value in cls.env.vars.items():
@@ -110,7 +111,7 @@ def members(cls: ClassV) -> dict[str, Any]:
     return found
 
 
-def look_up(interp: Run, cls: ClassV, args: list[Any], loc: ir.Loc | None) -> Any:
+def look_up(interp: Run, cls: ClassV, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """`Mode(value)`: the member of that value."""
     if not args:
         return Unknown()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import builtins
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def exception_parts(raised: Raised | None) -> list[Any]:
+def exception_parts(raised: Raised | None) -> list[Value]:
     """What `__exit__` is given: class, exception and traceback, or None three times."""
     if raised is None:
         return [None, None, None]
@@ -36,7 +37,7 @@ def raised(interp: Run, value: Value, loc: ir.Loc | None) -> Raised:
     return Raised(value, loc)
 
 
-def raise_(name: str, args: list[Any], loc: ir.Loc | None) -> NoReturn:
+def raise_(name: str, args: Sequence[Value], loc: ir.Loc | None) -> NoReturn:
     """Raises one of Python's own exceptions."""
     raise Raised(LibObject.by_path(f"builtins.{name}", {"args": tuple(args)}), loc)
 

@@ -59,7 +59,7 @@ def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = No
     return [unknowns.merged(interp, value) for _ in range(want or 1)]
 
 
-def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Any]:
+def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value]:
     """The items of an object that has them by number only, up to the first that is not there."""
     items: list[Any] = []
     found = find_method(value, "__getitem__")
@@ -81,13 +81,13 @@ def ended(interp: Run, once: Value, loc: ir.Loc | None) -> None:
     interp.may_fail("StopIteration", loc)
 
 
-def in_turn(once: Once) -> Iterator[Any]:
+def in_turn(once: Once) -> Iterator[Value]:
     """Yields the items of a shared iterator one by one; other code may take items from it between two of ours."""
     while len(once) or once.more():
         yield once.pop(0)
 
 
-def drawn(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Any] | None:
+def drawn(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value] | None:
     """The items that `__next__` of an object gives, up to a bound; None for an object without one."""
     found = find_method(value, "__next__")
     later = find_method(value, "__anext__") if found is None else None

@@ -48,7 +48,7 @@ def frame_of(interp: Run, env: Env) -> Frame:
     return Frame(env, interp.scopes.main, None, None)
 
 
-def _missing(interp: Run, name: str, loc: ir.Loc | None) -> Any:
+def _missing(interp: Run, name: str, loc: ir.Loc | None) -> Value:
     if name.startswith("__") and name != "__import__":
         return {"__file__": "/submission/solution.py", "__name__": "solution", "__doc__": None}.get(name, Unknown())
     if hasattr(builtins, name):

@@ -240,7 +240,7 @@ def _as_texts(interp: Run, template: str, values: Value, loc: ir.Loc | None) -> 
     return made if isinstance(values, tuple) else made[0]
 
 
-def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Any:
+def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Value:
     """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
     for owner, name, other in ways:
         found = find_method(owner, name) if isinstance(owner, Instance) else None
@@ -317,7 +317,7 @@ def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
         interp.may_fail(type(error).__name__, loc)
 
 
-def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Any:
+def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Value:
     """`op value`."""
     if isinstance(value, Tensor):
         name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
@@ -334,7 +334,7 @@ def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Any:
         return unknowns.merged(interp, value)
 
 
-def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) -> Any:
+def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) -> Value:
     """`old op= value`: tensors and lists change in place."""
     if isinstance(old, Tensor):
         if op == "@":
@@ -361,7 +361,7 @@ def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) 
     return binary(interp, op, old, value, loc)
 
 
-def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | None) -> Any:
+def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | None) -> Value:
     """`owner.__add__(other)` and its reflected and in-place forms."""
     op, kind = DUNDERS[name]
     if kind == "i":

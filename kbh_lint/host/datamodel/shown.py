@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base.dtypes import torch_name
 from kbh_lint.base.values import DType, Value
@@ -41,7 +41,7 @@ def show(value: Value) -> str:
     return f"<{kind_of(value)}>"
 
 
-def _with_doubt(text: str, parts: Iterable[Any]) -> str:
+def _with_doubt(text: str, parts: Iterable[Value]) -> str:
     """A text that was made of `parts`, with those that are not known, some levels deep."""
     level = list(parts)
     for _ in range(4):

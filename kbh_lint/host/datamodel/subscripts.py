@@ -37,7 +37,7 @@ OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
 
 
-def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
+def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Value:
     """`item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
@@ -85,7 +85,7 @@ def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
     return bool(owner) and all(isinstance(key, (int, float, str)) and type(key) is not ProcessNumber for key in owner)
 
 
-def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
     """`owner[key]`, as the first class of the owner that has a row in `_ITEMS` says."""
     if type(key) is ProcessNumber:
         made = _by_chance(interp, owner, key, loc)
@@ -211,7 +211,7 @@ def mapping(interp: Run, value: Value, loc: ir.Loc | None) -> dict[Any, Any] | N
     return value if isinstance(value, dict) else None
 
 
-def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Any:
+def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Value:
     """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
     assert owner.items is not None
     missing = find_method(owner, "__missing__")
@@ -220,7 +220,7 @@ def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Any
     return get_item(interp, owner.items, key, loc)
 
 
-def _any_of(interp: Run, items: Sequence[Value], key: Unknown, loc: ir.Loc | None) -> Any:
+def _any_of(interp: Run, items: Sequence[Value], key: Unknown, loc: ir.Loc | None) -> Value:
     """One of several values, chosen by an unknown index: the first, and in further runs each of the others."""
     apart: list[Any] = []
     for item in items[: keys.MAX_ANY]:

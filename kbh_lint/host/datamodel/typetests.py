@@ -32,7 +32,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, s
 _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 
 
-def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) -> Any:
+def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) -> Value:
     """isinstance(value, kinds): True, False or an Unknown; `plainly` leaves out what a metaclass says."""
     own = None if plainly else meta_method(kinds, "__instancecheck__")
     if own is not None:
@@ -43,12 +43,12 @@ def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) 
     return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
 
 
-def is_subclass(interp: Run, cls: Value, kinds: Value) -> Any:
+def is_subclass(interp: Run, cls: Value, kinds: Value) -> Value:
     """issubclass(cls, kinds): True, False or an Unknown."""
     return _any_of(_is_below(interp, cls, kind) for kind in _kinds(kinds))
 
 
-def _any_of(answers: Iterable[Any]) -> Any:
+def _any_of(answers: Iterable[Value]) -> Value:
     """True when an answer is; else the last that is not known, else False."""
     doubt: Any = False
     for answer in answers:
@@ -58,7 +58,7 @@ def _any_of(answers: Iterable[Any]) -> Any:
     return doubt
 
 
-def is_callable(interp: Run, value: Value) -> Any:
+def is_callable(interp: Run, value: Value) -> Value:
     """callable(value)."""
     if isinstance(value, Instance):
         return is_module(value.cls) or find_method(value, "__call__") is not None
@@ -69,7 +69,7 @@ def is_callable(interp: Run, value: Value) -> Any:
     return isinstance(value, (*CALLABLES, Sym)) or bool(getattr(value, "__kbh_builtin__", False))
 
 
-def _kinds(kinds: Value) -> tuple[Any, ...]:
+def _kinds(kinds: Value) -> tuple[Value, ...]:
     """The classes in the second argument: one, a tuple of them, a union."""
     if isinstance(kinds, UnionType):
         kinds = kinds.args
@@ -80,7 +80,7 @@ def _path(kind: Value) -> str:
     return str(getattr(kind, "path", "") or getattr(kind, "__kbh_name__", ""))
 
 
-def _is_a(interp: Run, value: Value, kind: Value) -> Any:
+def _is_a(interp: Run, value: Value, kind: Value) -> Value:
     if isinstance(kind, Unknown):
         return unknowns.merged(interp, kind, why="a type test")
     if isinstance(kind, ClassV):
@@ -119,7 +119,7 @@ def _is_a(interp: Run, value: Value, kind: Value) -> Any:
     return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
 
 
-def _is_like(interp: Run, value: Value, cls: ClassV | None, kind: ClassV) -> Any:
+def _is_like(interp: Run, value: Value, cls: ClassV | None, kind: ClassV) -> Value:
     """Whether a class that does not derive from it passes for an abstract class: by registration, by what its
     `__subclasshook__` says, or by the members that a protocol asks for. `value` is an object, or the class itself."""
     doubt: Any = False
@@ -143,7 +143,7 @@ def _is_like(interp: Run, value: Value, cls: ClassV | None, kind: ClassV) -> Any
     return all(name in held or isinstance(value, Instance) and name in value.attrs for name in wanted)
 
 
-def _is_abstract(interp: Run, value: Value, path: str, name: str) -> Any:
+def _is_abstract(interp: Run, value: Value, path: str, name: str) -> Value:
     """Whether a value is of an abstract class of the standard library."""
     if name == "Callable":
         return is_callable(interp, value)
@@ -160,7 +160,7 @@ def _is_abstract(interp: Run, value: Value, path: str, name: str) -> Any:
     return unknowns.merged(interp, value, why="a type test")
 
 
-def _is_below(interp: Run, cls: Value, kind: Value) -> Any:
+def _is_below(interp: Run, cls: Value, kind: Value) -> Value:
     if isinstance(cls, ClassV) and isinstance(kind, ClassV):
         return kind in cls.mro() or _is_like(interp, cls, cls, kind)
     path = _path(kind)

@@ -68,7 +68,7 @@ def _of_made(interp: Run, owner: Made, name: str, loc: ir.Loc | None) -> Value:
     return _of_any(interp, owner, name, loc) if row is None else row.library.made_attribute(owner, name)
 
 
-def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Any:
+def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Value:
     """An attribute of a tensor, of torch or of what else adds one."""
     part = subclasses.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
@@ -116,7 +116,7 @@ def _of_pointer(interp: Run, owner: Pointer, name: str, loc: ir.Loc | None) -> V
     return DType(owner.dtype) if name in ("value_type", "dtype", "element_type") else Method(owner, name)
 
 
-def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
     """An attribute of an object of the submission, by its own `__getattribute__` where it has one."""
     own = find_method(owner, "__getattribute__")
     if own is not None:
@@ -124,7 +124,7 @@ def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -
     return plain_attr(interp, owner, name, loc)
 
 
-def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
     """An attribute as `object.__getattribute__` finds it."""
     if name in owner.attrs:
         first = classes.data_descriptor(owner.cls, name)
@@ -186,7 +186,7 @@ def _missing(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Val
     return interp.call(Bound(owner, fallback), [name], {}, loc)
 
 
-def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None) -> Any:
+def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None) -> Value:
     """A function or attribute of a module that was built from C++."""
     if name in owner.attrs:
         return owner.attrs[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Sym, Value
@@ -115,7 +115,7 @@ _OF_MODULES = frozenset(
 )
 
 
-def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir.Loc | None) -> Any:
+def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir.Loc | None) -> Value:
     """What `__getattr__` gives, or the default when it says that there is no such attribute."""
     try:
         return interp.call(made, [name], {}, loc)
@@ -151,7 +151,7 @@ def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
     return owner.path.partition(".")[0] == "torch" or name in unbound.given_names(interp.session)
 
 
-def has_library_attr(interp: Run, path: str) -> Any:
+def has_library_attr(interp: Run, path: str) -> Value:
     """hasattr of a library: known of what is known here, else a decision that is likely to hold."""
     value = modules.resolve(interp, path)
     return True if not isinstance(value, Sym) else Unknown((), "likely: the library has it", likely=True)

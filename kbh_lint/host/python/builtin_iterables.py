@@ -79,7 +79,7 @@ class Iterables(Builtin):
             ends = None if site.kwargs else whole_numbers.extreme(name, items)
             return unknowns.merged(run, *items, why=name, ends=ends)
 
-        def ordered(x: Value) -> Any:
+        def ordered(x: Value) -> Value:
             return ordering.key_of(run, x if key is None else run.call(key, [x], {}, site.loc), site.loc)
 
         try:
@@ -222,7 +222,7 @@ def _length(site: Site, value: Instance) -> Value:
     return len(value.cls.field_names()) if is_named_tuple(value) else Unknown()
 
 
-def _until(interp: Run, value: Value, every: bool, loc: ir.Loc | None) -> Sequence[Any]:
+def _until(interp: Run, value: Value, every: bool, loc: ir.Loc | None) -> Sequence[Value]:
     """The items that any() or all() looks at: of an iterator, those up to the first that decides."""
     if not isinstance(value, Once):
         return iteration.materialise(interp, value, loc)
@@ -246,7 +246,7 @@ def _columns(interp: Run, args: Sequence[Value], loc: ir.Loc | None) -> list[Any
     return [iteration.in_turn(a) if isinstance(a, Once) else iteration.materialise(interp, a, loc) for a in args]
 
 
-def _calls_until(interp: Run, func: Value, end: Value, loc: ir.Loc | None) -> Iterator[Any]:
+def _calls_until(interp: Run, func: Value, end: Value, loc: ir.Loc | None) -> Iterator[Value]:
     """iter(function, sentinel): what calls give, until one gives the sentinel."""
     while True:
         interp.burn()

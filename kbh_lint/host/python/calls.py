@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -82,7 +83,7 @@ def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
             rest = {}
 
 
-def misfit(func: Value, args: list[Any], kwargs: dict[str, Any]) -> bool:
+def misfit(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether Python refuses the arguments of a call of a function or a class: one is missing, or one too many."""
     count, target = len(args), func
     if isinstance(target, Bound):
@@ -110,7 +111,7 @@ def misfit(func: Value, args: list[Any], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def call_memo(interp: Run, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_memo(interp: Run, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
     """A call of what functools.cache decorated: the result that equal arguments had, else a new one."""
     try:
         key = (tuple(args), tuple(sorted(kwargs.items())))

@@ -40,7 +40,7 @@ def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
     return found
 
 
-def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
+def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Value:
     """What every class has, or its metaclass gives it; NotImplemented where there is nothing of the kind."""
     if name in ("__name__", "__qualname__"):
         return owner.name
@@ -65,7 +65,7 @@ def _of_class(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
     return interp.call(own, [name], {}, loc) if own is not None else NotImplemented
 
 
-def _registered(owner: ClassV, cls: Value) -> Any:
+def _registered(owner: ClassV, cls: Value) -> Value:
     """ABC.register, which is a decorator too."""
     owner.registered.append(cls)
     return cls
@@ -85,7 +85,7 @@ def put(interp: Run, owner: ClassV, name: str, value: Value, loc: ir.Loc | None)
 PARTS = ("real", "imag", "numerator", "denominator")  # of a number
 
 
-def of_member(interp: Run, owner: enums.Number | enums.Word, name: str, loc: ir.Loc | None) -> Any:
+def of_member(interp: Run, owner: enums.Number | enums.Word, name: str, loc: ir.Loc | None) -> Value:
     """What a member that is a number or a text is called and worth, and what its class has for it; NotImplemented for
     other names."""
     if name in ("name", "value", "_name_", "_value_"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func, Sym
+from kbh_lint.base.values import Env, Func, Sym, Value
 from kbh_lint.host.datamodel import enums, exceptions, typetests
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _BODY = "<class body>"  # in the namespace that a metaclass is given: what the class statement knows
 
 
-def of_statement(interp: Run, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Any:
+def of_statement(interp: Run, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Value:
     """What a class statement binds its name to."""
     meta = keywords.pop("metaclass", None)
     if getattr(meta, "path", "") == "abc.ABCMeta":
@@ -68,7 +68,7 @@ def finished(interp: Run, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
 
 def of_call(
     interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: ClassV | None = None
-) -> Any:
+) -> Value:
     """`type(name, bases, namespace)`, and what `super().__new__` of a metaclass makes."""
     name, bases, names = args[:3]
     if not isinstance(name, str) or not isinstance(bases, tuple) or not isinstance(names, dict):
@@ -85,7 +85,7 @@ def of_call(
     return finished(interp, made, kwargs, loc)
 
 
-def inherited(interp: Run, cls: ClassV, name: str, loc: ir.Loc | None) -> Any:
+def inherited(interp: Run, cls: ClassV, name: str, loc: ir.Loc | None) -> Value:
     """What `super().name` is in a method of a metaclass, whose `self` is a class."""
     if name == "__call__":
         return builtin(lambda i, a, k, where: i.instantiate(cls, a, k, where, True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -121,14 +122,14 @@ def bind(interp: Run, owner: Instance | ClassV, found: Value, loc: ir.Loc | None
     return interp.call(getter, [owner, kind], {}, loc) if getter is not None else found
 
 
-def super_(interp: Run, args: list[Any], frame: Frame) -> Any:
+def super_(interp: Run, args: Sequence[Value], frame: Frame) -> Value:
     """`super()` or `super(cls, owner)`."""
     owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
     cls = args[0] if args else frame.cls
     return Super(owner, cls)
 
 
-def data_descriptor(cls: ClassV, name: str) -> Any:
+def data_descriptor(cls: ClassV, name: str) -> Value:
     """The member of a class that comes before what an object holds under its name: a property, or an object that
     has `__set__`; None where there is no such member."""
     for base in cls.mro():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -36,7 +36,7 @@ class _Around(list[Any]):
             self.signal = self.body(value)
 
 
-def manager(func: Func, args: list[Any], kwargs: dict[str, Any]) -> LibObject:
+def manager(func: Func, args: Sequence[Value], kwargs: Mapping[str, Value]) -> LibObject:
     """The context manager that a call makes; nothing of the function runs until it is entered."""
     return GeneratorManager("contextlib.manager", {"func": func, "args": list(args), "kwargs": kwargs})
 
@@ -56,7 +56,7 @@ def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | 
     return around.signal
 
 
-def enter(interp: Run, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Any:
+def enter(interp: Run, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Value:
     """A manager that is entered by hand, or put on an ExitStack: what it yields, and in `exits` what ends it. Of a
     function that is not followed step by step, the end comes at once."""
     func = made.attrs["func"]

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 
-def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Any:
+def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Value:
     """`with manager`: what `as` binds; `exits` collects what to undo."""
     if isinstance(manager, GraphCapture):
         graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")

@@ -5,7 +5,7 @@ A task runs when its loop gets to it: at the next wait that gives the loop a tur
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -28,7 +28,7 @@ _STEPS, _GAVE, _ERROR = "__steps__", "__gave__", "__error__"
 def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
     """The coroutine that a call of an `async def` makes; nothing of its body has run."""
 
-    def steps() -> Any:
+    def steps() -> Value:
         interp.frames.append(frame)
         try:
             signal = interp.block(body, frame)
@@ -61,7 +61,7 @@ def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
     return value
 
 
-def _result(task: LibObject) -> Any:
+def _result(task: LibObject) -> Value:
     if task.attrs.get(_ERROR) is not None:
         raise task.attrs[_ERROR]
     return task.attrs.get(_GAVE, Unknown((), "a task that has not run"))
@@ -90,12 +90,12 @@ def _later(steps: Callable[[], Any]) -> LibObject:
     return Waiting("asyncio.waiting", {_STEPS: steps})
 
 
-def _after_turn(interp: Run, then: Callable[[], Any]) -> Any:
+def _after_turn(interp: Run, then: Callable[[], Any]) -> Value:
     _turn(interp)
     return then()
 
 
-def _run(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
+def _run(interp: Run, value: Value, loc: ir.Loc | None) -> Value:
     """asyncio.run: a loop of its own; what became a task without a turn yet begins before the loop ends."""
     others, interp.tasks = interp.tasks, []
     try:
@@ -106,11 +106,11 @@ def _run(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
         interp.tasks = others
 
 
-def _all(interp: Run, values: list[Any], caught: bool, loc: ir.Loc | None) -> LibObject:
+def _all(interp: Run, values: Sequence[Value], caught: bool, loc: ir.Loc | None) -> LibObject:
     """asyncio.gather."""
     tasks = [_task(interp, value, loc) for value in values]
 
-    def steps() -> list[Any]:
+    def steps() -> list[Value]:
         _turn(interp)
         found: list[Any] = []
         for task in tasks:
@@ -289,7 +289,7 @@ METHODS: Rows = {EventLoop: _Loops(), Coroutine: _Coroutines(), Task: _Tasks()}
 
 
 @builtin
-def _one_turn(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _one_turn(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     return sleep(interp, None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import comparisons, iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def e_const(interp: Run, node: ir.Const, frame: Frame) -> Any:
+def e_const(interp: Run, node: ir.Const, frame: Frame) -> Value:
     value = node.value
     if type(value) is str and len(value) >= MAPPED_STRING and node.loc[0].language == "python":
         text = Text(value, (Piece(0, len(value), Literal(node.loc[0], node.loc), 0),))
@@ -29,32 +29,32 @@ def e_const(interp: Run, node: ir.Const, frame: Frame) -> Any:
     return value
 
 
-def e_name(interp: Run, node: ir.Name, frame: Frame) -> Any:
+def e_name(interp: Run, node: ir.Name, frame: Frame) -> Value:
     name, found = node.id, frame.env.vars
     if name in found and not frame.outer:
         return found[name]
     return names.load(interp, name, frame, node.loc)
 
 
-def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Any:
+def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Value:
     owner = EXPRESSIONS[type(node.value)](interp, node.value, frame)
     return interp.get_attr(owner, node.name, node.loc)
 
 
-def e_index(interp: Run, node: ir.Index, frame: Frame) -> Any:
+def e_index(interp: Run, node: ir.Index, frame: Frame) -> Value:
     return subscripts.get_item(interp, interp.eval(node.value, frame), interp.eval(node.index, frame), node.loc)
 
 
-def e_slice(interp: Run, node: ir.SliceE, frame: Frame) -> Any:
+def e_slice(interp: Run, node: ir.SliceE, frame: Frame) -> Value:
     parts = [interp.eval(p, frame) if p is not None else None for p in (node.lower, node.upper, node.step)]
     return slice(*parts)
 
 
-def e_star(interp: Run, node: ir.Star, frame: Frame) -> Any:
+def e_star(interp: Run, node: ir.Star, frame: Frame) -> Value:
     return interp.eval(node.value, frame)
 
 
-def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
+def e_call(interp: Run, node: ir.Call, frame: Frame) -> Value:
     func = EXPRESSIONS[type(node.func)](interp, node.func, frame)
     args, kwargs = interp.arguments(node, frame)
     if func is interp.builtins.get("super"):
@@ -69,13 +69,13 @@ def e_call(interp: Run, node: ir.Call, frame: Frame) -> Any:
     return interp.call(func, args, kwargs, node.loc)
 
 
-def e_binary(interp: Run, node: ir.Binary, frame: Frame) -> Any:
+def e_binary(interp: Run, node: ir.Binary, frame: Frame) -> Value:
     left = EXPRESSIONS[type(node.left)](interp, node.left, frame)
     right = EXPRESSIONS[type(node.right)](interp, node.right, frame)
     return operators.binary(interp, node.op, left, right, node.loc)
 
 
-def e_unary(interp: Run, node: ir.Unary, frame: Frame) -> Any:
+def e_unary(interp: Run, node: ir.Unary, frame: Frame) -> Value:
     value = interp.eval(node.value, frame)
     if node.op == "not":
         if isinstance(value, Unknown):
@@ -84,7 +84,7 @@ def e_unary(interp: Run, node: ir.Unary, frame: Frame) -> Any:
     return operators.unary(interp, node.op, value, node.loc)
 
 
-def e_bool(interp: Run, node: ir.Bool, frame: Frame) -> Any:
+def e_bool(interp: Run, node: ir.Bool, frame: Frame) -> Value:
     value: Any = None
     for item in node.values:
         value = interp.eval(item, frame)
@@ -102,7 +102,7 @@ def _asks_for_main(node: ir.Compare, frame: Frame) -> bool:
     )  # fmt: skip
 
 
-def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Any:
+def e_compare(interp: Run, node: ir.Compare, frame: Frame) -> Value:
     if not interp.guarding and _asks_for_main(node, frame):  # and what runs then is not the guarded part of the file
         return taint.asked(interp, "__name__", taint.COMMAND, node.loc)
     left = interp.eval(node.left, frame)
@@ -124,7 +124,7 @@ def e_cond(interp: Run, node: ir.Cond, frame: Frame) -> Any:
     return interp.eval(node.yes if test else node.no, frame)
 
 
-def e_seq(interp: Run, node: ir.Seq, frame: Frame) -> Any:
+def e_seq(interp: Run, node: ir.Seq, frame: Frame) -> Value:
     items: list[Any] = []
     for item in node.items:
         if isinstance(item, ir.Star):
@@ -136,7 +136,7 @@ def e_seq(interp: Run, node: ir.Seq, frame: Frame) -> Any:
     return keys.distinct(interp, items) if node.kind == "set" else items
 
 
-def e_dict(interp: Run, node: ir.DictE, frame: Frame) -> Any:
+def e_dict(interp: Run, node: ir.DictE, frame: Frame) -> Value:
     out: dict[Any, Any] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
@@ -147,7 +147,7 @@ def e_dict(interp: Run, node: ir.DictE, frame: Frame) -> Any:
     return out
 
 
-def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Any:
+def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Value:
     inner = Frame(Env({}, frame.env), frame.globals, None, frame.func)
     inner.outer = dict(frame.outer)
     inner.named = frame.named or frame.env
@@ -177,7 +177,7 @@ def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
     """A generator expression: of its parts, only the first iterable is looked at before it is asked for an item."""
     first = interp.eval(node.clauses[0][1], frame)
 
-    def clause(i: int) -> Iterator[Any]:
+    def clause(i: int) -> Iterator[Value]:
         interp.burn()
         if i == len(node.clauses):
             yield interp.eval(node.item, inner)
@@ -195,11 +195,11 @@ def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:
     return made
 
 
-def e_lambda(interp: Run, node: ir.Lambda, frame: Frame) -> Any:
+def e_lambda(interp: Run, node: ir.Lambda, frame: Frame) -> Value:
     return names.make_function(interp, node.func, frame)
 
 
-def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Any:
+def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Value:
     parts: list[str] = []
     literal, at = Literal(node.loc[0], node.loc), 0
     for part in node.parts:
@@ -235,7 +235,7 @@ def e_fstring(interp: Run, node: ir.FString, frame: Frame) -> Any:
     return concat(parts)
 
 
-def e_assign_expr(interp: Run, node: ir.AssignE, frame: Frame) -> Any:
+def e_assign_expr(interp: Run, node: ir.AssignE, frame: Frame) -> Value:
     value = interp.eval(node.value, frame)
     if frame.named is not None and isinstance(node.target, ir.Name):
         frame.outer.get(node.target.id, frame.named).vars[node.target.id] = value
@@ -244,7 +244,7 @@ def e_assign_expr(interp: Run, node: ir.AssignE, frame: Frame) -> Any:
     return value
 
 
-def e_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> Any:
+def e_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> Value:
     values = [interp.eval(c, frame) for c in node.children if c is not None]
     if node.reason == "yield":
         if frame.env.vars.get("__yielded__") is not None:

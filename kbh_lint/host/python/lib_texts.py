@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -28,7 +29,7 @@ _BYTES = frozenset(
 
 
 @builtin
-def substituted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def substituted(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """string.Template: the text with its fields replaced, keeping places."""
     text, values, mark, safe = args
     if not isinstance(text, str) or not isinstance(values, dict) or not isinstance(mark, str) or doubts(text):
@@ -51,7 +52,7 @@ def substituted(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Lo
 
 
 @builtin
-def packing(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def packing(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """A function of struct by its name."""
     return packed(interp, args[0], args[1:], loc)
 
@@ -77,8 +78,13 @@ def packed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 
 def bytes_method(
-    interp: Run, owner: bytes | bytearray, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
+    interp: Run,
+    owner: bytes | bytearray,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    loc: ir.Loc | None,
+) -> Value:
     """A method of known bytes."""
     if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = [list(args[0])]
@@ -95,7 +101,7 @@ def bytes_method(
         return unknowns.merged(interp, owner, *args, why=f"bytes.{name}")
 
 
-def translation(interp: Run, args: list[Any]) -> Any:
+def translation(interp: Run, args: list[Any]) -> Value:
     """str.maketrans."""
     given = [str(arg) if isinstance(arg, str) else arg for arg in args]
     held = given[0].values() if given and isinstance(given[0], dict) else ()
@@ -107,7 +113,7 @@ def translation(interp: Run, args: list[Any]) -> Any:
         return unknowns.merged(interp, *args, why="str.maketrans")
 
 
-def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
     """int.to_bytes (with the number first) and int.from_bytes on what is known."""
     if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):
         args = [bytes(args[0]) if all(type(item) is int for item in args[0]) else Unknown(), *args[1:]]
@@ -123,14 +129,14 @@ def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]
         return unknowns.merged(interp, *args, why=f"int.{name}")
 
 
-def shown_as(interp: Run, value: Value, spec: Value, loc: ir.Loc | None) -> Any:
+def shown_as(interp: Run, value: Value, spec: Value, loc: ir.Loc | None) -> Value:
     """format(value, spec)."""
     if isinstance(value, Unknown) or not isinstance(spec, str) or doubts(spec):
         return unknowns.merged(interp, value, spec, why="builtins.format")
     return _shown(interp, value, "", str(spec), loc)
 
 
-def formatted(interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def formatted(interp: Run, text: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """`text.format(...)`, with places; all that fields can say."""
     if not isinstance(text, str) or "{" not in text and "}" not in text:
         return text
@@ -138,7 +144,13 @@ def formatted(interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], l
 
 
 def _fields(
-    interp: Run, text: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int], depth: int
+    interp: Run,
+    text: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    loc: ir.Loc | None,
+    auto: list[int],
+    depth: int,
 ) -> str:
     parts: list[str] = []
     plain = str(text)
@@ -173,8 +185,8 @@ _STEPS = re.compile(r"\.(\w+)|\[([^\]]*)\]")
 
 
 def _field(
-    interp: Run, field: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, auto: list[int]
-) -> Any:
+    interp: Run, field: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None, auto: list[int]
+) -> Value:
     """The value that a field names: an argument, and attributes and items of it."""
     first = re.split(r"[.\[]", field, maxsplit=1)[0]
     if first == "" or first.isdigit():

@@ -86,7 +86,7 @@ def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any
     return made
 
 
-def finalize(interp: Run, handle: Owner, loc: ir.Loc | None) -> Any:
+def finalize(interp: Run, handle: Owner, loc: ir.Loc | None) -> Value:
     """A finalizer is called, or its object ends: its function runs once."""
     given = handle.attrs.pop("call", None)
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Sym
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.named_objects import HookHandle
 from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, find_method
@@ -101,7 +101,7 @@ def call(interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict
 
 def call_whole(
     interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
+) -> Value:
     """Hooks before, `forward`, hooks after."""
     for hook, keywords in _hooks(interp, owner, _BEFORE):
         changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else [])], {}, loc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -25,7 +26,7 @@ _WHOLE = frozenset(
 
 
 @builtin
-def _sequence(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _sequence(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     subject, least, exactly = args
     if isinstance(subject, Unknown):
         return unknowns.merged(interp, subject, why="a type test")
@@ -37,16 +38,16 @@ def _sequence(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc 
 
 
 @builtin
-def _listed(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _listed(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     return args[0] if isinstance(args[0], Unknown) else list(iteration.materialise(interp, args[0], loc))
 
 
-def _items(subject: Value) -> Any:
+def _items(subject: Value) -> Value:
     return subject.items if isinstance(subject, Instance) else subject
 
 
 @builtin
-def _mapping(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _mapping(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     subject = _items(args[0])
     if isinstance(subject, Unknown):
         return unknowns.merged(interp, subject, why="a type test")
@@ -54,7 +55,7 @@ def _mapping(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc |
 
 
 @builtin
-def _rest(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _rest(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     subject = _items(args[0])
     if not isinstance(subject, dict):
         return unknowns.merged(interp, subject)
@@ -76,7 +77,7 @@ def _name(cls: Value, place: int | str) -> str | None:
 
 
 @builtin
-def _has(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _has(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     subject, cls, place = args
     name = _name(cls, place)
     if name == "" or isinstance(subject, Unknown):
@@ -85,7 +86,7 @@ def _has(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | Non
 
 
 @builtin
-def _part(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _part(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Any:
     subject, cls, place = args
     name = _name(cls, place)
     return subject if name is None else interp.get_attr(subject, name, loc)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 import zlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -102,7 +103,7 @@ def _is_plain(value: Value, depth: int = 0) -> bool:
     return value is None or isinstance(value, (str, bytes, int, float)) and not doubts(value)
 
 
-def _check_numbers(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _check_numbers(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
     """Refuses what would make a number or a text without end, and pays for what takes long."""
     given = [*args, *kwargs.values()]
     if name == "pow":
@@ -201,7 +202,7 @@ def table() -> dict[str, Any]:
     }
 
 
-def math_call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def math_call(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """math.NAME on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
         return unknowns.merged(interp, *args)

@@ -45,7 +45,7 @@ def s_decl(interp: Run, node: ir.Decl, frame: Frame) -> None:
         frame.env.vars["__class_fields__"].append(node.name)
 
 
-def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
+def s_if(interp: Run, node: ir.If, frame: Frame) -> Value:
     interp.guarding = True
     value = interp.eval(node.test, frame)
     interp.guarding = False
@@ -53,7 +53,7 @@ def s_if(interp: Run, node: ir.If, frame: Frame) -> Any:
     return interp.block(node.body if test else node.orelse, frame)
 
 
-def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
+def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
     done, last, outer = 0, 0, interp.weight  # `last` is the iteration that stands for those that are left out
     scope = loops.Variables(interp, frame)
     try:
@@ -90,7 +90,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Any:
     return interp.block(node.orelse, frame)
 
 
-def s_for(interp: Run, node: ir.For, frame: Frame) -> Any:
+def s_for(interp: Run, node: ir.For, frame: Frame) -> Value:
     iterable = interp.eval(node.iterable, frame)
     if isinstance(iterable, Once) and (
         iterable.source is not None or len(iterable) <= MAX_SHARED and not isinstance(node.iterable, ir.Call)
@@ -103,11 +103,11 @@ def s_for(interp: Run, node: ir.For, frame: Frame) -> Any:
     )
 
 
-def s_return(interp: Run, node: ir.Return, frame: Frame) -> Any:
+def s_return(interp: Run, node: ir.Return, frame: Frame) -> Value:
     return Returned(interp.eval(node.value, frame) if node.value is not None else None)
 
 
-def s_jump(interp: Run, node: ir.Jump, frame: Frame) -> Any:
+def s_jump(interp: Run, node: ir.Jump, frame: Frame) -> Value:
     return BREAK if node.kind == "break" else CONTINUE
 
 
@@ -118,7 +118,7 @@ def s_raise(interp: Run, node: ir.Raise, frame: Frame) -> None:
     raise exceptions.raised(interp, value, node.loc)
 
 
-def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
+def s_with(interp: Run, node: ir.With, frame: Frame) -> Value:
     exits: list[Leave] = []
     signal, raised, trying = None, None, interp.trying
     try:
@@ -152,7 +152,7 @@ def s_with(interp: Run, node: ir.With, frame: Frame) -> Any:
     return signal
 
 
-def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Any:
+def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Value:
     """Runs what is inside of manager `i` of a with statement: binds `value`, which the manager gave, enters those after
     it and runs the body."""
     target = node.items[i][1]
@@ -161,7 +161,7 @@ def _rest(interp: Run, node: ir.With, frame: Frame, i: int, value: Value) -> Any
     return s_with(interp, replace(node, items=node.items[i + 1 :]), frame)
 
 
-def s_try(interp: Run, node: ir.Try, frame: Frame) -> Any:
+def s_try(interp: Run, node: ir.Try, frame: Frame) -> Value:
     signal, raised = None, None
     try:
         signal = _handled(interp, node, frame)
@@ -175,7 +175,7 @@ def s_try(interp: Run, node: ir.Try, frame: Frame) -> Any:
     return last if last is not None else signal
 
 
-def _handled(interp: Run, node: ir.Try, frame: Frame) -> Any:
+def _handled(interp: Run, node: ir.Try, frame: Frame) -> Value:
     """The body of a `try` and, after an exception, the first handler that catches it."""
     trying = interp.trying
     try:
@@ -250,7 +250,7 @@ def s_assert(interp: Run, node: ir.Assert, frame: Frame) -> None:
         interp.may_fail("AssertionError", node.loc)
 
 
-def s_block(interp: Run, node: ir.Block, frame: Frame) -> Any:
+def s_block(interp: Run, node: ir.Block, frame: Frame) -> Value:
     return interp.block(node.body, frame)
 
 
