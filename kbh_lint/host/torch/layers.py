@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch.windows import sizes_of
 
 Attributes = Mapping[str, Any]
@@ -51,7 +52,7 @@ def times(one: object, other: object) -> int | None:
     return one * other if isinstance(one, int) and isinstance(other, int) else None
 
 
-def _with_bias(shape: tuple[Any, ...], attrs: Attributes, size: int | None) -> Weights:
+def _with_bias(shape: tuple[Value, ...], attrs: Attributes, size: int | None) -> Weights:
     weights: Weights = {"weight": (shape, "weight")}
     if attrs.get("bias") is not False:
         weights["bias"] = ((size,), "weight")
@@ -79,7 +80,7 @@ def _conv_transposed(attrs: Attributes) -> Weights:
     return _with_bias((number(attrs, "in_channels"), divided(out, groups), *attrs["kernel_size"]), attrs, out)
 
 
-def _affine(attrs: Attributes, size: tuple[Any, ...], bias: bool = True) -> Weights:
+def _affine(attrs: Attributes, size: tuple[Value, ...], bias: bool = True) -> Weights:
     if attrs.get("affine", attrs.get("elementwise_affine")) is False:
         return {}
     weights: Weights = {"weight": (size, "weight")}

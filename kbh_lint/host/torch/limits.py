@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from kbh_lint.base.dtypes import INTS
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Tensor
 
 ALL = 1 << 64
@@ -13,12 +13,12 @@ _CLAMPS = frozenset(("clamp", "clip"))
 _TIMES = frozenset(("mul", "multiply", "bitwise_and", "__and__"))
 
 
-def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, name: str) -> int | None:
+def _given(args: Sequence[Value], kwargs: Mapping[str, Value], at: int, name: str) -> int | None:
     value = args[at] if len(args) > at else kwargs.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _settled(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a tensor of whole numbers, the first argument, leaves nothing in the result: times zero, or between
     limits that leave one number."""
     if not args or not isinstance(args[0], Tensor) or args[0].dtype not in INTS:
@@ -31,7 +31,7 @@ def _settled(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
     return False
 
 
-def least(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int | None:
+def least(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
     """The number that stands for all smaller ones in the result; `ALL` where they all give the same."""
     if _settled(name, args, kwargs):
         return ALL

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch import recording
 from kbh_lint.host.torch.signatures import Made, Shape
 from kbh_lint.host.values import tensor_arguments
@@ -29,7 +30,7 @@ def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
     return tensor_arguments.tensors_in([kwargs["out"]]) if kwargs.get("out") is not None else []
 
 
-def without(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+def without(kwargs: Mapping[str, Value]) -> dict[str, Value]:
     """The keywords that an operation reads."""
     return {key: value for key, value in kwargs.items() if key != "out"}
 
@@ -59,7 +60,7 @@ def _holds(target: str, result: str) -> bool:
     return _KIND.get(target, 3) >= _KIND.get(result, 0)
 
 
-def _differ(one: tuple[Any, ...], other: tuple[Any, ...]) -> bool:
+def _differ(one: tuple[Value, ...], other: tuple[Value, ...]) -> bool:
     """Whether two shapes are known to be two: a size that is not known may be any."""
     pairs = zip(one, other, strict=False)
     return len(one) != len(other) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs)

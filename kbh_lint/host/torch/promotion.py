@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from kbh_lint.base.dtypes import FLOATS, UNKNOWN
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Tensor, promote
 
 COMPLEX = frozenset({"c64", "c128"})
@@ -22,7 +22,7 @@ def of_number(value: object) -> str | None:
     return next((dtype for kind, dtype in kinds if isinstance(value, kind)), None)
 
 
-def result_type(operands: Iterable[Any]) -> str:
+def result_type(operands: Iterable[Value]) -> str:
     """The type of an operation on tensors and numbers: tensors with dimensions decide, then those without, then
     numbers; a lower class counts only where it is of a higher kind (a float beside whole numbers).
     """

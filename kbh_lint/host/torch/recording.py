@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Value
@@ -21,8 +21,8 @@ MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are
 
 
 def make(
-    interp: Run, shape: tuple[Any, ...] | None, dtype: str, label: str = "", event: Event | None = None,
-    strides: tuple[Any, ...] | None = None, device: str = "cuda",
+    interp: Run, shape: tuple[Value, ...] | None, dtype: str, label: str = "", event: Event | None = None,
+    strides: tuple[Value, ...] | None = None, device: str = "cuda",
 ) -> Tensor:  # fmt: skip
     """A new tensor over a new storage; `event` made its content, or `label` says where it came from."""
     count = product(shape)

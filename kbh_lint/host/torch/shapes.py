@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import aten_names, contractions, elementwise, rearranging, recurrent, reductions, windows
 from kbh_lint.host.torch.signatures import NOTHING, Called, Made, Shape, Table, bind
 from kbh_lint.host.values.tensors import Tensor, product
@@ -34,7 +34,7 @@ def results(
     return NOTHING if given is None else rule(Called(name, given, inputs))
 
 
-def product_flops(name: str, args: Sequence[Any], inputs: Sequence[Tensor], out: Shape) -> int | None:
+def product_flops(name: str, args: Sequence[Value], inputs: Sequence[Tensor], out: Shape) -> int | None:
     """Twice the multiply-adds of a product or a triangular solve, whose result has the shape `out`; None when a size is
     unknown.
     """
@@ -60,7 +60,7 @@ def product_flops(name: str, args: Sequence[Any], inputs: Sequence[Tensor], out:
     return 2 * count * inner if count is not None and isinstance(inner, int) else None
 
 
-def _einsum_flops(args: Sequence[Any], inputs: Sequence[Tensor]) -> int | None:
+def _einsum_flops(args: Sequence[Value], inputs: Sequence[Tensor]) -> int | None:
     equation = str(args[0]).replace(" ", "") if args and isinstance(args[0], str) else ""
     left, _, right = equation.partition("->")
     sizes: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def _einsum_flops(args: Sequence[Any], inputs: Sequence[Tensor]) -> int | None:
     return 2 * count if count is not None else None
 
 
-def arange_length(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> int | None:
+def arange_length(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
     """Elements of arange, randperm and linspace."""
     values = [*args]
     for key in ("start", "end", "step", "steps", "n"):

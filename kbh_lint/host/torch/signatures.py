@@ -9,7 +9,7 @@ from typing import Any
 
 from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import promotion
 from kbh_lint.host.values.tensors import Tensor
 
@@ -86,7 +86,7 @@ def each(names: str, signature: str, rule: Rule) -> Table:
 
 
 @lru_cache(maxsize=512)
-def _defaults(signature: str) -> dict[str, Any]:
+def _defaults(signature: str) -> dict[str, Value]:
     """What parameters are where a call gives nothing for them."""
     return {name.lstrip("*"): () if name.startswith("*") else default for name, default in parameters(signature)}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -19,7 +20,7 @@ _RESOLVING = frozenset({"resolve_neg", "resolve_conj", "clone"})
 _COMPLEX = frozenset({"view_as_complex", "complex", "polar"})
 
 
-def subclass(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def subclass(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """`x.as_subclass(cls)`, `torch.Tensor._make_subclass(cls, x)`, `_make_wrapper_subclass(cls, size, dtype=...)`."""
     kinds = [a for a in args if isinstance(a, ClassV)]
     source = next((a for a in args if isinstance(a, Tensor)), None)

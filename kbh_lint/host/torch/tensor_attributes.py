@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +31,7 @@ def device(kind: str) -> LibObject:
     return Device("torch.device", {"type": kind, "index": 0})
 
 
-def scalar(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def scalar(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Any:
     """item, tolist, equal, allclose: the host learns something of the content."""
     inputs = tensor_arguments.tensors_in(args)
     first = inputs[0] if inputs else None
@@ -132,7 +132,7 @@ def meta(name: str) -> Callable[..., Any]:
     """What a method that asks for something of a tensor answers, with the arguments of an operation of torch."""
     row = _ANSWERS.get(name)
 
-    def answer(interp: Run, _: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def answer(interp: Run, _: str, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
         tensor = args[0]
         if not isinstance(tensor, Tensor):
             return Unknown((), name)

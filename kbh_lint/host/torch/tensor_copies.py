@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import memory_order, recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import LibObject
@@ -26,7 +27,7 @@ def convert(interp: Run, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: s
     return made
 
 
-def to(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def to(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """`.to(...)`, `.type(...)`, `.cuda()`, `.cpu()`, `.float()` and the like."""
     tensor = args[0] if args else None
     if isinstance(tensor, LibObject) or not isinstance(tensor, Tensor):
@@ -58,7 +59,7 @@ def to(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.
     return made
 
 
-def copy_(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def copy_(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """`target.copy_(source)`: converts to the target's element type."""
     target = args[0]
     source = args[1] if len(args) > 1 else kwargs.get("src")
@@ -74,7 +75,7 @@ def copy_(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: 
     return target
 
 
-def fill(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def fill(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """zero_, fill_, normal_, uniform_: nothing of the old content is left."""
     target = args[0]
     if isinstance(target, Tensor) and not target.is_slice:
@@ -91,7 +92,7 @@ def overwrite(interp: Run, target: Tensor, label: str) -> None:
         storage.version += 1
 
 
-def contiguous(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def contiguous(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     tensor = args[0]
     if not isinstance(tensor, Tensor):
         return tensor

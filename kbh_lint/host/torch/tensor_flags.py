@@ -6,7 +6,7 @@ A number is known from where it was made until something else writes there; laun
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import INTS
@@ -24,7 +24,7 @@ _MADE = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero": 0, "ones": 1, "one
 _FILLED = frozenset(("full", "full_like", "new_full", "fill", "tensor", "as_tensor", "new_tensor", "scalar_tensor"))
 
 
-def noticed(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], made: Value) -> None:
+def noticed(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Value) -> None:
     """A call of torch has given or changed a tensor: remember the number in it, when it is one."""
     if not isinstance(made, Tensor) or not _is_flag(made):
         return
@@ -54,7 +54,7 @@ def known(interp: Run, value: Value) -> int | None:
     return found if isinstance(found, int) else None
 
 
-def values(interp: Run, bound: dict[str, Any]) -> dict[str, Scalar]:
+def values(interp: Run, bound: Mapping[str, Value]) -> dict[str, Scalar]:
     """What the flags among a launch's arguments hold, as arguments of its analysis."""
     if not interp.memory.numbers:
         return {}
@@ -62,7 +62,7 @@ def values(interp: Run, bound: dict[str, Any]) -> dict[str, Scalar]:
     return {PREFIX + name: Scalar(number) for name, number in found.items() if number is not None}
 
 
-def after_launch(interp: Run, bound: dict[str, Any], facts: Sequence[KernelFacts]) -> None:
+def after_launch(interp: Run, bound: Mapping[str, Value], facts: Sequence[KernelFacts]) -> None:
     """Puts into the flags what a launch stored to them, where all its configurations store the same."""
     if not any(f.settings for f in facts):
         return

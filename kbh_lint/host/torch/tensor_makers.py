@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import UNKNOWN
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import memory_order, out, promotion, recording, shapes, tensor_copies, whole_numbers
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
@@ -128,7 +128,7 @@ def _strides(name: str, shape: Shape, like: Tensor | None, args: Args, kwargs: N
     return memory_order.following(shape, [like]) if name.endswith("_like") and like is not None else None
 
 
-def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Any:
+def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Value:
     """The memory that an object tells of by `__cuda_array_interface__`; the object where that is not known."""
     said = interp.get_attr(lender, "__cuda_array_interface__", loc)
     place = said.get("data") if isinstance(said, dict) else None
@@ -136,7 +136,9 @@ def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Any:
     return tensor if tensor is not None else lender
 
 
-def from_values(interp: Run, args: list[Any], kwargs: dict[str, Any], device: str, loc: ir.Loc | None) -> Tensor:
+def from_values(
+    interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], device: str, loc: ir.Loc | None
+) -> Tensor:
     """torch.tensor and its kin: the data's own type, and what unknowns in it were computed from."""
     data = args[0] if args else kwargs.get("data")
     if isinstance(data, Instance):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -48,7 +48,7 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
-def in_order(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
+def in_order(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Any]:
     """The arguments of a view after the tensor by their positions, where torch's own names give them."""
     out = list(args)
     names = _PARAMETERS.get(name, ("dim",))
@@ -79,7 +79,7 @@ def alias(
     )  # fmt: skip
 
 
-def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
     """Operations that only look at the same memory another way."""
     if name in ("meshgrid", "broadcast_tensors"):
         return _spread(name, args, kwargs)
@@ -115,7 +115,7 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return _bounded(interp, part, rest) if sliced else part
 
 
-def _bounded(interp: Run, part: Tensor, bounds: Sequence[Any]) -> Tensor:
+def _bounded(interp: Run, part: Tensor, bounds: Sequence[Value]) -> Tensor:
     """A part of a tensor, which depends on what its bounds were computed from."""
     steer = bounds_from(interp, bounds)
     if steer:
@@ -134,7 +134,7 @@ def _pairs(tensor: Tensor, joined: bool) -> Tensor:
     return made
 
 
-def _spread(name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _spread(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     """Views of several tensors over one grid, or over the shape that they broadcast to."""
     tensors = tensor_arguments.tensors_in(args)
     if name == "broadcast_tensors":
@@ -159,7 +159,7 @@ def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> 
     return alias(tensor, *view_shapes.expanded(shape, strides or row_major(shape), wanted))
 
 
-def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
+def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Value:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     # one element or row, as loops take them
@@ -189,7 +189,7 @@ def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     return _bounded(interp, part, keys)
 
 
-def bounds_from(interp: Run, keys: Sequence[Any]) -> tuple[Content, ...]:
+def bounds_from(interp: Run, keys: Sequence[Value]) -> tuple[Content, ...]:
     """The contents that indices and slice bounds were computed from."""
     parts = [part for key in keys for part in ((key.start, key.stop, key.step) if isinstance(key, slice) else (key,))]
     found: tuple[Content, ...] = interp.contents_of(parts)
@@ -214,7 +214,7 @@ def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.
     recording.addresses(interp, tensor, value, old)
 
 
-def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Any]:
+def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Value]:
     """The items of iterating over a tensor."""
     count = tensor.shape[0] if tensor.shape else want
     if not isinstance(count, int):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.torch import (
     contractions,
     elementwise,
@@ -80,7 +81,9 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return made
 
 
-def _each(interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> list[Any]:
+def _each(
+    interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
+) -> list[Value]:
     """`torch._foreach_NAME`: the operation on each tensor of a list, with what stands beside it in other lists."""
     space = path[: len(path) - len(name) - len("_foreach_")]
     lists = [a if isinstance(a, (list, tuple)) else [a] * len(args[0]) for a in args]
@@ -88,7 +91,13 @@ def _each(interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, 
 
 
 def compute(
-    interp: Run, path: str, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, inplace: bool
+    interp: Run,
+    path: str,
+    name: str,
+    args: Sequence[Value],
+    kwargs: Mapping[str, Value],
+    loc: ir.Loc | None,
+    inplace: bool,
 ) -> Any:
     """An operation that makes new values."""
     brought = out.given(kwargs)
@@ -130,7 +139,7 @@ _UNORDERED = SOLVERS | frozenset("eigh qr rot90 nonzero cholesky_inverse cholesk
 _ROW_MAJOR = contractions.TABLE.keys() | windows.TABLE.keys()  # however their inputs lie
 
 
-def _strides(name: str, shape: tuple[Any, ...] | None, inputs: Sequence[Tensor]) -> tuple[Any, ...] | None:
+def _strides(name: str, shape: tuple[Value, ...] | None, inputs: Sequence[Tensor]) -> tuple[Value, ...] | None:
     """How a new tensor lies in memory; None for row-major."""
     if name in elementwise.POINTWISE:
         return memory_order.following(shape, inputs)
@@ -142,7 +151,7 @@ def _strides(name: str, shape: tuple[Any, ...] | None, inputs: Sequence[Tensor])
 ADDENDS = frozenset(("addmm", "addmv", "addr", "addbmm", "baddbmm"))
 
 
-def _unread_addend(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+def _unread_addend(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a product is told not to read what it would add its result to: `beta=0`, in C++ the fourth argument."""
     beta = args[3] if len(args) > 3 else kwargs.get("beta")
     return name in ADDENDS and isinstance(beta, (int, float)) and beta == 0

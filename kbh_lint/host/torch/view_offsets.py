@@ -10,7 +10,7 @@ from kbh_lint.host.torch.view_shapes import by_dimension
 from kbh_lint.host.values.tensors import Tensor, row_major
 
 
-def _strides(tensor: Tensor) -> tuple[Any, ...] | None:
+def _strides(tensor: Tensor) -> tuple[Value, ...] | None:
     return tensor.strides if tensor.strides is not None else row_major(tensor.shape)
 
 
@@ -28,7 +28,7 @@ def _along(tensor: Tensor, axis: Value, index: Value) -> int | None:
     return tensor.offset + at * stride if isinstance(stride, int) else 0 if at == 0 and tensor.offset == 0 else None
 
 
-def indexed(tensor: Tensor, keys: Sequence[Any]) -> int | None:
+def indexed(tensor: Tensor, keys: Sequence[Value]) -> int | None:
     """The start of `tensor[keys]`, of numbers and slices."""
     if tensor.shape is None or tensor.offset is None:
         return None
@@ -67,7 +67,7 @@ def of_pieces(name: str, tensor: Tensor, pieces: Sequence[Any], rest: Sequence[A
     return out
 
 
-def viewed(name: str, tensor: Tensor, rest: Sequence[Any]) -> int | None:
+def viewed(name: str, tensor: Tensor, rest: Sequence[Value]) -> int | None:
     """The start of narrow, select, as_strided and unfold."""
     if name == "unfold":
         return tensor.offset

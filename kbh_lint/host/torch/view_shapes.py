@@ -138,7 +138,7 @@ def _strided(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
     return _sizes([rest[0]], None), tuple(rest[1]) if isinstance(rest[1], (list, tuple)) else None
 
 
-def sliced(shape: Shape, axis: Value, bounds: Sequence[Any]) -> tuple[Any, ...]:
+def sliced(shape: Shape, axis: Value, bounds: Sequence[Value]) -> tuple[Value, ...]:
     """`slice(axis, start, end, step)` as what stands in an index, where the dimension is known."""
     start, end, step = (*bounds, None, None, None)[:3]
     rank = len(shape) if shape is not None else 0
@@ -170,7 +170,7 @@ def _regrouping(name: str, shape: tuple[Any, ...], rest: Given) -> Shape:
     return _sizes(rest, product(shape))
 
 
-def _given(rest: Given) -> Sequence[Any]:
+def _given(rest: Given) -> Sequence[Value]:
     """Sizes given one by one or in one sequence."""
     return rest[0] if len(rest) == 1 and isinstance(rest[0], (list, tuple)) else rest
 
@@ -276,7 +276,7 @@ def _sizes(rest: Given, total: int | None) -> Shape:
     return tuple(out)
 
 
-def by_dimension(keys: Sequence[Any], rank: int) -> list[tuple[Any, int | None]]:
+def by_dimension(keys: Sequence[Value], rank: int) -> list[tuple[Any, int | None]]:
     """Each key of `tensor[keys]` with the dimension that it is for; None is for none of `rank`, an Ellipsis comes once
     for each of those that no other key is for.
     """
@@ -298,7 +298,7 @@ def by_dimension(keys: Sequence[Any], rank: int) -> list[tuple[Any, int | None]]
     return found
 
 
-def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
+def indexed(shape: Shape, keys: tuple[Value, ...]) -> Shape:
     """The shape of `tensor[keys]`."""
     if shape is None:
         return None
@@ -316,7 +316,7 @@ def indexed(shape: Shape, keys: tuple[Any, ...]) -> Shape:
     return tuple(out)
 
 
-def _picked(shape: tuple[Any, ...], keys: Sequence[Any]) -> Shape:
+def _picked(shape: tuple[Value, ...], keys: Sequence[Value]) -> Shape:
     """The shape of an index by tensors or lists: they broadcast, and stand where they are when they are neighbours, in
     front otherwise. Truths pick an unknown number.
     """

@@ -65,7 +65,7 @@ def ends_of(value: object) -> Ends | None:
     return None
 
 
-def note(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], made: Tensor) -> None:
+def note(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Tensor) -> None:
     """Keeps what is known of the numbers that an operation made."""
     content = made.storage.content
     if content.previous is not None:
@@ -123,7 +123,7 @@ def _note_comparison(name: str, args: Sequence[Value], content: Content) -> None
         content.notes[COMPARED] = _COMPARISONS[name], source(args[0].storage.content), args[1]
 
 
-def _ends(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ends | None:
+def _ends(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Ends | None:
     choice = _choice(name, args, kwargs)
     if choice is not None:
         return _chosen(*choice)
@@ -144,7 +144,7 @@ def _ends(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Ends | N
     return _both(min, first, second) if name in _SMALLER else None
 
 
-def _given(args: Sequence[Any], kwargs: Mapping[str, Any], at: int, name: str) -> Any:
+def _given(args: Sequence[Value], kwargs: Mapping[str, Value], at: int, name: str) -> Value:
     return args[at] if len(args) > at else kwargs.get(name)
 
 
@@ -152,7 +152,7 @@ def _both(pick: Callable[[int, int], int], a: Ends, b: Ends) -> Ends:
     return pick(a[0], b[0]), pick(a[1], b[1])
 
 
-def _choice(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[Any, Any, Any] | None:
+def _choice(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> tuple[Any, Any, Any] | None:
     """(test, where it holds, elsewhere) of `where` and `masked_fill`."""
     if name == "where" and len(args) == 3:
         test, yes, no = args if isinstance(args[0], Tensor) and args[0].dtype == "bool" else (args[1], args[0], args[2])
