@@ -173,7 +173,7 @@ class Recorder:
         """The side of a branch on an unknown (see `Decisions.side`)."""
         return self.decisions.side(key, value, self._askers(_of_elements(value)))
 
-    def _askers(self, around: bool) -> list[Any]:
+    def _askers(self, around: bool) -> list[Value]:
         """The call of a function that asks something; if `around`, also the calls around it, each with the places that
         lead from it to the question: the same once more is the next round of a loop."""
         found: list[Any] = []

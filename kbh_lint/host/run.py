@@ -237,7 +237,7 @@ class Run(Recorder):
             return func(self, args, kwargs, loc)
         return self.call_library(func, args, kwargs, loc)
 
-    def call_library(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def call_library(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
         for arg in args:
             if isinstance(arg, Once) and not getattr(func, "path", "").startswith("itertools."):
                 arg.filled()
@@ -284,7 +284,7 @@ class Run(Recorder):
         """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
         return classes.call_instance(self, owner, args, kwargs, loc)
 
-    def super_(self, args: list[Any], frame: Frame) -> Any:
+    def super_(self, args: Sequence[Value], frame: Frame) -> Value:
         """`super()` or `super(cls, owner)`."""
         return classes.super_(self, args, frame)
 
@@ -296,7 +296,7 @@ class Run(Recorder):
         """`await value`."""
         return coroutines.awaited(self, value, loc)
 
-    def enter(self, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Any:
+    def enter(self, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Value:
         """`with manager`: what `as` binds; `exits` collects what to undo."""
         return contexts.enter(self, manager, exits, loc)
 
@@ -304,11 +304,11 @@ class Run(Recorder):
         """Binds what one name of an import statement gives."""
         importing.import_(self, node, frame)
 
-    def load_library(self, name: str, loc: ir.Loc | None) -> Any:
+    def load_library(self, name: str, loc: ir.Loc | None) -> Value:
         """A shared library: one the submission built from its own sources is read, another is machine code."""
         return extensions.load_library(self, name, loc)
 
-    def run_text(self, source: Value, scope: Value, loc: ir.Loc | None) -> Any:
+    def run_text(self, source: Value, scope: Value, loc: ir.Loc | None) -> Value:
         """exec and eval of a known text run it here; of an unknown one, that is a hole."""
         return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc)
 
@@ -318,7 +318,7 @@ class Run(Recorder):
         """`owner.name`."""
         return attributes.READERS[type(owner)](self, owner, name, loc)
 
-    def plain_attr(self, owner: Instance, name: str, loc: ir.Loc | None) -> Any:
+    def plain_attr(self, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
         """An attribute as `object.__getattribute__` finds it."""
         return attributes.plain_attr(self, owner, name, loc)
 
@@ -334,7 +334,7 @@ class Run(Recorder):
         """`del owner.name`, by the class's own `__delattr__` where it has one."""
         attributes.del_attr(self, owner, name, loc)
 
-    def get_item(self, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
+    def get_item(self, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
         """`owner[key]` of what a library made."""
         return lib_objects.get_item(self, owner, key, loc)
 

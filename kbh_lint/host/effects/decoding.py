@@ -143,7 +143,7 @@ def compiled(source: Value, path: str) -> Value:
     return source if isinstance(source, (str, bytes)) else Unknown((), path)
 
 
-def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Any:
+def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Value:
     """exec and eval. A known text is interpreted like the rest of the file, and that there was one is reported; an
     unknown text is code that could not be read."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
@@ -182,7 +182,7 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
     return None
 
 
-def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Any:
+def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Value:
     """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
     if path.endswith(builds.BUILT):
         return interp.load_library(path, loc)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint import registry
 from kbh_lint.base import ir
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def foreign(site: Site) -> Any:
+def foreign(site: Site) -> Value:
     """A library this analysis knows nothing of: it may compute whatever it is given."""
     interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
@@ -71,7 +71,7 @@ def _may_fill(interp: Run, inputs: Sequence[Tensor], event: Event) -> None:
             recording.write(interp, tensor, event, partial=not content.label and not unread)
 
 
-def addressed(interp: Run, name: str, args: Sequence[Any], loc: ir.Loc | None) -> None:
+def addressed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
     """What is not known was given addresses of tensors: it may read and write what lies there."""
     found = _handed(interp, args)
     if found:
@@ -98,7 +98,7 @@ def is_unread_language(path: str) -> bool:
     return found and any(path == package or path.startswith(f"{package}.") for package in unread_languages())
 
 
-def unread_language(site: Site, inputs: list[Tensor]) -> Any:
+def unread_language(site: Site, inputs: list[Tensor]) -> Value:
     """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
     builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in site.args)
     if builds_kernel or not inputs:
@@ -108,7 +108,7 @@ def unread_language(site: Site, inputs: list[Tensor]) -> Any:
     return unread_call(site.run, site.path, inputs, site.loc)
 
 
-def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Any:
+def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Value:
     """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
     interp.miss(f"{name} could not be read", loc)
     event = recording.record(interp, "unread", name, loc, inputs)
@@ -116,7 +116,7 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
     return recording.make(interp, None, "?", event=event)
 
 
-def call_blob(interp: Run, func: Blob, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_blob(interp: Run, func: Blob, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """A function of machine code without source: it may read and write every tensor and address it is given."""
     inputs = _handed(interp, [*args, *kwargs.values()])
     event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
@@ -143,7 +143,9 @@ def _handed(interp: Run, values: Iterable[Value], depth: int = 0) -> list[Tensor
     return found
 
 
-def call_unknown(interp: Run, func: Unknown, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_unknown(
+    interp: Run, func: Unknown, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Value:
     """Something unknown is called; with tensors, that is a hole in the trace."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     symbol = taint.symbol_of(func)

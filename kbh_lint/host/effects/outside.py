@@ -6,8 +6,8 @@ them are wrong is said by rules; this file only tells own from foreign.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
@@ -260,7 +260,7 @@ def _hook(site: Site) -> None:
     interp.process.hooks.setdefault(key, []).append((value, loc, interp.trace.call_index))
 
 
-def _put_back(path: str, values: list[Any]) -> bool:
+def _put_back(path: str, values: Sequence[Value]) -> bool:
     """Whether the last value of a hook is the one that it had before."""
     last = values[-1]
     if last is None:
@@ -315,7 +315,7 @@ def _own_memory(interp: Run, value: Value) -> bool:
 _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia32_rdtsc"})
 
 
-def native(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
+def native(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """A function of the C library by its bare name, from ctypes or C++. Gives a value when something is asked for."""
     if name in _NATIVE_SNIFFED:
         return taint.asked(interp, name, _NATIVE_SNIFFED[name], loc)

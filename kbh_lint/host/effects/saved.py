@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import copies, shown
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.frames import builtin
@@ -110,12 +112,12 @@ def save(site: Site) -> None:
     keep(run, file, value, loc)
 
 
-def method_of(owner: Unknown, name: str) -> Any:
+def method_of(owner: Unknown, name: str) -> Value:
     """A method of an array that writes it into a file, `array.tofile(file)`; None for others."""
     if name not in _WRITERS:
         return None
 
-    def write(run: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+    def write(run: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> None:
         file, _ = _given(args, kwargs, True)
         keep(run, file, owner, loc)
 
@@ -131,7 +133,7 @@ def load(site: Site) -> Any:
     return value if value is None or isinstance(value, Unknown) else copies.deep(site.run, value, site.loc)
 
 
-def _given(args: list[Any], kwargs: dict[str, Any], file_first: bool) -> tuple[Any, Any]:
+def _given(args: Sequence[Value], kwargs: Mapping[str, Value], file_first: bool) -> tuple[Any, Any]:
     named = [next((kwargs[name] for name in names if name in kwargs), None) for names in (_FILES, _VALUES)]
     first, second = (*args[:2], None, None)[:2]
     file, value = (first, second) if file_first else (second, first)

@@ -6,6 +6,7 @@ writes to objects that were found by a walk over the stack, the loaded modules o
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -63,12 +64,12 @@ def called(site: Site) -> None:
             modules.patched(interp, owner.removesuffix(".__dict__"), shown.show(key), value, loc)
 
 
-def method_of(owner: Unknown, name: str) -> Any:
+def method_of(owner: Unknown, name: str) -> Value:
     """A method of a dictionary that was found by a walk, if it writes: `sys.modules.update`; None for others."""
     if name not in WRITES or not _found_by(owner):
         return None
 
-    def write(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+    def write(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
         for key, value in _written(name, args, kwargs):
             item_set(interp, owner, key, value, loc)
         return owner.like()
@@ -76,7 +77,7 @@ def method_of(owner: Unknown, name: str) -> Any:
     return builtin(write)
 
 
-def _written(method: str, args: list[Any], kwargs: dict[str, Any]) -> list[tuple[Any, Any]]:
+def _written(method: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> list[tuple[Any, Any]]:
     """The keys and values that a call of a method of a dictionary writes."""
     if method == "__setitem__":
         return [(args[0], args[1])] if len(args) > 1 else []

@@ -106,7 +106,7 @@ def _is_counter(slot: EscapedState) -> bool:
     return counts and isinstance(slot.table, (dict, list, set))
 
 
-def _after(value: float, step: float, grows: bool) -> Any:
+def _after(value: float, step: float, grows: bool) -> Value:
     """A number after many steps. One whose steps grow is taken to be doubled; it stays below what an address is."""
     if step < 0:
         return type(value)(0)
@@ -115,7 +115,7 @@ def _after(value: float, step: float, grows: bool) -> Any:
     return value + MANY_CALLS * step
 
 
-def _longer(held: Held) -> Any:
+def _longer(held: Held) -> Value:
     """A container or a text with its last item many times more, or with other keys."""
     more = range(_KEYS, _KEYS + MANY_ITEMS)
     if isinstance(held, dict):

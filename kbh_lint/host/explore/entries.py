@@ -14,7 +14,7 @@ from typing import Any
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env, Func
+from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore import exploration, parameters, probes
 from kbh_lint.host.explore.layouts import Box, Layout, Leaf
@@ -284,7 +284,7 @@ class _World:
                 content.label = f"earlier:{content.label[6:]}"
         interp.memory.given = set()
 
-    def _callee(self, entry: Entry) -> Any:
+    def _callee(self, entry: Entry) -> Value:
         if entry.cls is None:
             return entry.value
         owner = self.model(entry.cls)
@@ -306,7 +306,7 @@ class _World:
                 self.models[id(cls)] = made
         return self.models[id(cls)]
 
-    def _constructed(self, cls: ClassV) -> Any:
+    def _constructed(self, cls: ClassV) -> Value:
         init = cls.get("__init__")
         params = parameters.parameters(init.node, self.functions, True) if isinstance(init, Func) else []
         plain = {"int": WIDTH, "float": 1.0, "bool": False}
@@ -335,7 +335,7 @@ class _World:
             layout.parts.append((param.name, param.keyword or skipped, tree))
         return layout
 
-    def _tree(self, param: Param, kind: str, name: str, run: ShapeRun) -> Any:
+    def _tree(self, param: Param, kind: str, name: str, run: ShapeRun) -> Value:
         if kind == "tensor":
             return self._leaf(param, name, run)
         if kind in ("list", "tuple"):
@@ -367,7 +367,7 @@ class _World:
     def _has(self, owner: Instance, names: frozenset[str]) -> bool:
         return all(name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES for name in names)
 
-    def _field(self, param: Param, field_name: str, name: str, run: ShapeRun) -> Any:
+    def _field(self, param: Param, field_name: str, name: str, run: ShapeRun) -> Value:
         if field_name in param.methods or field_name in _NO_TENSORS:  # of a class that is not known
             return Unknown((), f"{name}.{field_name}")
         tokens = field_name.lower().split("_")

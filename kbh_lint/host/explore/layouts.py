@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.formulas import evaluate
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import ShapeRun
@@ -53,7 +53,7 @@ class Layout:
         found = {name: set(_names(tree)) for name, _, tree in self.parts}
         return {name: inner for name, inner in found.items() if inner}
 
-    def release(self, held: Iterable[Any]) -> None:
+    def release(self, held: Iterable[Value]) -> None:
         """Containers that something keeps alive: no other object takes over their place."""
         tables = {id(table) for table in held}
         for _, _, tree in self.parts:
@@ -77,7 +77,7 @@ def _boxes(tree: object) -> Iterator[Box]:
             yield from _boxes(item)
 
 
-def _built(tree: object, inputs: dict[str, Tensor], anew: Callable[[set[str]], bool]) -> Any:
+def _built(tree: object, inputs: dict[str, Tensor], anew: Callable[[set[str]], bool]) -> Value:
     if isinstance(tree, Leaf):
         return inputs[tree.name]
     if not isinstance(tree, Box):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.dtypes import FLOATS, INTS
 from kbh_lint.base.formulas import evaluate_int
+from kbh_lint.base.values import Value
 from kbh_lint.host.libs import module_methods, trace_nn
 from kbh_lint.host.torch import recording, whole_numbers
 from kbh_lint.host.values.modelled import Site
@@ -119,7 +120,7 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
         run.inputs[spec.name] = tensor
 
 
-def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int]:
+def known_elements(domain: Mapping[str, Value], binding: Binding) -> dict[int, int]:
     """Elements whose value every legal input shares: the first and the last of an offsets array."""
     total = domain.get("total")
     if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
@@ -127,7 +128,7 @@ def known_elements(domain: Mapping[str, Any], binding: Binding) -> dict[int, int
     return {0: 0, -1: evaluate_int(total, binding.shape.symbols)}
 
 
-def whole_range(domain: Mapping[str, Any], binding: Binding) -> tuple[int, int] | None:
+def whole_range(domain: Mapping[str, Value], binding: Binding) -> tuple[int, int] | None:
     """The least and the largest whole number that a legal input holds: a length is at most the one that is drawn, and
     one at least, as of nothing there is no result; an offset is at most the total, the number of a page one of those
     that there are."""

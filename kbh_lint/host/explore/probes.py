@@ -247,7 +247,7 @@ def forward(
     )
 
 
-def returned(value: Value) -> Any:
+def returned(value: Value) -> Value:
     """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
     if isinstance(value, Instance) and is_named_tuple(value):
         return tuple(value.attrs.get(name) for name in value.cls.field_names())
@@ -278,7 +278,7 @@ def called(
     return (kept, *written) if written else kept
 
 
-def _without(value: Value, storages: set[int], depth: int = 0) -> Any:
+def _without(value: Value, storages: set[int], depth: int = 0) -> Value:
     """A result without the tensors that went through as they were given: nothing was made of them."""
     if isinstance(value, Tensor):
         return None if value.storage.ident in storages else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from functools import cache, partial
 from operator import attrgetter
@@ -51,7 +51,7 @@ def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) 
     return [moved[id(facts)] for facts in found]
 
 
-def _as_key(value: Value) -> Any:
+def _as_key(value: Value) -> Value:
     """An argument as part of a key: as plain tuples, which are hashed and compared faster than the classes are."""
     if isinstance(value, Buffer):
         return Buffer, value.dtype, value.storage, value.content, value.leads, value.role
@@ -112,7 +112,7 @@ def scope(session: Session, kernel: Func) -> Any:
     return found
 
 
-def identity(kernel: Func) -> Any:
+def identity(kernel: Func) -> Value:
     """A kernel as a key. One that closes over a function's variables, or whose language builds it anew for other
     globals, is another kernel where what it sees differs."""
     if kernel.node.kind != "python" or not kernel.language and kernel.env.parent is None:
@@ -120,7 +120,7 @@ def identity(kernel: Func) -> Any:
     return kernel_scope.key(kernel)
 
 
-def agree(left: dict[str, Any], right: dict[str, Any], decided: frozenset[str]) -> bool:
+def agree(left: Mapping[str, Value], right: Mapping[str, Value], decided: frozenset[str]) -> bool:
     """Whether two bindings are the same but for numbers that decided nothing."""
     if left.keys() != right.keys():
         return False
@@ -191,7 +191,7 @@ class _Moved(KernelFacts):
         made._facts, made._back, made._known, made._traffic = facts, back, {}, None
         return made
 
-    def __getattr__(self, name: str) -> Any:
+    def __getattr__(self, name: str) -> Value:
         if name.startswith("_"):
             raise AttributeError(name)
         value = getattr(self._facts, name)
@@ -206,7 +206,7 @@ class _Moved(KernelFacts):
             self._traffic = facts.traffic().moved(self._back)
         return super().traffic()
 
-    def _one(self, item: Value) -> Any:
+    def _one(self, item: Value) -> Value:
         kind: Any = type(item)
         fields_of, origins, storages = _parts(kind)
         if not origins and not storages:
@@ -237,7 +237,7 @@ def _parts(
     return attrgetter(*names), origins, tuple(at for at, name in enumerate(names) if name == "storage")
 
 
-def normal_key(binding: dict[str, Any]) -> tuple[Any, ...]:
+def normal_key(binding: Mapping[str, Value]) -> tuple[Value, ...]:
     """A hashable form of the arguments of a launch, with storages numbered as they come: the same for the same launch
     on other tensors."""
     return _normalised(binding).key
@@ -251,7 +251,7 @@ class Normal(NamedTuple):
     key: tuple[Any, ...]
 
 
-def normalised(cache: dict[Any, Any], binding: dict[str, Any]) -> Normal:
+def normalised(cache: dict[Any, Any], binding: Mapping[str, Value]) -> Normal:
     """A binding in which equal launches on other tensors are equal, made once."""
     known = cache.get(("normal", id(binding)))
     if known is None or known[0] is not binding:
@@ -259,7 +259,7 @@ def normalised(cache: dict[Any, Any], binding: dict[str, Any]) -> Normal:
     return cast(Normal, known[1])
 
 
-def _normalised(binding: dict[str, Any]) -> Normal:
+def _normalised(binding: Mapping[str, Value]) -> Normal:
     storages: dict[int, int] = {}
     plain = {name: normal(value, storages) for name, value in binding.items()}
     return Normal(plain, storages, tuple((name, exact(value)) for name, value in plain.items()))

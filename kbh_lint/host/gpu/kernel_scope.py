@@ -14,7 +14,7 @@ MAX_PARTS = 4_000  # of one key
 _DEPTH = 8
 
 
-def key(kernel: Func) -> Any:
+def key(kernel: Func) -> Value:
     """A hashable form of what a kernel and the functions it calls can see: closed-over variables, and globals, which
     may be others at another launch. Tensors and unknown numbers are alike, for a kernel sees neither."""
     return _Parts().function(kernel, 0)

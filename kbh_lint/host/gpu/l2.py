@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
@@ -17,7 +18,7 @@ _SETTERS = ("StreamSetAttribute", "GraphKernelNodeSetAttribute", "LaunchKernelEx
 _LIMITS = ("DeviceSetLimit", "CtxSetLimit")
 
 
-def noticed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
     """Note a call of the runtime or the driver that sets or resets persisting accesses."""
     if "ResetPersistingL2Cache" in name:
         interp.note("l2", {"kind": "reset", "call": interp.trace.call_index}, loc)

@@ -60,7 +60,7 @@ def _around(env: Env, name: str) -> Any:
     return _MISSING
 
 
-def _functor_type(func: Func, fields: Iterable[str], types: Mapping[str, Any]) -> TypeValue:
+def _functor_type(func: Func, fields: Iterable[str], types: Mapping[str, Value]) -> TypeValue:
     """The class of a lambda. A field is of the type of the object that it holds, or `auto`."""
     node, env = func.node, func.env
     while not env.outermost and env.parent is not None:

@@ -135,7 +135,7 @@ def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[t
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
 
 
-def opened(interp: Run, value: Value) -> Any:
+def opened(interp: Run, value: Value) -> Value:
     """What a launch is given, a lambda as the object that it is."""
     return lambdas.as_object(interp, value) if lambdas.is_lambda(value) else value
 
@@ -184,7 +184,7 @@ def _whole(sizes: object) -> tuple[int, ...]:
     return known if len(known) == len(sizes) else ()
 
 
-def of(interp: Run, value: Value, constexpr: bool) -> Any:
+def of(interp: Run, value: Value, constexpr: bool) -> Value:
     """A value of the host as kernel analyses take it."""
     if type(value) is bool or type(value) is str or type(value) is int and interp.tensor_at(value) is None:
         return given(Argument(value), constexpr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -82,7 +83,7 @@ def _flags(node: ir.FuncDef) -> frozenset[str]:
     return frozenset(found)
 
 
-def _lacking(jit: JitFunction, bound: dict[str, Any]) -> str:
+def _lacking(jit: JitFunction, bound: Mapping[str, Value]) -> str:
     """The first parameter that is given by nothing: no argument, default, configuration or heuristic; or empty."""
     chosen = {name for setting in jit.configs for name in setting}
     known = bound.keys() | jit.func.defaults.keys() | jit.heuristics.keys() | chosen
@@ -154,12 +155,12 @@ def method(
     return Unknown((), f"kernel.{name}")
 
 
-def _launcher_call(args: list[Any]) -> bool:
+def _launcher_call(args: Sequence[Value]) -> bool:
     """A compiled kernel's own launcher takes the grid and the stream first."""
     return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
 
 
-def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
+def emit(interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None) -> Event:
     """Record the launch of a Triton kernel under all its configurations."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
@@ -202,8 +203,8 @@ def emit(interp: Run, jit: JitFunction, bound: dict[str, Any], grid: Value, loc:
 
 
 def _prepared(
-    interp: Run, hook: object, given: dict[str, Any], params: dict[str, bool], again: bool, loc: ir.Loc | None
-) -> dict[str, Any]:
+    interp: Run, hook: object, given: Mapping[str, Value], params: dict[str, bool], again: bool, loc: ir.Loc | None
+) -> dict[str, Value]:
     """A configuration's hook is called with a launch's arguments; gives the descriptors, of which it may set the
     block's shape. One configuration runs, so what hooks do to tensors is done once: of others (`again`) only what they
     set on descriptors is followed."""
@@ -217,7 +218,7 @@ def _prepared(
             if name in params}  # fmt: skip
 
 
-def _outer(interp: Run, kernel: Func) -> list[Any]:
+def _outer(interp: Run, kernel: Func) -> list[Value]:
     """The values of names that a kernel takes from the module around it, where something was asked for."""
     trace = interp.trace
     if "sniff" not in trace.kinds or all(kind != "sniff" for kind, _, _ in trace.notes):
@@ -227,7 +228,7 @@ def _outer(interp: Run, kernel: Func) -> list[Any]:
     return [value.args[0] if isinstance(value, LibObject) and value.args else value for value in found]
 
 
-def launch_of_dsl(interp: Run, func: Func, bound: dict[str, Any], grid: Value, loc: ir.Loc | None) -> Event:
+def launch_of_dsl(interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None) -> Event:
     """Record the launch of a kernel that is written in Python, in a language that has nothing to configure: `bound` are
     its arguments. A launch of CUDA from C++ is `host.cpp.launches.launch_kernel`; both meet in `record`."""
     arguments = launch_arguments.trees(interp, bound)
@@ -242,12 +243,12 @@ def launch_of_dsl(interp: Run, func: Func, bound: dict[str, Any], grid: Value, l
     return event
 
 
-def numbers(interp: Run, bound: dict[str, Any]) -> dict[str, tuple[Content, ...]]:
+def numbers(interp: Run, bound: Mapping[str, Value]) -> dict[str, tuple[Content, ...]]:
     """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
     return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
 
 
-def evaluate_grid(interp: Run, grid: Value, meta: dict[str, Any], loc: ir.Loc | None) -> Any:
+def evaluate_grid(interp: Run, grid: Value, meta: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """The grid as a tuple where it is known."""
     if grid is None or isinstance(grid, (tuple, list, int)):
         return grid

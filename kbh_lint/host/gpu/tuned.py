@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, JitFunction
+from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.values.objects import Config
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 MAX_AROUND = 16  # names of the call that made a hook
 
 
-def pruned(interp: Run, jit: JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> JitFunction:
+def pruned(
+    interp: Run, jit: JitFunction, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> JitFunction:
     """The kernel with the configurations that its tuner's pruner leaves for a launch, as Triton asks it: with the
     configurations, the arguments by position under their names, and those by name."""
     names = [param.name for param in jit.func.node.params]

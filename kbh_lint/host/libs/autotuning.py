@@ -61,7 +61,7 @@ class _Timers(Methods[Owner]):
 METHODS: Rows = {GpuEvent: _TimedEvents(), TimeitTimer: _Timers()}
 
 
-def statistic(name: str, values: Value) -> Any:
+def statistic(name: str, values: Value) -> Value:
     """A function of statistics or numpy on a list of times; NotImplemented on anything else."""
     items = values if isinstance(values, (list, tuple)) else ()
     found = _STATISTICS.get(name)
@@ -77,7 +77,7 @@ _STATISTICS: dict[str, Callable[[Sequence[float]], Any]] = {
 }  # fmt: skip
 
 
-def timed(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Any:
+def timed(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Value:
     """The time of a function or of a text."""
     if not isinstance(function, str):
         return call(interp, function, [], loc) if function is not None else Unknown((), "a time")

@@ -69,7 +69,7 @@ class Bindings(Library):
         return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
 
 
-def _argument(interp: Run, value: Value) -> Any:
+def _argument(interp: Run, value: Value) -> Value:
     """A Python value as the C function gets it: addresses are pointers to what lives there."""
     if isinstance(value, (bytes, bytearray)):
         return value if images.is_image(value) else bytes(value).decode("utf-8", "replace")

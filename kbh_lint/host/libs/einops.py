@@ -38,7 +38,7 @@ class Einops(Library):
         return recording.make(site.run, shape, tensors[0].dtype, event=event, device=tensors[0].device)
 
 
-def rearranged(shape: tuple[Any, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Any, ...] | None:
+def rearranged(shape: tuple[Value, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Value, ...] | None:
     """The shape after a pattern such as `b (n c) h d -> b h n c d`; None when it cannot be told."""
     left, arrow, right = pattern.partition("->")
     if shape is None or not arrow or len(pattern) > MAX_PATTERN or "..." in pattern:

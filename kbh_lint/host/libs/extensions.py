@@ -184,7 +184,7 @@ def arch_from_flags(flags: list[str]) -> int | None:
     return best
 
 
-def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Any:
+def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Value:
     """A shared library: one the submission built from its own sources is read, another is machine code."""
     if builds.of_the_system(name):
         return SystemLibrary("ctypes.system", {"name": name.rpartition("/")[2]})
@@ -228,7 +228,7 @@ def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
     return RawModule("raw.module", {"extension": build(run, "module", [source], [], loc)})
 
 
-def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
     """Launch a kernel compiled from text: (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
     name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 
-def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
+def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Value:
     """An attribute of an object a library made."""
     if isinstance(owner, Modelled):
         return owner.attribute(interp, name, loc)
@@ -152,7 +152,7 @@ def items_of(value: LibObject) -> Sequence[Any] | None:
     return list(items) if isinstance(items, (list, dict, tuple)) else None
 
 
-def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Any:
+def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
     """owner[key] for library containers."""
     if isinstance(owner, LibObject):
         if isinstance(owner, Environment):

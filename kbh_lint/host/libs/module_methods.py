@@ -9,7 +9,6 @@ from kbh_lint.base import ir
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-from typing import Any
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.libs import nn_layers
@@ -157,7 +156,7 @@ def instance_method(site: Site, owner: Value) -> Value:
     return _MODULES.call(site, owner) if isinstance(owner, Instance) else Unknown((), site.name)
 
 
-def _fields(owner: Instance) -> dict[str, Any]:
+def _fields(owner: Instance) -> dict[str, Value]:
     return {field: owner.attrs.get(field) for field in owner.cls.field_names()}
 
 

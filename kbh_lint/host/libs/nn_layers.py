@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType
+from kbh_lint.base.values import DType, Value
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import layers, recording, signatures, torchlib
 from kbh_lint.host.torch.layers import CONTAINERS, LAYERS, Layer
@@ -66,7 +66,7 @@ def module(site: Site) -> LibObject:
     return made
 
 
-def _layer(interp: Run, made: LibObject, name: str, args: list[Any], kwargs: dict[str, Any]) -> None:
+def _layer(interp: Run, made: LibObject, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> None:
     """A layer of the table."""
     layer = LAYERS[name]
     attrs = signatures.bind(layer.constructor, args, kwargs)
@@ -95,7 +95,7 @@ def _layer(interp: Run, made: LibObject, name: str, args: list[Any], kwargs: dic
         made.attrs["weight"] = given
 
 
-def _typed(dtype: object) -> dict[str, Any]:
+def _typed(dtype: object) -> dict[str, Value]:
     return {"dtype": dtype} if isinstance(dtype, DType) else {}
 
 
@@ -103,7 +103,9 @@ def _typed(dtype: object) -> dict[str, Any]:
 _BLOCKS = {"TransformerEncoderLayer": ("self_attn",), "TransformerDecoderLayer": ("self_attn", "multihead_attn")}
 
 
-def _block(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _block(
+    interp: Run, made: LibObject, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> None:
     given = signatures.bind(_BLOCK, args, kwargs)
     if given is None:
         return
@@ -126,7 +128,9 @@ def _block(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any]
     made.attrs["activation"] = given["activation"] if given["activation"] is not None else "relu"
 
 
-def _stack(interp: Run, made: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def _stack(
+    interp: Run, made: LibObject, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> None:
     """TransformerEncoder(layer, num_layers, norm): copies of one layer."""
     given = signatures.bind("layer num_layers norm=None enable_nested_tensor=True mask_check=True", args, kwargs)
     count = given.get("num_layers") if given is not None else None
@@ -186,7 +190,7 @@ def attribute(interp: Run, owner: LibObject, name: str) -> Any:
 METHODS = frozenset(("_conv_forward", "reset_parameters", "flatten_parameters", "items", "keys", "values", "append"))
 
 
-def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
     """Call a layer."""
     name = kind(owner.path)
     if name == "Sequential":
@@ -256,18 +260,20 @@ def _run_layer(
     return result
 
 
-def _run_block(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _run_block(
+    interp: Run, owner: LibObject, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Value:
     """A block of a transformer, in torch's order of operations."""
     attrs = owner.attrs
     value = args[0] if args else kwargs.get("src", kwargs.get("tgt"))
     memory = args[1] if len(args) > 1 else kwargs.get("memory")
 
-    def attended(x: object, name: str) -> Any:
+    def attended(x: object, name: str) -> Value:
         other = x if name == "self_attn" else memory
         found = interp.call(attrs[name], [x, other, other], {"need_weights": False}, loc)
         return found[0] if isinstance(found, tuple) else found
 
-    def widened(x: object) -> Any:
+    def widened(x: object) -> Value:
         x = interp.call(attrs["linear1"], [x], {}, loc)
         activation = attrs["activation"]
         if isinstance(activation, str):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -119,8 +120,8 @@ METHODS: Rows = {TorchLayer: LAYERS}
 
 
 def _converted(
-    interp: Run, name: str, tensor: Tensor, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
+    interp: Run, name: str, tensor: Tensor, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Value:
     """A weight after `module.to(...)`: whole numbers keep their type."""
     if tensor.dtype not in FLOATS:
         args = [arg for arg in args if not isinstance(arg, DType)]
@@ -144,7 +145,7 @@ def _put(owner: LibObject, name: str, value: object) -> None:
         owner.attrs[name] = value
 
 
-def listed(owner: Instance | LibObject, name: str) -> Any:
+def listed(owner: Instance | LibObject, name: str) -> Value:
     """Parameters, buffers and modules of a module, with or without names; None for any other name."""
     base = name.removeprefix("named_")
     found: list[tuple[str, Any]]
@@ -171,7 +172,7 @@ def _modules(owner: object, prefix: str) -> list[tuple[str, Any]]:
     return out
 
 
-def super_attr(interp: Run, owner: Owner, name: str) -> Any:
+def super_attr(interp: Run, owner: Owner, name: str) -> Value:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
     if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):
@@ -205,7 +206,7 @@ def _after(instance: Instance, cls: Value) -> list[ClassV]:
     return order[order.index(cls) + 1 :] if cls in order else order[1:]
 
 
-def _made(interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _made(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """`super().__new__(cls, ...)`: an object, of a named tuple with its fields."""
     if not args or not isinstance(args[0], ClassV):
         return Unknown()

@@ -193,7 +193,7 @@ class OfTorch(Library):
         return extensions.load_library(site.run, shown.show(path), site.loc)
 
 
-def _attributes(module: Value, path: str) -> dict[str, Any]:
+def _attributes(module: Value, path: str) -> dict[str, Value]:
     """The attributes of the module that a dotted name leads to; none where it leads nowhere."""
     for part in path.split(".") if path else ():
         module = module.attrs.get(part) if isinstance(module, (Instance, LibObject)) else None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from kbh_lint.base.values import Value
+
 
 class Ring(list[Any]):
     """collections.deque, which may hold no more than its `longest` items."""
@@ -37,7 +39,7 @@ class Once(list[Any]):
             pass
         return self
 
-    def taken(self) -> list[Any]:
+    def taken(self) -> list[Value]:
         """All that is left, after which there is nothing."""
         left = list(self.filled())
         self.clear()

@@ -6,6 +6,7 @@ from typing import Any
 
 from kbh_lint.base import architectures
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.problems import Target
@@ -69,7 +70,7 @@ def torch_properties(device: Device) -> LibObject:
     return LibObject("torch.cuda.DeviceProperties", {**attrs, "regs_per_multiprocessor": 65536})
 
 
-def cpp_properties(device: Device) -> dict[str, Any]:
+def cpp_properties(device: Device) -> dict[str, Value]:
     """The fields of cudaDeviceProp."""
     return {name: getattr(device, field) for name, field in _CPP.items()}
 

@@ -158,7 +158,7 @@ def _alike(left: object, right: object) -> bool:
     return opaque.is_opaque(left) and opaque.alike(left, right) and taint.source(left, right) is None
 
 
-def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any:
+def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Value:
     """Whether dicts are equal, whose values may be unknown."""
     if len(left) != len(right) or any(key not in right for key in left):
         return False
@@ -169,7 +169,7 @@ def _same_items(interp: Run, left: dict[Any, Any], right: dict[Any, Any]) -> Any
     return next((verdict for verdict in verdicts if verdict is not True), True)
 
 
-def _same_objects(interp: Run, left: Value, right: Value) -> Any:
+def _same_objects(interp: Run, left: Value, right: Value) -> Value:
     if isinstance(left, LibObject) and isinstance(right, LibObject):
         if not bounds.is_small(left.attrs) or not bounds.is_small(right.attrs):
             return unknowns.merged(interp, left, right, why="a comparison past the bound")
@@ -189,7 +189,7 @@ def _same_objects(interp: Run, left: Value, right: Value) -> Any:
         return False
 
 
-def _same_text(interp: Run, left: str, right: str) -> Any:
+def _same_text(interp: Run, left: str, right: str) -> Value:
     """Whether texts are equal that were made of unknown values. A number that is no content of a tensor and was not
     asked for is taken to be the same each time, as the name of a device is."""
     values, others = doubts(left), doubts(right)

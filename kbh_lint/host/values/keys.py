@@ -18,7 +18,7 @@ MAX_ANY = 64  # values that are compared to find those that differ
 MISSING = object()
 
 
-def check_key(key: Value) -> Any:
+def check_key(key: Value) -> Value:
     """`key`, fit to be hashed; raises TooLarge when that would not come to an end."""
     if type(key) is tuple and not bounds.is_small(key):
         raise bounds.TooLarge("a key past the bound")
@@ -48,7 +48,7 @@ def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Value) -> Any:
     return _nearest(interp, owner, key) if interp.memory.opaque and opaque.is_opaque(key) else MISSING
 
 
-def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Any:
+def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Value:
     """The key that one finds which is not known: what was got in the same way, for the same shape."""
     bounds.steps(interp, len(owner))
     for other in owner:
@@ -58,7 +58,7 @@ def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Any:
     return MISSING
 
 
-def distinct(interp: Run, items: Iterable[Any], into: set[Any] | None = None) -> set[Any]:
+def distinct(interp: Run, items: Iterable[Value], into: set[Any] | None = None) -> set[Any]:
     """The set of some items, or `into` with them: of objects that are equal by what their class says, one is kept."""
     out = set() if into is None else into
     found: dict[Any, Any] | None = None  # the same as a dict, once an item is met that hashing alone does not find

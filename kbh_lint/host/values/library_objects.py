@@ -17,12 +17,12 @@ class Property(LibObject):
         super().__init__("property", {"fget": fget, "fset": fset, "cached": cached})
 
     @property
-    def getter(self) -> Any:
+    def getter(self) -> Value:
         """The function that a read calls, `fget`."""
         return self.attrs["fget"]
 
     @property
-    def setter(self) -> Any:
+    def setter(self) -> Value:
         """The function that an assignment calls, `fset`; None where it is read-only."""
         return self.attrs.get("fset")
 

@@ -201,7 +201,7 @@ def compared_as(value: Value) -> Any:
     return value
 
 
-def ordered_as(value: Value) -> Any:
+def ordered_as(value: Value) -> Value:
     """What an order sees of a value: the fields of a named tuple, or of a dataclass that has an order."""
     if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
         return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())

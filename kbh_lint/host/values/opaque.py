@@ -3,8 +3,10 @@ thread, the address of an object or a stream. As keys they find what was stored 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.objects import Bound, LibObject, Method, ProcessNumber
 from kbh_lint.host.values.tensors import Unknown
@@ -51,7 +53,7 @@ def alike(left: object, right: object, depth: int = 0) -> bool:
     return isinstance(left, (str, int, float, bool)) and not isinstance(left, ProcessNumber) and bool(left == right)
 
 
-def _plain(attrs: dict[str, Any]) -> list[tuple[str, Any]]:
+def _plain(attrs: Mapping[str, Value]) -> list[tuple[str, Any]]:
     return [(name, value) for name, value in sorted(attrs.items()) if isinstance(value, (str, int, float))]
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.named_objects import RecordField
 from kbh_lint.host.values.objects import ClassV, Instance, find_method
 from kbh_lint.host.values.tensors import Unknown
@@ -36,7 +38,9 @@ def is_record(cls: ClassV) -> bool:
     return any(base.dataclass for base in cls.mro()) or bool(cls.field_names())
 
 
-def fill(interp: Run, instance: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
+def fill(
+    interp: Run, instance: Instance, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> None:
     """What the `__init__` of a dataclass, or the `__new__` of a named tuple, puts into an object."""
     cls, given, passed = instance.cls, list(args), []
     for name in cls.field_names(True):

@@ -89,7 +89,7 @@ class Decisions:
         self.settled.setdefault(key, Unknown(contents, likely=answer))
         return self.forced.get(key, answer)
 
-    def side(self, key: Value, value: Unknown, askers: Sequence[Any]) -> bool:
+    def side(self, key: Value, value: Unknown, askers: Sequence[Value]) -> bool:
         """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
 
         No real run answers all elements alike, so the second time one call of a function asks (the first of the

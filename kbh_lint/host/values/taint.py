@@ -7,7 +7,7 @@ it. Runs take both sides of a branch on one; what differs between the sides is w
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint import registry
 from kbh_lint.base import ir
@@ -193,7 +193,7 @@ def flows(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> None:
         interp.note("sniffed-value", {"symbol": taint.symbol}, loc)
 
 
-def handed(interp: Run, values: Iterable[Any], loc: ir.Loc | None) -> None:
+def handed(interp: Run, values: Iterable[Value], loc: ir.Loc | None) -> None:
     """A launch is given numbers; one that was asked for, a clock's or the process's own says who runs it."""
     values = list(values)
     taint = source(*values)

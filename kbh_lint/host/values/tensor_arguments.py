@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values.named_objects import Device
@@ -43,7 +42,7 @@ def same_device(left: Value, right: Value) -> bool:
     return device_of(left, "?") == device_of(right, "?")
 
 
-def size_args(args: Sequence[Any]) -> tuple[Any, ...]:
+def size_args(args: Sequence[Value]) -> tuple[Value, ...]:
     """(2, 3) or ((2, 3),) -> (2, 3); unknown dimensions are None."""
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = args[0]

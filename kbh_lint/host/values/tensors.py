@@ -316,7 +316,7 @@ def product(shape: tuple[Any, ...] | None) -> int | None:
     return n
 
 
-def row_major(shape: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
+def row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
     """Strides of a contiguous tensor, in elements."""
     if shape is None:
         return None
@@ -328,7 +328,7 @@ def row_major(shape: tuple[Any, ...] | None) -> tuple[Any, ...] | None:
     return tuple(reversed(out))
 
 
-def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Any, ...] | None:
+def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Value, ...] | None:
     """The shape of an elementwise operation over `shapes`; None when one is unknown."""
     out: list[Any] = []
     whole = shapes[0] if shapes else ()

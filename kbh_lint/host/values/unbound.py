@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.values import Value
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.session import Session
 
@@ -62,7 +62,7 @@ def _bound(body: tuple[ir.Stmt, ...], beside: bool) -> frozenset[str]:
     return frozenset(found)
 
 
-def _targets(node: object) -> tuple[Any, ...]:
+def _targets(node: object) -> tuple[Value, ...]:
     """What a statement or an expression binds."""
     if isinstance(node, ir.With):
         return tuple(target for _, target in node.items if target is not None)

@@ -37,7 +37,7 @@ def merged(
     return Unknown(tuple(contents), why, ends, made=made, likely=likely, reading=reading)
 
 
-def same_unknown(interp: Run, left: Value, right: Value) -> Any:
+def same_unknown(interp: Run, left: Value, right: Value) -> Value:
     """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
         known = checksums.same_value(interp, left, right)

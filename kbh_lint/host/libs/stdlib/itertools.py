@@ -153,7 +153,7 @@ def _list(site: Site, iterable: Value) -> list[Value]:
     return list(iteration.materialise(site.run, iterable, site.loc))
 
 
-def _cut(once: Once, ends: list[Any]) -> Any:
+def _cut(once: Once, ends: list[Any]) -> Value:
     """itertools.islice of an iterator, from which it takes no more than it has to."""
     if not all(end is None or type(end) is int and end >= 0 for end in ends) or ends[2:] == [0]:
         return Unknown((), "itertools.islice")
