@@ -284,7 +284,7 @@ def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
     return value if isinstance(value, DType) else DType("?")
 
 
-def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> object:
     """A view of a tensor, of coordinates or of a layout."""
     base = args[0] if args else next(iter(kwargs.values()), None)
     dtype = next((a for a in (*args, *kwargs.values()) if isinstance(a, DType)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import UNKNOWN, DType, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Sym, Value
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.numeric import TensorDialect, fill, held
 from kbh_lint.kernels.numeric import math as mathematics
@@ -33,34 +33,34 @@ def _memory(kind: str, dtype: object) -> Ptr:
     return Ptr(Memory(kind, kind, held), 0, held)
 
 
-def _registers(m: Machine, c: Args) -> Any:
+def _registers(m: Machine, c: Args) -> Value:
     return _memory("local", c.get(1, "dtype"))
 
 
-def _registers_like(m: Machine, c: Args) -> Any:
+def _registers_like(m: Machine, c: Args) -> Value:
     like = c.get(0)
     known = DType(like.type.dt) if isinstance(like, Ptr) else UNKNOWN
     return _memory("local", c.get(1, "dtype", known))
 
 
-def _shared(m: Machine, c: Args) -> Any:
+def _shared(m: Machine, c: Args) -> Value:
     found = next((v for v in (*c.items, *c.keywords.values()) if isinstance(v, DType)), UNKNOWN)
     return _memory("shared", found)
 
 
-def _allocate(m: Machine, c: Args) -> Any:
+def _allocate(m: Machine, c: Args) -> Value:
     wanted = c.get(1)
     if isinstance(wanted, kinds.StructType):
         return Obj({name: _memory("shared", dtype) for name, dtype in wanted.fields})
     return _memory("shared", wanted)
 
 
-def _load(m: Machine, c: Args) -> Any:
+def _load(m: Machine, c: Args) -> Value:
     value = c.get(0)
     return m.read(value, c.site) if isinstance(value, Ptr) else value
 
 
-def _store(m: Machine, c: Args) -> Any:
+def _store(m: Machine, c: Args) -> Value:
     target, value = c.get(0), held(m, c.get(1, "data"), c.site)
     if isinstance(target, Ptr):
         m.write(target, value)
@@ -109,7 +109,7 @@ def _operation(value: object) -> str:
     return "max" if "max" in name else "min" if "min" in name else "add" if name in ("add", "sum") else ""
 
 
-def _combined(m: Machine, value: object, how: object, c: Args) -> Any:
+def _combined(m: Machine, value: object, how: object, c: Args) -> Value:
     """All lanes' values under an operation."""
     operation = _operation(how)
     if not isinstance(value, Num):
@@ -119,7 +119,7 @@ def _combined(m: Machine, value: object, how: object, c: Args) -> Any:
     return m.numbers.reduced(value, c.site) if operation else mathematics.combined(m, value, how, c)
 
 
-def _reduce(m: Machine, c: Args) -> Any:
+def _reduce(m: Machine, c: Args) -> Value:
     """values.reduce(operation, initial value, profile)."""
     how, initial = c.get(1, "op"), c.get(2, "init_val")
     made = _combined(m, held(m, c.get(0), c.site), how, c)
@@ -131,7 +131,7 @@ def _reduce(m: Machine, c: Args) -> Any:
     return mathematics.extreme(-1.0 if _operation(how) == "min" else 1.0)(m, pair)
 
 
-def _warp_reduction(m: Machine, c: Args) -> Any:
+def _warp_reduction(m: Machine, c: Args) -> Value:
     name = getattr(c.node.func, "name", "")
     how = c.get(1, "op") if name == "warp_reduction" else Sym(name.replace("warp_reduction_", "x."))
     return _combined(m, c.get(0), how, c)
@@ -149,12 +149,12 @@ def _packed(operation: str) -> Builtin:
     return run
 
 
-def _range(m: Machine, c: Args) -> Any:
+def _range(m: Machine, c: Args) -> Value:
     items = c.items
     return Range(items[0], items[1], items[2] if len(items) > 2 else 1) if len(items) > 1 else Range(0, c.get(0), 1)
 
 
-def _origin(m: Machine, c: Args) -> Any:
+def _origin(m: Machine, c: Args) -> Value:
     return (0, 0, 0)
 
 
@@ -163,7 +163,7 @@ def _thread(m: Machine, c: Args) -> Any:
     return lanes(0, count) if isinstance(count, int) and count > 1 and not m.lane else m.lane
 
 
-def _thread_index(m: Machine, c: Args) -> Any:
+def _thread_index(m: Machine, c: Args) -> Value:
     return (_thread(m, c), 0, 0)
 
 
@@ -174,25 +174,25 @@ def _in_warp(op: str) -> Builtin:
     return run
 
 
-def _threads(m: Machine, c: Args) -> Any:
+def _threads(m: Machine, c: Args) -> Value:
     return m.block
 
 
-def _blocks(m: Machine, c: Args) -> Any:
+def _blocks(m: Machine, c: Args) -> Value:
     return m.grid
 
 
-def _ceil_div(m: Machine, c: Args) -> Any:
+def _ceil_div(m: Machine, c: Args) -> Value:
     a, b = c.get(0), c.get(1)
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
 
 
-def _argument(m: Machine, c: Args) -> Any:
+def _argument(m: Machine, c: Args) -> Value:
     """What a partition is of: the first argument of the method."""
     return c.get(1)
 
 
-def _true(m: Machine, c: Args) -> Any:
+def _true(m: Machine, c: Args) -> Value:
     """Predicates of bounds: inside."""
     return True
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import DType, Made
+from kbh_lint.base.values import DType, Made, Value
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -25,7 +25,7 @@ def shape_of(value: object) -> Any:
     return value if isinstance(value, (int, tuple)) and not isinstance(value, bool) else None
 
 
-def known(shape: object) -> Any:
+def known(shape: object) -> Value:
     """A shape as the submission sees it."""
     return shape if shape is not None else Unknown((), "a shape")
 
@@ -53,7 +53,7 @@ def rank(value: object) -> Any:
     return len(shape) if isinstance(shape, tuple) else 1 if isinstance(shape, int) else Unknown((), "a rank")
 
 
-def divided(left: object, right: object) -> Any:
+def divided(left: object, right: object) -> Value:
     """cute.ceil_div, also of shapes."""
     right = right.get("shape") if isinstance(right, Made) else right
     if isinstance(left, (tuple, list)):
@@ -63,20 +63,20 @@ def divided(left: object, right: object) -> Any:
     return -(-left // b) if isinstance(left, int) and b else Unknown((), "a size")
 
 
-def rounded(left: object, right: object) -> Any:
+def rounded(left: object, right: object) -> Value:
     """cute.round_up."""
     times = divided(left, right)
     return times * right if isinstance(times, int) and isinstance(right, int) else Unknown((), "a size")
 
 
-def bytes_of(args: list[Any]) -> Any:
+def bytes_of(args: Sequence[Value]) -> Value:
     """cute.size_in_bytes(type, layout)."""
     total = elements(shape_of(args[1])) if len(args) > 1 else None
     bits = dtypes.BITS.get(args[0].name) if args and isinstance(args[0], DType) else None
     return total * bits // 8 if total is not None and bits else Unknown((), "a size")
 
 
-def layout(name: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
+def layout(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Made:
     """make_layout(shape), tile_to_shape(atom, shape, order) and the like."""
     place = {"make_composed_layout": 2, "tile_to_shape": 1}.get(name, 0)
     given = kwargs.get("shape", args[place] if place < len(args) else None)
@@ -84,7 +84,7 @@ def layout(name: str, args: list[Any], kwargs: dict[str, Any]) -> Made:
     return kinds.Layout(fields=(("shape", None if helper else shape_of(given)),))
 
 
-def thread_values(args: list[Any]) -> tuple[Any, Made]:
+def thread_values(args: Sequence[Value]) -> tuple[Any, Made]:
     """make_layout_tv(threads, values): the tile they cover, and the layout from (thread, value) to it."""
     threads, each = (shape_of(a) for a in (*args, None, None)[:2])
     if isinstance(threads, tuple) and isinstance(each, tuple) and len(threads) == len(each):
@@ -95,7 +95,7 @@ def thread_values(args: list[Any]) -> tuple[Any, Made]:
     return Unknown((), "a tile"), kinds.Layout(fields=(("shape", None),))
 
 
-def viewed(name: str, shape: object, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def viewed(name: str, shape: object, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Any:
     """The shape of a view; None when it is not followed."""
     given = args[0] if args else next((v for k, v in kwargs.items() if k in ("tiler", "mode", "coord")), None)
     if name in ("from_dlpack", "assume", "domain_offset", "recast_tensor"):
@@ -120,7 +120,7 @@ def viewed(name: str, shape: object, args: list[Any], kwargs: dict[str, Any]) ->
     return None
 
 
-def _divide(name: str, shape: tuple[Any, ...], tiler: object) -> Any:
+def _divide(name: str, shape: tuple[Value, ...], tiler: object) -> Value:
     tiles = tiler if isinstance(tiler, tuple) else (tiler,)
     if tiler is None or len(tiles) > len(shape):
         return None
@@ -136,7 +136,7 @@ def _divide(name: str, shape: tuple[Any, ...], tiler: object) -> Any:
     return (tuple(tiles), rest) if len(shape) > 1 else (tiles[0], rest[0])
 
 
-def whole_range(args: list[Any]) -> Any:
+def whole_range(args: list[Any]) -> Value:
     """cutlass.range(...), where its bounds are known."""
     numbers = args[:3]
     if numbers and all(isinstance(n, int) for n in numbers) and (len(numbers) < 3 or numbers[2]):
@@ -144,6 +144,6 @@ def whole_range(args: list[Any]) -> Any:
     return Unknown((), "a range")
 
 
-def extreme(pick: Callable[..., Any], args: list[Any]) -> Any:
+def extreme(pick: Callable[..., Any], args: Sequence[Value]) -> Value:
     """cutlass.min and cutlass.max."""
     return pick(args) if args and all(isinstance(a, (int, float)) for a in args) else Unknown((), "a number")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import UNKNOWN, Sym
+from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.dsl.cutile.types import element
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops, python
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def _load(m: Machine, c: Args) -> Any:
+def _load(m: Machine, c: Args) -> Value:
     array = c.get(0, "array")
     return m.read(array, c.site) if isinstance(array, Ptr) else m.memory.fresh(OTHER, c.site)
 
@@ -41,11 +41,11 @@ def _type(value: object) -> str | None:
     return element(value.path.rpartition(".")[2]) if isinstance(value, Sym) else python.named_type(value)
 
 
-def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Any:
+def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Value:
     return m.ctypes.convert(value, scalar(dt or "f32"), c.site)
 
 
-def _mma(m: Machine, c: Args) -> Any:
+def _mma(m: Machine, c: Args) -> Value:
     a, b, acc = c.number(m, 0, "x"), c.number(m, 1, "y"), c.get(2, "acc", None)
     if a is None or b is None:
         return UNKNOWN
@@ -53,21 +53,21 @@ def _mma(m: Machine, c: Args) -> Any:
     return m.numbers.add(acc, product, c.site + 1) if isinstance(acc, Num) else product
 
 
-def _cast(m: Machine, c: Args) -> Any:
+def _cast(m: Machine, c: Args) -> Value:
     value, dt = c.get(0, "x"), _type(c.get(1, "dtype"))
     return value if dt is None or isinstance(value, Ptr) else m.ctypes.convert(value, scalar(dt), c.site)
 
 
-def _ceil_div(m: Machine, c: Args) -> Any:
+def _ceil_div(m: Machine, c: Args) -> Value:
     a, b = c.get(0, "x"), c.get(1, "y")
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
 
 
-def _zero(m: Machine, c: Args) -> Any:
+def _zero(m: Machine, c: Args) -> Value:
     return 0
 
 
-def _combined(m: Machine, c: Args) -> Any:
+def _combined(m: Machine, c: Args) -> Value:
     return mathematics.combined(m, c.get(0, "x"), c.get(2, "func"), c)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Env, Func, Made, Scalar, Sym, Value
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.host.gpu import launch_arguments
 from kbh_lint.host.values.library_objects import ClassMethod, OwnModule, Property, StaticMethod
@@ -35,7 +35,7 @@ def argument(interp: Run, value: object, level: int = 0) -> Any:
     return launch_arguments.of(interp, value, isinstance(value, bool))
 
 
-def _namespace(value: object) -> dict[str, Any] | None:
+def _namespace(value: object) -> dict[str, Value] | None:
     """What a `types.SimpleNamespace` holds; None for anything else."""
     return value.attrs if isinstance(value, Namespace) else None
 
@@ -46,7 +46,7 @@ def _table(interp: Run, kind: type[kinds.Table | kinds.Namespace], table: dict[A
     return kind(fields=tuple((k, argument(interp, v, level + 1)) for k, v in items[:_MAX_FIELDS]))
 
 
-def outer(interp: Run, known: dict[int, Any], value: object) -> Any:
+def outer(interp: Run, known: dict[int, Any], value: object) -> Value:
     """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
     while isinstance(value, Memo):
         value = value.func
@@ -86,7 +86,7 @@ def _object(interp: Run, owner: Instance, level: int) -> Made | Scalar:
     )
 
 
-def _member(interp: Run, value: object, level: int) -> Any:
+def _member(interp: Run, value: object, level: int) -> Value:
     """What a class holds under a name."""
     if isinstance(value, StaticMethod):
         return kinds.Static(fields=(("func", value.func),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, values
-from kbh_lint.base.values import UNKNOWN, DType, Made
+from kbh_lint.base.values import UNKNOWN, DType, Made, Value
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import Args
@@ -51,7 +51,7 @@ def _slice(ptr: Ptr, index: object, site: int) -> Ptr:
     return at(ptr, fixed, site) if known else ptr
 
 
-def fill(m: Machine, c: Args) -> Any:
+def fill(m: Machine, c: Args) -> Value:
     """tensor.fill(value): every element holds it, and nothing of before is left."""
     target, value = c.get(0), c.get(1, "value", 0)
     if isinstance(target, Ptr):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -111,7 +112,7 @@ class TileLang(Library):
         return _launch(site.run, made, site.args, site.kwargs, site.loc)
 
 
-def _decorated(path: str, target: object, kwargs: dict[str, Any]) -> Any:
+def _decorated(path: str, target: object, kwargs: Mapping[str, object]) -> object:
     name = path.rpartition(".")[2]
     if name == "prim_func" and isinstance(target, Func):
         target.language = LANGUAGE
@@ -131,7 +132,7 @@ def _decorated(path: str, target: object, kwargs: dict[str, Any]) -> Any:
     return target
 
 
-def _compiled(func: object, out: object) -> Any:
+def _compiled(func: object, out: object) -> object:
     if isinstance(func, Specialized) or not isinstance(func, Func):
         return func
     places = out if isinstance(out, (list, tuple)) else [out] if isinstance(out, int) else []
@@ -139,7 +140,7 @@ def _compiled(func: object, out: object) -> Any:
     return Specialized(func, outputs=tuple(p % count for p in places if isinstance(p, int) and count))
 
 
-def _build(site: Site, factory: Factory) -> Any:
+def _build(site: Site, factory: Factory) -> object:
     """A call of a function under `tilelang.jit`."""
     interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
@@ -173,7 +174,9 @@ def _build(site: Site, factory: Factory) -> Any:
     return first
 
 
-def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+def _launch(
+    interp: Run, made: Specialized, args: Sequence[object], kwargs: Mapping[str, object], loc: ir.Loc | None
+) -> object:
     func: Func = made.func
     names = [p.name for p in func.node.params]
     outputs = made.outputs if len(args) + len(kwargs) < len(names) else ()
@@ -201,7 +204,7 @@ def _launch(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, A
     return results[0] if len(results) == 1 else tuple(results) if results else None
 
 
-def _mismatch(interp: Run, func: Func, bound: dict[str, Any]) -> str:
+def _mismatch(interp: Run, func: Func, bound: Mapping[str, object]) -> str:
     """What is wrong with the element types of a launch, which TileLang would refuse; nothing when they fit."""
     for param in func.node.params:
         given = bound.get(param.name)

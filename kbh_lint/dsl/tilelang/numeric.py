@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import UNKNOWN, DType, Sym
+from kbh_lint.base.values import UNKNOWN, DType, Sym, Value
 from kbh_lint.dsl.tensors.numeric import TensorDialect, at, fill, held, opens
 from kbh_lint.dsl.tilelang.kernel import PACKAGE, REGIONS
 from kbh_lint.kernels.numeric import math as mathematics
@@ -37,11 +37,11 @@ def _allocated(kind: str) -> Builtin:
     return run
 
 
-def _variable(m: Machine, c: Args) -> Any:
+def _variable(m: Machine, c: Args) -> Value:
     return m.ctypes.convert(c.get(1, "init", 0), scalar(_dtype(c.get(0, "dtype")) or "f32"), c.site)
 
 
-def _copy(m: Machine, c: Args) -> Any:
+def _copy(m: Machine, c: Args) -> Value:
     target = c.get(1, "dst")
     value = held(m, c.get(0, "src"), c.site)
     if isinstance(target, Ptr):
@@ -72,7 +72,7 @@ def _reduced(how: str) -> Builtin:
     return run
 
 
-def _gemm(m: Machine, c: Args) -> Any:
+def _gemm(m: Machine, c: Args) -> Value:
     a, b, target = held(m, c.get(0, "A"), c.site), held(m, c.get(1, "B"), c.site), c.get(2, "C")
     if isinstance(a, Num) and isinstance(b, Num) and isinstance(target, Ptr):
         product = m.numbers.perturbed(m.numbers.cast(m.numbers.mul(a, b), target.type.dt), c.site)
@@ -80,33 +80,33 @@ def _gemm(m: Machine, c: Args) -> Any:
     return None
 
 
-def _loop(m: Machine, c: Args) -> Any:
+def _loop(m: Machine, c: Args) -> Value:
     numbers = c.items[:3]
     return Range(*((0, *numbers, 1) if len(numbers) == 1 else (*numbers, 1))[:3])
 
 
-def _parallel(m: Machine, c: Args) -> Any:
+def _parallel(m: Machine, c: Args) -> Value:
     count = len(c.items)
     return tuple((i,) * count if count > 1 else i for i in range(_LANES))
 
 
-def _indices(m: Machine, c: Args) -> Any:
+def _indices(m: Machine, c: Args) -> Value:
     return (0,) * len(c.items) if len(c.items) > 1 else 0
 
 
-def _ceil_div(m: Machine, c: Args) -> Any:
+def _ceil_div(m: Machine, c: Args) -> Value:
     a, b = c.get(0), c.get(1)
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
 
 
-def _cast(m: Machine, c: Args) -> Any:
+def _cast(m: Machine, c: Args) -> Value:
     """Cast(type, value) and cast(value, type)."""
     swapped = _dtype(c.get(0)) is not None
     value, wanted = (c.get(1), _dtype(c.get(0))) if swapped else (c.get(0), _dtype(c.get(1)))
     return m.ctypes.convert(held(m, value, c.site), scalar(wanted), c.site) if wanted else value
 
 
-def _infinity(m: Machine, c: Args) -> Any:
+def _infinity(m: Machine, c: Args) -> Value:
     return literal(float("inf"))
 
 

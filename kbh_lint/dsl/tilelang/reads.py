@@ -12,7 +12,7 @@ from math import prod
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Buffer, Func
+from kbh_lint.base.values import Buffer, Func, Value
 from kbh_lint.dsl.tilelang.kernel import REGIONS
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.core.ranges import Ends, arithmetic
@@ -29,7 +29,7 @@ _BLOCKS = frozenset(spellings("kernel_indices", languages=("tilelang",)))
 _CEIL = frozenset(spellings("ceil_div", languages=("tilelang",)))
 
 
-def read_parts(kernel: Func, args: Mapping[str, Any]) -> dict[int, tuple[list[Part], int]]:
+def read_parts(kernel: Func, args: Mapping[str, Value]) -> dict[int, tuple[list[Part], int]]:
     """The parts of each tensor, by storage, and how many elements the kernel declares it to have."""
     tensors = {name: value for name, value in args.items() if isinstance(value, Buffer)}
     found = _Kernel(kernel, set(tensors))
@@ -158,7 +158,7 @@ class _Kernel:
         known = [end[0] for end in ends if end is not None and end[0] == end[1]]
         return tuple(known) if len(known) == len(items) else None
 
-    def _outer(self, name: str) -> Any:
+    def _outer(self, name: str) -> Value:
         try:
             return self.kernel.env.lookup(name)
         except KeyError:

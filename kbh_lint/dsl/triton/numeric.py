@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import UNKNOWN
+from kbh_lint.base.values import UNKNOWN, Value
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops, python
 from kbh_lint.kernels.numeric.asm import inline_asm
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.machine import Machine
 
 
-def _load(m: Machine, c: Args) -> Any:
+def _load(m: Machine, c: Args) -> Value:
     pointer, other = c.get(0, "pointer"), c.get(2, "other", None)
     if ops.truth(c.get(1, "mask", True)) is False:
         return literal(0.0) if other is None else other
@@ -32,7 +32,7 @@ def _load(m: Machine, c: Args) -> Any:
     return m.memory.fresh(OTHER, c.site)
 
 
-def _store(m: Machine, c: Args) -> Any:
+def _store(m: Machine, c: Args) -> Value:
     pointer, value = c.get(0, "pointer"), c.get(1, "value")
     mask = c.get(2, "mask", None)
     mask = True if mask is None else UNKNOWN if isinstance(mask, Elsewhere) else ops.truth(mask)
@@ -47,49 +47,49 @@ def _store(m: Machine, c: Args) -> Any:
     return None
 
 
-def _descriptor_store(m: Machine, c: Args) -> Any:
+def _descriptor_store(m: Machine, c: Args) -> Value:
     pointer, value = c.get(0), c.get(2, "value")
     if isinstance(pointer, Ptr):
         m.write(pointer, value)
     return None
 
 
-def _zeros(m: Machine, c: Args) -> Any:
+def _zeros(m: Machine, c: Args) -> Value:
     return _filled(m, 0, named_type(c.get(1, "dtype")), c)
 
 
-def _full(m: Machine, c: Args) -> Any:
+def _full(m: Machine, c: Args) -> Value:
     return _filled(m, c.get(1, "value"), named_type(c.get(2, "dtype")), c)
 
 
-def _zeros_like(m: Machine, c: Args) -> Any:
+def _zeros_like(m: Machine, c: Args) -> Value:
     like = c.get(0)
     return _filled(m, 0, like.dt if isinstance(like, Num) else None, c)
 
 
-def _full_like(m: Machine, c: Args) -> Any:
+def _full_like(m: Machine, c: Args) -> Value:
     like = c.get(0)
     return _filled(m, c.get(1, "value"), like.dt if isinstance(like, Num) else None, c)
 
 
-def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Any:
+def _filled(m: Machine, value: object, dt: str | None, c: Args) -> Value:
     if dt is None:
         return value if isinstance(value, Num) else ops.number(value, m.numbers, c.site)
     return m.ctypes.convert(value, scalar(dt), c.site)
 
 
-def _sum(m: Machine, c: Args) -> Any:
+def _sum(m: Machine, c: Args) -> Value:
     dt = named_type(c.get(3, "dtype", None))
     if dt is not None and isinstance(c.items[0], Num):
         c.items[0] = m.numbers.cast(c.items[0], dt)
     return mathematics.lane_sum(m, c)
 
 
-def _reduce(m: Machine, c: Args) -> Any:
+def _reduce(m: Machine, c: Args) -> Value:
     return mathematics.combined(m, c.get(0, "input"), c.get(2, "combine_fn"), c)
 
 
-def _softmax(m: Machine, c: Args) -> Any:
+def _softmax(m: Machine, c: Args) -> Value:
     value = c.number(m, 0)
     if value is None:
         return UNKNOWN
@@ -97,7 +97,7 @@ def _softmax(m: Machine, c: Args) -> Any:
     return m.numbers.div(grown, m.numbers.reduced(grown, c.site))
 
 
-def _dot(m: Machine, c: Args) -> Any:
+def _dot(m: Machine, c: Args) -> Value:
     a, b, acc = c.number(m, 0, "input"), c.number(m, 1, "other"), c.get(2, "acc", None)
     if a is None or b is None:
         return UNKNOWN
@@ -107,48 +107,48 @@ def _dot(m: Machine, c: Args) -> Any:
     return product
 
 
-def _split(m: Machine, c: Args) -> Any:
+def _split(m: Machine, c: Args) -> Value:
     value = c.get(0)
     if isinstance(value, tuple):
         return value
     return (value, ops.perturbed(value, m.numbers, c.site))
 
 
-def _join(m: Machine, c: Args) -> Any:
+def _join(m: Machine, c: Args) -> Value:
     a, b = c.get(0), c.get(1)
     return b if ops.sources(b) and not ops.sources(a) else a
 
 
-def _lane(m: Machine, c: Args) -> Any:
+def _lane(m: Machine, c: Args) -> Value:
     first, end = c.get(0, "start", 0), c.get(1, "end")
     return lanes(first, end - first) if isinstance(first, int) and isinstance(end, int) and end > first else first
 
 
-def _zero(m: Machine, c: Args) -> Any:
+def _zero(m: Machine, c: Args) -> Value:
     return 0
 
 
-def _programs(m: Machine, c: Args) -> Any:
+def _programs(m: Machine, c: Args) -> Value:
     axis = c.get(0, "axis")
     return m.grid[axis] if isinstance(axis, int) and 0 <= axis < 3 else UNKNOWN
 
 
-def _cdiv(m: Machine, c: Args) -> Any:
+def _cdiv(m: Machine, c: Args) -> Value:
     a, b = c.get(0, "x"), c.get(1, "div")
     return -(-a // b) if isinstance(a, int) and isinstance(b, int) and b else UNKNOWN
 
 
-def _power_of_2(m: Machine, c: Args) -> Any:
+def _power_of_2(m: Machine, c: Args) -> Value:
     n = c.get(0)
     return 1 << (n - 1).bit_length() if isinstance(n, int) and 0 < n < 1 << 62 else UNKNOWN
 
 
-def _block_pointer(m: Machine, c: Args) -> Any:
+def _block_pointer(m: Machine, c: Args) -> Value:
     base = c.get(0, "base")
     return Ptr(base.mem, base.off, base.type) if isinstance(base, Ptr) else base
 
 
-def _asm(m: Machine, c: Args) -> Any:
+def _asm(m: Machine, c: Args) -> Value:
     return inline_asm(m, c)
 
 

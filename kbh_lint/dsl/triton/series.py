@@ -8,13 +8,14 @@ and highest power.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.base.limits import Budget
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.values import Value
 from kbh_lint.dsl.triton.kernel import LANGUAGE
 from kbh_lint.kernels.core.facts import ShortSeries
 from kbh_lint.kernels.core.fixpoint import FixPoint
@@ -230,7 +231,7 @@ class SeriesTiles(Tiles):
         super().__init__(run)
         self.series = series
 
-    def sliced(self, base: V, parts: list[Any]) -> V:
+    def sliced(self, base: V, parts: Sequence[Value]) -> V:
         made, known = super().sliced(base, parts), self.series.of(base)
         places = [isinstance(part, ir.Const) and part.value is None for part in parts]
         if isinstance(known, Axis) and known.axis is None and places in ([False, True], [True, False]):
@@ -327,7 +328,7 @@ def added(a: Powers | None, b: Powers | None) -> Powers | None:
     return Powers(a.size, a.side or b.side, min(a.low, b.low), max(a.high, b.high))
 
 
-def assigned(body: Iterable[Any]) -> set[str]:
+def assigned(body: Iterable[Value]) -> set[str]:
     """The names that statements give values to, at any depth."""
     out: set[str] = set()
     stack: list[Any] = list(body)
