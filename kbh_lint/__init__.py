@@ -6,7 +6,7 @@ never imported or executed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base.errors import UsageError
 from kbh_lint.base.version import __version__
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["UsageError", "__version__", "lint"]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     # Looked up when first used: `import kbh_lint` stays cheap for the modules that need only a part.
     if name == "lint":
         from kbh_lint.service.api import lint  # start-up: looked up when it is asked for

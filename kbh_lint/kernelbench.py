@@ -258,7 +258,7 @@ def _converted(spec: TensorSpec, dtype: str) -> TensorSpec:
     return replace(spec, dtype=dtype) if dtype and spec.dtype in FLOATS else spec
 
 
-def _called(interp: Run, known: Mapping[str, Any], name: str, *, required: bool) -> list[Any]:
+def _called(interp: Run, known: Mapping[str, object], name: str, *, required: bool) -> list[Any]:
     """What one of the two functions returns."""
     func = known.get(name)
     if not isinstance(func, Func):

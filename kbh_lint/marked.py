@@ -57,7 +57,7 @@ def load(text: str, path: str) -> Map:
     return value
 
 
-def load_any(text: str, path: str) -> Any:
+def load_any(text: str, path: str) -> object:
     """What `text` holds, None when nothing. Raises DataError: not YAML, a repeated key, too large."""
     import yaml
 
@@ -78,7 +78,7 @@ def load_any(text: str, path: str) -> Any:
         raise DataError(path, 1, f"not valid YAML: {error}") from None
 
 
-def _build(node: YamlNode, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> Any:
+def _build(node: YamlNode, scalar: Callable[[Any], Any], path: str, count: list[int], depth: int) -> object:
     """The value of a node; `scalar` makes those of scalars that are not text."""
     count[0] += 1
     if count[0] > MAX_NODES or depth > MAX_DEPTH:

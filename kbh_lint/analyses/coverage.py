@@ -3,6 +3,7 @@ states that begin anew in the midst of a sequence."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 from typing import Any
 
@@ -141,7 +142,7 @@ def stepped(promise: Promise, run: ShapeRun, found: Slice) -> dict[str, tuple[Ev
     return known
 
 
-def _hole(content: Content, event: Event, numbers: dict[str, int]) -> Any:
+def _hole(content: Content, event: Event, numbers: dict[str, int]) -> object:
     """The loop of a launch that steps over a part of a content, in each of its configurations."""
     attrs = event.attrs
     if not attrs["bindings"] or any(facts.unread for facts in attrs["distinct"]):
@@ -180,7 +181,7 @@ def restarted(run: ShapeRun, found: Slice) -> tuple[Event, Any] | None:
     return None
 
 
-def _restart(event: Event, storage: int, binding: dict[str, Any]) -> Restart | None:
+def _restart(event: Event, storage: int, binding: Mapping[str, object]) -> Restart | None:
     attrs, grid = event.attrs, event.attrs["grid"]
     if any(facts.unread for facts in attrs["distinct"]):
         return None

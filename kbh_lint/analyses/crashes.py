@@ -98,5 +98,5 @@ def _output_faults(run: ShapeRun) -> list[str]:
     return out
 
 
-def _size(shape: tuple[Any, ...]) -> str:
+def _size(shape: tuple[object, ...]) -> str:
     return "x".join(str(d) for d in shape) or "()"

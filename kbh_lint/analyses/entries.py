@@ -154,7 +154,7 @@ def _uses(found: Slice) -> Iterator[_Use]:
         yield _Use(_group(event), known, tf32 and known == TF32, use.inputs, use)
 
 
-def _group(event: Event) -> Any:
+def _group(event: Event) -> object:
     """What makes two products the same work: the kernel that does them; torch's are alike."""
     return id(event.attrs["kernel"].node) if event.kind == "launch" else event.kind
 

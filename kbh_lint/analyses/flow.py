@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
@@ -246,6 +245,6 @@ def fills_unseen(run: ShapeRun) -> bool:
     return any(f.unread or any(s.storage < 0 for s in f.stores) for e in launches for f in facts_of(e))
 
 
-def last_call(run: ShapeRun) -> Any:
+def last_call(run: ShapeRun) -> object:
     """What the last completed `forward` returned."""
     return run.calls[-1].result if run.calls else None

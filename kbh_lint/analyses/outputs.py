@@ -73,7 +73,7 @@ def _unwritten(run: ShapeRun, outputs: list[Tensor]) -> list[ShapeFact]:
     return [ShapeFact(UnwrittenOutput(how="only in part"), short.loc, tuple(launched_from(short)[1:]))]
 
 
-def tensors(value: object, depth: int = 0) -> list[Any]:
+def tensors(value: object, depth: int = 0) -> list[object]:
     """The tensors and tensor-like objects of a returned tensor, tuple, list or dict."""
     if isinstance(value, dict):
         value = list(value.values())

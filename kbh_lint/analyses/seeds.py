@@ -25,7 +25,7 @@ class ShapeFact:
     related: tuple[tuple[ir.Loc | None, str], ...] = ()
     _key: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
-    def key(self) -> tuple[Any, ...]:
+    def key(self) -> tuple[object, ...]:
         """Kind and attributes: shape facts with the same key on two paths are one fact."""
         if not self._key:
             attrs = sorted((k, _hashable(v)) for k, v in self.fact.attrs().items())
@@ -52,7 +52,7 @@ class ShapeFacts:
     doubtful: list[ShapeFact] = field(default_factory=list)  # what holds on some paths, and not on the others
 
 
-def _hashable(value: object) -> Any:
+def _hashable(value: object) -> object:
     return tuple(value) if isinstance(value, (list, tuple)) else value
 
 

@@ -96,7 +96,7 @@ def facts(folder: Folder, answer: Mapping[str, Any]) -> Iterator[Fact]:
         yield folder.fact(Count(what="mutants", number=answer["mutants"]))
 
 
-def _of(kind: type[FactKind], item: Mapping[str, Any]) -> FactKind:
+def _of(kind: type[FactKind], item: Mapping[str, object]) -> FactKind:
     """A fact of what the child says, whose values are texts here; what it does not say is empty."""
     return kind(**{name: str(item.get(name, ""))[:400] for name in fields_of(kind)})
 

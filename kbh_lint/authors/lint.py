@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from kbh_lint.authors import answers, code, evidence, execution, faults, numbers, prompt, suppress
 from kbh_lint.authors.folder import Folder, at, read_yaml
@@ -98,7 +97,7 @@ def _solutions(folders: Sequence[Folder], lint_files: LintFiles) -> dict[Path, d
 
 
 def _facts(
-    folder: Folder, reports: Mapping[str, FileReport], rules: Sequence[Rule], executed: Mapping[str, Any]
+    folder: Folder, reports: Mapping[str, FileReport], rules: Sequence[Rule], executed: Mapping[str, object]
 ) -> Iterator[Fact]:
     if not folder.problem.contracts:
         return  # deferred or retired: a description, with nothing that could be checked

@@ -56,7 +56,7 @@ class Sym:
     path: str
 
 
-def module_names(value: Value) -> dict[str, Any] | None:
+def module_names(value: Value) -> dict[str, object] | None:
     """The names that a file beside the submission defines, when `value` is that file imported as a module."""
     names = getattr(value, "attrs", None) if getattr(value, "path", "") == "module" else None
     return names if isinstance(names, dict) else None

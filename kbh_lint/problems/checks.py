@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from kbh_lint.base import dtypes
 from kbh_lint.base.formulas import FormulaError, evaluate, names
@@ -95,7 +94,7 @@ _DOMAIN_NUMBERS = {
 """The numbers that a kind needs, and those it may have. Other kinds are free: who draws them knows them."""
 
 
-def read_domain(fields: Fields, name: str, shapes: tuple[Shape, ...]) -> dict[str, Any]:
+def read_domain(fields: Fields, name: str, shapes: tuple[Shape, ...]) -> dict[str, object]:
     """`domain` of a tensor, with the values that analyses read checked; empty when there is none."""
     domain = fields.take("domain")
     if domain is None and "domain" not in fields.data:

@@ -49,7 +49,7 @@ def render(report: Report, rules: Mapping[str, Rule]) -> str:
     )  # fmt: skip
 
 
-def _annotation(file: FileReport, rules: Mapping[str, Rule], sources: Sources) -> dict[str, Any]:
+def _annotation(file: FileReport, rules: Mapping[str, Rule], sources: Sources) -> dict[str, object]:
     run = _run(Path(file.path))
     return {
         "run_id": run["run_id"] or _run_id(Path(file.path)),
@@ -81,7 +81,7 @@ def _run_id(path: Path) -> str:
     return path.resolve().parent.name if path.stem == "solution" else path.stem
 
 
-def _run(path: Path) -> dict[str, Any]:
+def _run(path: Path) -> dict[str, object]:
     found: dict[str, Any] = {}
     for name in RUN_FILES:
         try:

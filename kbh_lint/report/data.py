@@ -11,7 +11,7 @@ VERSION = 1
 NAME = "kbh-lint"
 
 
-def report_to_dict(report: Report, tool_version: str) -> dict[str, Any]:
+def report_to_dict(report: Report, tool_version: str) -> dict[str, object]:
     """JSON v1 (kbh_lint/schemas/report-v1.json)."""
     return {
         "version": VERSION,
@@ -21,7 +21,7 @@ def report_to_dict(report: Report, tool_version: str) -> dict[str, Any]:
     }
 
 
-def file_to_dict(file: FileReport) -> dict[str, Any]:
+def file_to_dict(file: FileReport) -> dict[str, object]:
     """One item of `files`."""
     data: dict[str, Any] = {
         "path": file.path,
@@ -45,7 +45,7 @@ def file_to_dict(file: FileReport) -> dict[str, Any]:
     return data
 
 
-def _place(span: Span | None) -> dict[str, Any]:
+def _place(span: Span | None) -> dict[str, object]:
     if span is None:
         return {"path": None, "line": None, "column": None, "end_line": None, "end_column": None}
     return {
@@ -61,7 +61,7 @@ def _related(items: tuple[Related, ...]) -> list[dict[str, Any]]:
     return [{"message": item.message, **_place(item.span)} for item in items]
 
 
-def _promise(promise: PromiseState) -> dict[str, Any]:
+def _promise(promise: PromiseState) -> dict[str, object]:
     return {
         "id": promise.id,
         "kind": promise.kind,
@@ -74,7 +74,7 @@ def _promise(promise: PromiseState) -> dict[str, Any]:
     }
 
 
-def _finding(finding: Finding) -> dict[str, Any]:
+def _finding(finding: Finding) -> dict[str, object]:
     return {
         "rule": finding.rule,
         "name": finding.name,

@@ -53,7 +53,7 @@ def _results(file: FileReport, used: dict[str, int]) -> Iterable[dict[str, Any]]
             }
 
 
-def _result(finding: Finding, index: int) -> dict[str, Any]:
+def _result(finding: Finding, index: int) -> dict[str, object]:
     result: dict[str, Any] = {
         "ruleId": finding.rule,
         "ruleIndex": index,
@@ -83,7 +83,7 @@ def _unread(file: FileReport) -> Iterable[dict[str, Any]]:
         yield {"level": "warning", "message": {"text": item.reason}, "locations": [_location(span)]}
 
 
-def _location(span: Span) -> dict[str, Any]:
+def _location(span: Span) -> dict[str, object]:
     region = {
         "startLine": max(1, span.line),
         "startColumn": max(1, span.column),
@@ -103,7 +103,7 @@ def _uri(path: str) -> str:
     return ("file://" if pure.is_absolute() else "") + quote(data, safe="/")
 
 
-def _rule(rule_id: str, rules: Mapping[str, Rule]) -> dict[str, Any]:
+def _rule(rule_id: str, rules: Mapping[str, Rule]) -> dict[str, object]:
     rule = rules.get(rule_id)
     if rule is None:
         return {"id": rule_id, "shortDescription": {"text": "A promise of the problem is broken."}}

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.rewrite.cells import Cell
@@ -136,7 +136,7 @@ def _lines(read: Callable[[int], bytes]) -> Iterator[bytes]:
         yield line
 
 
-def _cell(data: dict[str, Any]) -> Cell:
+def _cell(data: Mapping[str, object]) -> Cell:
     names = data["rewrites"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("no list of names")
@@ -146,7 +146,7 @@ def _cell(data: dict[str, Any]) -> Cell:
     return Cell(**texts, rewrites=tuple(names))
 
 
-def _text(data: dict[str, Any], name: str) -> str:
+def _text(data: Mapping[str, object], name: str) -> str:
     value = data[name]
     if not isinstance(value, str):
         raise TypeError("no text")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -101,7 +102,7 @@ class Resolver:
         return None, None
 
     def _target(
-        self, record: dict[str, Any], record_name: str, directives: dict[str, str], notes: list[str]
+        self, record: Mapping[str, object], record_name: str, directives: dict[str, str], notes: list[str]
     ) -> str | None:
         if self.target is not None:
             return self.target

@@ -296,7 +296,7 @@ def _analysed(event: Event, kernels: list[tuple[Func, Any]]) -> list[KernelFacts
     return [_facts(event, *kernels[at]) for at in sorted(first.values())]
 
 
-def _facts(event: Event, kernel: Func, args: dict[str, Any]) -> KernelFacts:
+def _facts(event: Event, kernel: Func, args: Mapping[str, object]) -> KernelFacts:
     """The facts of a kernel that was made of a launch's, analysed once for launches that cannot differ in them."""
     answered = event.attrs["answered"]
     launch = normalised(answered.here, args)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from importlib.metadata import version
-from typing import Any
 
 import tree_sitter
 import tree_sitter_cpp
@@ -177,5 +176,5 @@ class Base:
             reason = "syntax error" if node.type == "ERROR" else node.type.replace("_", " ")
         return ir.Opaque(reason, tuple(self.anything(node.named_children)), self.loc(node))
 
-    def anything(self, nodes: Iterable[Node]) -> list[Any]:
+    def anything(self, nodes: Iterable[Node]) -> list[object]:
         raise NotImplementedError

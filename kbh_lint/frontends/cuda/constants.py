@@ -5,8 +5,6 @@ What needs a class or a template argument is left to the domains (`cpp.classes`)
 
 from __future__ import annotations
 
-from typing import Any
-
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import constants, integers, layout
 from kbh_lint.cpp.constants import Number
@@ -15,7 +13,7 @@ from kbh_lint.cpp.domain import Type
 MAX_ALIASES = 8
 
 
-def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> Any:
+def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> object:
     """The number that a declared constant is, or the Decl itself."""
     if node.init is None or not (node.storage & {"constexpr", "const", "enum"}) or node.type is None:
         return node

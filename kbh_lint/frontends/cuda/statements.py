@@ -49,7 +49,7 @@ class Statements(Exprs):
             return self.statements(node.named_children)
         return tuple(self.statement(node))
 
-    def anything(self, nodes: Iterable[Node]) -> list[Any]:
+    def anything(self, nodes: Iterable[Node]) -> list[object]:
         found: list[Any] = []
         for node in nodes:
             if node.type in _EXPRESSIONS:

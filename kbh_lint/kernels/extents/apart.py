@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import combinations
 from math import gcd
-from typing import Any
 
 from kbh_lint.base import ir, values
 from kbh_lint.kernels.extents.expressions import Expressions
@@ -22,7 +21,7 @@ MAX_PLACES = 8
 Place = tuple[int, ...]
 
 
-def apart(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, places: Iterable[ir.Loc]) -> bool:
+def apart(kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, places: Iterable[ir.Loc]) -> bool:
     """Whether no element that is loaded at one of the places is loaded at another."""
     wanted = {loc[1:] for loc in places}
     if len(wanted) > MAX_PLACES or not can_be_followed(kernel):

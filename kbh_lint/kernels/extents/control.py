@@ -165,7 +165,7 @@ class OneRound(Control[Value]):
             limits = run.under(Test(((first, now, 0), (now, last, 1))), limits)
         return limits, iterations
 
-    def _rises(self, step: object, name: str, body: tuple[Any, ...]) -> bool:
+    def _rises(self, step: object, name: str, body: tuple[object, ...]) -> bool:
         """Whether a loop variable only grows: by `i += n` of something that is not negative, and nowhere else."""
         if not (isinstance(step, ir.AssignE) and isinstance(step.target, ir.Name) and step.target.id == name):
             return False

@@ -284,12 +284,12 @@ def _by_value(func: ir.FuncDef, position: int) -> bool:
 
 
 @by_node
-def _has_only_followed(body: tuple[Any, ...]) -> bool:
+def _has_only_followed(body: tuple[object, ...]) -> bool:
     return not any(_unfollowed(node) for node in all_nodes(body))
 
 
 @by_node
-def _computes(body: tuple[Any, ...]) -> bool:
+def _computes(body: tuple[object, ...]) -> bool:
     """Whether a function is a few assignments and what it returns."""
     *steps, last = body or (None,)
     plain = all(

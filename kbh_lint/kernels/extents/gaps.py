@@ -27,7 +27,7 @@ _OTHERWISE = ("make_block_ptr", "make_tensor_descriptor", "inline_asm_elementwis
 
 
 def stepped_over(
-    kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]
+    kernel: values.Func, args: Mapping[str, object], grid: Dims, known: Mapping[int, int]
 ) -> dict[int, ir.Loc]:
     """The storages of which some elements between others are read by no program, with a loop that steps over them.
 
@@ -60,7 +60,7 @@ def _calls(body: tuple[ir.Stmt, ...]) -> tuple[list[ir.Call], bool]:
     return [node for node in nodes if isinstance(node, ir.Call)], any(isinstance(node, ir.For) for node in nodes)
 
 
-def _holds_others(args: Mapping[str, Any]) -> bool:
+def _holds_others(args: Mapping[str, object]) -> bool:
     """Whether an argument may hold pointers that no name of the kernel stands for."""
     return any(isinstance(given, (tuple, list, values.StructArg, values.Made)) for given in args.values())
 

@@ -30,14 +30,14 @@ Ranges = Mapping[int, tuple[int, int]]  # by storage, what the whole numbers in 
 
 
 def read_parts(
-    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, ranges: Ranges | None = None
+    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges | None = None
 ) -> Parts:
     """The parts of each load, by storage; a storage of which not every load is bounded is left out."""
     return parts_under(kernel, args, grid, block, ranges or {})[0]
 
 
 def parts_under(
-    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, ranges: Ranges
+    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges
 ) -> tuple[Parts, frozenset[int]]:
     """The same, and the storages whose ranges were looked at: with others for the rest it would be the same."""
     if not can_be_followed(kernel):
@@ -271,7 +271,7 @@ def _names(stmt: object) -> frozenset[str]:
     return frozenset([node.id for node in walk(stmt) if isinstance(node, ir.Name)])
 
 
-def _expressions(stmt: object) -> Iterator[Any]:
+def _expressions(stmt: object) -> Iterator[object]:
     """The expressions that a statement computes itself, once and before all else."""
     if isinstance(stmt, ir.Decl):
         yield stmt.init

@@ -9,7 +9,7 @@ before it. A loop in front may bring the state up to where a piece begins: that 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import all_nodes, by_node, walk
@@ -27,7 +27,7 @@ class Restart(NamedTuple):
     longest: int
 
 
-def restarts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, storage: int) -> Restart | None:
+def restarts(kernel: values.Func, args: Mapping[str, object], grid: Dims, storage: int) -> Restart | None:
     """The loop of a Triton kernel that stores to a storage in pieces with such a state; None where none is seen."""
     body = kernel.node.body or ()
     if kernel.node.kind != "python" or not can_be_followed(kernel):

@@ -165,7 +165,7 @@ def _everywhere(body: Iterable[object], env: Env | None) -> set[Any]:
 
 
 def _around(
-    body: Iterable[object], place: tuple[int, ...], loops: tuple[Any, ...]
+    body: Iterable[object], place: tuple[int, ...], loops: tuple[object, ...]
 ) -> tuple[Any, tuple[Any, ...]] | None:
     """The node at a place, with the loops around it."""
     for node in body:
@@ -220,7 +220,7 @@ def _names(body: Iterable[object], given: dict[str, Atoms]) -> dict[str, Atoms]:
     return names
 
 
-def _assignments(body: Iterable[object], loops: tuple[Any, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
+def _assignments(body: Iterable[object], loops: tuple[object, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
     """(name, value, loops around, whether each iteration changes it) of every assignment."""
     for node in body:
         if isinstance(node, ir.Assign):

@@ -26,7 +26,7 @@ class StoreExtents(NamedTuple):
     doubtful: set[_Place]
 
 
-def store_extents(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> StoreExtents:
+def store_extents(kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims) -> StoreExtents:
     """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
     if not can_be_followed(kernel):
         return StoreExtents({}, {}, set())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +67,7 @@ class Types:
         if node.name and not (isinstance(node, ir.Using) and node.type is None):
             self.here.vars[node.name] = held or CppType(node, self.here)
 
-    def _asked(self, ask: Callable[[], Any]) -> Any:
+    def _asked(self, ask: Callable[[], Any]) -> object:
         if self.lost:
             return None
         try:
@@ -107,7 +107,7 @@ class Types:
 
     # --- the domain --------
 
-    def scope(self, env: Env, bound: Mapping[str, Any]) -> Env:
+    def scope(self, env: Env, bound: Mapping[str, object]) -> Env:
         """Template parameters as variables."""
         return Env(dict(bound), env) if bound else env
 
@@ -186,7 +186,7 @@ class Types:
             return None if None in parts else parts
         return (type(value), value) if isinstance(value, int | float) else self.key(value)
 
-    def pack(self, values: list[Any]) -> Any:
+    def pack(self, values: Sequence[object]) -> object:
         """A pack is a tuple."""
         return tuple(values)
 

@@ -8,7 +8,7 @@ elements that rise, in a test whether one is less than the one before it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -21,7 +21,9 @@ _BUILT_IN = ("blockIdx", "threadIdx", "blockDim", "gridDim")
 _LARGER = ("max", "std::max", "cuda::std::max", "::max")
 
 
-def unused(kernel: values.Func, args: Mapping[str, Any], pointer: str, most: int | None, rising: bool = False) -> bool:
+def unused(
+    kernel: values.Func, args: Mapping[str, object], pointer: str, most: int | None, rising: bool = False
+) -> bool:
     """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not. Where
     they are `rising`, each is at least the one before it, and none is below zero."""
     nodes = all_nodes(kernel.node.body or ())
@@ -39,7 +41,7 @@ class _Elements:
         self.once: dict[str, Any] = {}  # names that are given one value in the whole kernel
         self.unchanged: Set[str] = frozenset()  # arguments
 
-    def reach_nothing(self, body: tuple[Any, ...], nodes: list[Any]) -> bool:
+    def reach_nothing(self, body: tuple[object, ...], nodes: Sequence[object]) -> bool:
         """Whether the elements that `nodes` load go nowhere in a kernel but from name to name."""
         given = [(node, target, value) for node in nodes for target, value in _given(node)]
         targets = Counter(target for _, target, _ in given)

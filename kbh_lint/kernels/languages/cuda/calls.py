@@ -26,7 +26,7 @@ class CudaCalls(Calls):
 
     run: CudaRun
 
-    def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
+    def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
         """Executes the kernel once; `args` holds parameters and template parameters by name."""
         node = func.node
         self.run.frame.outer = func.env
@@ -146,7 +146,7 @@ class CudaCalls(Calls):
         return library_method(CppCall(self.run, name, args, explicit, nodes or [], loc), base, target)
 
     def call_overloads(
-        self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: list[Any], loc: ir.Loc,
+        self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: Sequence[object], loc: ir.Loc,
         *, this: V | None = None,
     ) -> V:  # fmt: skip
         """Chooses an overload, binds its parameters and runs it."""

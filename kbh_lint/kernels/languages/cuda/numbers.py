@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import integers
@@ -37,7 +37,7 @@ class CudaNumbers(Numbers):
             return super().promote(op, a, b)
         return integers.promotion(one) if op in ("<<", ">>") else integers.common_type(one, other)
 
-    def folded(self, op: str, a: V, b: V) -> Any:
+    def folded(self, op: str, a: V, b: V) -> object:
         one, other = _whole(a), _whole(b)
         if one is None or other is None or op not in integers.OPERATORS:
             return super().folded(op, a, b)

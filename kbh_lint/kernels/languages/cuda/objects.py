@@ -148,7 +148,7 @@ class CudaObjects:
             return self.converted(value, ct, node.loc)
         return self.cast_to(value, ct, node.loc)
 
-    def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: object, name: str, nodes: list[Any]) -> V:
+    def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: object, name: str, nodes: Sequence[object]) -> V:
         """`T x(a, b)`, `T x{a, b}`, `T(a)`."""
         if is_pointer(ct) or ct.dtype not in ("?", ""):
             if not items:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.kernels.core.calls import Calls
@@ -60,7 +60,7 @@ class PythonCalls(Calls):
             return V(x=Unbound(name), deps=deps, shape=())
         return self.run.names.outer_value(value).with_(deps=deps)
 
-    def run_kernel(self, func: values.Func, args: Mapping[str, Any]) -> None:
+    def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
         """Executes the kernel's body once."""
         env: Env = {}
         self.run.frame.outer = func.env

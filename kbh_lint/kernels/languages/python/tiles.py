@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.kernels.core.value import NO_NAMES, Shape, V, leaves
@@ -48,7 +48,7 @@ class Tiles:
             self.run.facts.decided |= self.sizes.get(height, NO_NAMES)
         return height
 
-    def sliced(self, base: V, parts: list[Any]) -> V:
+    def sliced(self, base: V, parts: Sequence[object]) -> V:
         """`x[:, None]` and the like only change the shape."""
         if base.shape is None:
             return base
