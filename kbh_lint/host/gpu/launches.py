@@ -23,7 +23,7 @@ from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
-from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.core.facts import KernelFacts, Traffic
 from kbh_lint.kernels.core.memory import LED
 
 if TYPE_CHECKING:
@@ -265,20 +265,16 @@ def record(
     """The event of a launch: what each store writes, and what flowed into it."""
     facts = device_memory.resolve(interp, kernel, facts, tensors)
     distinct = list({id(f): f for f in facts}.values())
-    loads: set[int] = set()
+    traffic = [f.traffic() for f in distinct]
+    loads = {ident for one in traffic for ident in one.loads}
     stores: dict[int, str] = {}
     flows: dict[int, set[int]] = {}
-    unplaced: set[str] = set()
-    for traffic in [f.traffic() for f in distinct]:
-        loads |= traffic.loads
-        unplaced |= traffic.unplaced
-        for storage, dtype, sources in traffic.stores:
-            stores.setdefault(storage, dtype)
-            flows.setdefault(storage, set()).update(sources)
-    blind = any(f.unread for f in distinct)
-    led = any(name.endswith(LED) for name in unplaced)  # else the stores need not be looked at
-    if led and any(s.storage == -1 and s.param.endswith(LED) for f in distinct for s in f.stores):
+    for storage, dtype, sources in (store for one in traffic for store in one.stores):
+        stores.setdefault(storage, dtype)
+        flows.setdefault(storage, set()).update(sources)
+    if _leads_nowhere(distinct, traffic):
         interp.miss(f"{kernel.node.name} writes through addresses that lead to nothing known", loc)
+    blind = any(f.unread for f in distinct)
     if blind and not stores.keys() & tensors.keys():
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights
         stores = {
@@ -297,23 +293,35 @@ def record(
         "seen": None if kernel.language else scope(interp.session, kernel),
     })  # fmt: skip
     interp.emit(event)
+    _write(interp, event, tensors, stores, flows, blind)
+    return event
+
+
+def _leads_nowhere(distinct: list[KernelFacts], traffic: list[Traffic]) -> bool:
+    """Whether a kernel stores through an address that it loaded, of which nobody knows where it leads."""
+    led = any(name.endswith(LED) for one in traffic for name in one.unplaced)  # else no store is looked at
+    return led and any(s.storage == -1 and s.param.endswith(LED) for f in distinct for s in f.stores)
+
+
+_WORDS = frozenset({"?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16"})  # types that may hold bits of any other
+
+
+def _write(
+    interp: Run, event: Event, tensors: dict[int, Tensor], stores: dict[int, str], flows: dict[int, set[int]],
+    blind: bool,
+) -> None:  # fmt: skip
+    """Records what a launch stores, by storage: as elements of this type, or of the tensor's where it may move bits
+    alone; and what flowed into it, which is all that was read where the kernel was not."""
     before: dict[int, Content] = {i: t.storage.content for i, t in tensors.items()}
     event.flows = {}
     for ident, dtype in stores.items():
         tensor = tensors.get(ident)
         if tensor is None:
             continue
-        known = (
-            dtype
-            if dtype not in ("?", "u8", "i8", "u16", "u32", "u64", "i32", "i64", "i16") or tensor.dtype == dtype
-            else tensor.dtype
-        )
+        known = dtype if dtype not in _WORDS or tensor.dtype == dtype else tensor.dtype
         part = extents.keeps_a_part(tensor, event)
         made = tensor.storage.content.event
         less = part and made is not None and made.loc == event.loc
         recording.write(interp, tensor, event, part, known if known != "?" else tensor.dtype, less=less)
         flow = [before[s] for s in flows.get(ident, ()) if s in before]
-        if blind and not flow:
-            flow = [c for c, _ in reads]
-        event.flows[tensor.storage.content.ident] = flow
-    return event
+        event.flows[tensor.storage.content.ident] = [c for c, _ in event.reads] if blind and not flow else flow
