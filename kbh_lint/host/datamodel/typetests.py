@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import collections.abc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import DType, Sym, Value
@@ -95,28 +95,41 @@ def _is_a(interp: Run, value: Value, kind: Value) -> Value:
         return True
     if path.startswith(_ABSTRACT):
         return _is_abstract(interp, value, path, name)
-    if name in ("Tensor", "Parameter"):
-        return isinstance(value, Tensor) and (name == "Tensor" or value.parameter)
-    if name == "dtype":
-        return isinstance(value, DType)
-    if name == "Module":
-        return isinstance(value, (Instance, TorchLayer))
-    if path == "builtins.type":
-        named = isinstance(value, Sym) and value.path.rpartition(".")[2][:1].isupper()
-        return isinstance(value, ClassV) or named or getattr(value, "__kbh_name__", "").startswith("builtins.")
-    if name == "Size":
-        return isinstance(value, tuple) and unknowns.merged(interp, value, why="a type test")
+    row = _NAMED.get(name) or _NAMED.get(path)
+    if row is not None:
+        return row(interp, value)
     if isinstance(value, Instance):
-        if path == "builtins.tuple" and is_named_tuple(value):
-            return True
-        return any(base == path for base in value.cls.external_bases())
-    if isinstance(value, LibObject):
-        own = value.path.rsplit(".", 1)[-1]
-        raised = getattr(builtins, own, None) if isinstance(value, BuiltinObject) else None
-        real = getattr(builtins, name, None)
-        return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
+        return path == "builtins.tuple" and is_named_tuple(value) or path in value.cls.external_bases()
     real = getattr(builtins, name, None)
+    if isinstance(value, LibObject):
+        return _is_of_library(value, name, real)
     return isinstance(real, type) and isinstance(value, real) and not isinstance(value, Once)
+
+
+def _is_type(interp: Run, value: Value) -> bool:
+    named = isinstance(value, Sym) and value.path.rpartition(".")[2][:1].isupper()
+    return isinstance(value, ClassV) or named or getattr(value, "__kbh_name__", "").startswith("builtins.")
+
+
+def _is_size(interp: Run, value: Value) -> Value:
+    return isinstance(value, tuple) and unknowns.merged(interp, value, why="a type test")
+
+
+_NAMED: dict[str, Callable[[Run, Value], Value]] = {  # by the last part of a class's name, or by all of it
+    "Tensor": lambda interp, value: isinstance(value, Tensor),
+    "Parameter": lambda interp, value: isinstance(value, Tensor) and value.parameter,
+    "dtype": lambda interp, value: isinstance(value, DType),
+    "Module": lambda interp, value: isinstance(value, (Instance, TorchLayer)),
+    "Size": _is_size,
+    "builtins.type": _is_type,
+}
+
+
+def _is_of_library(value: LibObject, name: str, real: object) -> bool:
+    """Whether an object of a library is of a class of this name; exceptions of Python's are of those above, too."""
+    own = value.path.rsplit(".", 1)[-1]
+    raised = getattr(builtins, own, None) if isinstance(value, BuiltinObject) else None
+    return own == name or isinstance(raised, type) and isinstance(real, type) and issubclass(raised, real)
 
 
 def _is_like(interp: Run, value: Value, cls: ClassV | None, kind: ClassV) -> Value:
