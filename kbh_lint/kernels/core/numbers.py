@@ -156,13 +156,15 @@ class Numbers:
         if op in CUTTING and (a.origins or b.origins):
             a, b = self._cut(op, a, b), self._cut(op, b, a) if op == "&" else b
         if isinstance(a.x, (tuple, Struct)) or isinstance(b.x, (tuple, Struct)):
-            if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple):
-                return tuple_of(a.x + b.x)
+            longer = _concatenated(op, a, b)
+            if longer is not None:
+                return longer
             a, b = _one_value(a), _one_value(b)
         shape = a.shape if a.shape == b.shape else broadcast(a.shape, b.shape)
-        unbound = _unbound(a, b) if op in ("+", "-") else None
-        if a.cells or b.cells or unbound:
-            return self._address(op, a, b, shape, unbound, deps)
+        if a.cells or b.cells or isinstance(a.x, Unbound) or isinstance(b.x, Unbound):
+            address = self._address(op, a, b, shape, deps)
+            if address is not None:
+                return address
         if op in _BIT_OPS:
             return self._bits(op, a, b, shape, deps, loc)
         if op in ("%", "//", "/") and b.const == 16 and self._nibbles(a, narrow_only=True):
@@ -243,7 +245,13 @@ class Numbers:
             return b.x if not data_origins(a.origins) else None
         return None
 
-    def _address(self, op: str, a: V, b: V, shape: Shape | None, unbound: Unbound | None, deps: frozenset[str]) -> V:
+    def _address(self, op: str, a: V, b: V, shape: Shape | None, deps: frozenset[str]) -> V | None:
+        """A place in memory, which an argument of unknown kind may be; None for a number."""
+        unbound = None
+        if op in ("+", "-") and a.dtype not in dtypes.FLOATS and b.dtype not in dtypes.FLOATS:
+            unbound = a.x if isinstance(a.x, Unbound) else b.x if isinstance(b.x, Unbound) else None
+        if not a.cells and not b.cells and unbound is None:
+            return None
         origins = union(a.origins, b.origins)
         casts = union_casts(a.casts, b.casts)
         base = a if a.cells or (isinstance(a.x, Unbound) and not b.cells) else b
@@ -382,13 +390,11 @@ def _scaled(a: V, b: V) -> Mul | None:
     return None
 
 
+def _concatenated(op: str, a: V, b: V) -> V | None:
+    """The sum of two tuples."""
+    return tuple_of(a.x + b.x) if op == "+" and isinstance(a.x, tuple) and isinstance(b.x, tuple) else None
+
+
 def _one_value(value: V) -> V:
     """What stands for a tuple or a struct in an operation on numbers."""
     return mix([value]) if isinstance(value.x, (tuple, Struct)) else value
-
-
-def _unbound(a: V, b: V) -> Unbound | None:
-    """What was given to the kernel, of unknown kind, that a sum or a difference may be an address in."""
-    if a.dtype in dtypes.FLOATS or b.dtype in dtypes.FLOATS:
-        return None
-    return a.x if isinstance(a.x, Unbound) else b.x if isinstance(b.x, Unbound) else None

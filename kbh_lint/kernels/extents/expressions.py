@@ -226,12 +226,12 @@ class Expressions:
             return self.moved(numbers[0], node.args[1], Linear(1))
         return self.run.unknown()
 
-    def _of_grid(self, node: ir.Call) -> Value:
+    def _of_grid(self, node: ir.Call, kind: str) -> Value:
         """`program_id(axis)`, `num_programs(axis)`."""
         numbers = [self.value(a) for a in node.args]
         axis = numbers[0] if numbers else self.value(dict(node.keywords).get("axis"))
         at = axis.const if isinstance(axis, Linear) and not axis.terms else -1
-        return self.run.axes[self.called(node.func)][at] if 0 <= at < 3 else self.run.unknown()
+        return self.run.axes[kind][at] if 0 <= at < 3 else self.run.unknown()
 
     def _of_two(self, name: str, a: Linear, b: Linear) -> Value:
         """A function of two numbers."""
@@ -295,8 +295,8 @@ _OF_TILES: dict[str, Callable[[Expressions, ir.Call], Value | None]] = {  # call
     "make_tensor_descriptor": Expressions._made,
     "make_block_ptr": Expressions._made,
     "advance": Expressions._advanced,
-    "program_id": Expressions._of_grid,
-    "num_programs": Expressions._of_grid,
+    "program_id": lambda self, node: self._of_grid(node, "program_id"),
+    "num_programs": lambda self, node: self._of_grid(node, "num_programs"),
 }
 
 

@@ -44,6 +44,7 @@ class Follow:
         self.limits: Limits = {}
         self.doubt = False
         self.atoms = Atoms()
+        self.unknown = self.atoms.anything  # a number of which nothing is known: asked for too often for a call more
         self.steps, self.most = 0, MAX_STEPS
         self.calls = 0
         self.kept: dict[
@@ -170,10 +171,6 @@ class Follow:
         found = self.unknown()
         self.positions.add(found.terms[0][0])
         return found
-
-    def unknown(self) -> Linear:
-        """A number of which nothing is known."""
-        return self.atoms.anything()
 
     def placed(self, value: Value, depth: int = 0) -> bool:
         """Whether a number is made of block and thread indices, loop counters and arguments alone, and of no loaded

@@ -161,8 +161,33 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
     if extremes:
         found = _by_sides(atoms, terms, limits, depth, found)
     by_atom = atoms.bounds.limits
-    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]]
-    return _under(atoms, terms, limits, depth, found, on_these) if on_these else found
+    on_these = [limit for atom, _ in terms for limit in by_atom.get(atom, ())]
+    factors = dict(terms) if on_these else {}
+    for _, limit, most in sorted(on_these):
+        whole = factors[limit[0][0]]
+        factor = whole // limit[0][1]
+        if factor <= 0:
+            continue
+        if len(limit) == 1:  # of one number, as most are
+            atom, unit = limit[0]
+            left = tuple([term for term in terms if term[0] != atom]) if unit * factor == whole else None
+        else:
+            left = _without(terms, limit, factor)
+        if left is None:
+            continue
+        end = highest(atoms, _new(Linear, (0, left)), limits, depth + 1)
+        if end is not None and (found is None or end + factor * most < found):
+            found = end + factor * most
+    return found
+
+
+def _without(terms: Terms, limit: Terms, factor: int) -> Terms | None:
+    """What is left of a sum beside so many times another; None where it does not hold that."""
+    factors = dict(terms)
+    if [f * factor for _, f in limit] != [factors.get(atom) for atom, _ in limit]:
+        return None
+    named = [atom for atom, _ in limit]
+    return tuple([term for term in terms if term[0] not in named])
 
 
 def _by_sides(atoms: Atoms, terms: Terms, limits: Limits, depth: int, found: Bound) -> Bound:
@@ -178,33 +203,6 @@ def _by_sides(atoms: Atoms, terms: Terms, limits: Limits, depth: int, found: Bou
             assert isinstance(side, Linear)
             end = highest(atoms, add(rest, scaled(side, factor)), limits, depth + 1)
             found = end if found is None or end is not None and end < found else found
-    return found
-
-
-def _under(
-    atoms: Atoms, terms: Terms, limits: Limits, depth: int, found: Bound, on_these: list[tuple[int, Terms, int]]
-) -> Bound:
-    """What limits on parts of a sum leave of a bound: a part that is a multiple of a limited sum is no more than so
-    many times the limit."""
-    factors = dict(terms)
-    for _, limit, most in sorted(on_these) if len(on_these) > 1 else on_these:
-        whole = factors[limit[0][0]]
-        factor = whole // limit[0][1]
-        if factor <= 0:
-            continue
-        if len(limit) == 1:  # of one number, as most are
-            atom, unit = limit[0]
-            if unit * factor != whole:
-                continue
-            left = _new(Linear, (0, tuple([term for term in terms if term[0] != atom])))
-        else:
-            if [f * factor for _, f in limit] != [factors.get(atom) for atom, _ in limit]:
-                continue
-            named = [atom for atom, _ in limit]
-            left = Linear(0, tuple([term for term in terms if term[0] not in named]))
-        end = highest(atoms, left, limits, depth + 1)
-        if end is not None and (found is None or end + factor * most < found):
-            found = end + factor * most
     return found
 
 

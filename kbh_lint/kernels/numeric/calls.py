@@ -173,7 +173,8 @@ class Calls:
             name = funcs[0].node.name if funcs else ""
             plain = frame.cpp and name and "::" not in name and cuda_builtin(name)
             if plain and not self.m.structs.takes(funcs, args, targs, frame):  # CUDA's, overloaded for other types
-                return self._call_symbol(name, self._packed(args, keywords, node, frame))
+                loaded = [self._loaded(a, node, frame) for a in args]
+                return self._call_symbol(name, Args(loaded, keywords, self.m.site(frame, node), node, frame))
             chosen = self.m.structs.chosen_of(funcs, args, targs, frame)
             if chosen is not None:
                 return self.inline(chosen.func.node, chosen.func.env, args, keywords, node, frame, bound=chosen.bound)
@@ -188,16 +189,12 @@ class Calls:
         if isinstance(callee, Obj):
             called = self.m.structs.operator("operator()", [callee, *args], node, frame)
             return UNKNOWN if called is None else called
-        packed = self._packed(args, keywords, node, frame)
+        packed = Args([self._loaded(a, node, frame) for a in args], keywords, self.m.site(frame, node), node, frame)
         if isinstance(callee, Method):
             return self._call_method(callee, args, packed, targs)
         if isinstance(callee, Sym):
             return self._call_symbol(callee.path, packed)
         return unknown_call(self.m, "a call", packed)
-
-    def _packed(self, args: list[Any], keywords: dict[str, Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Args:
-        """The arguments of a call of something that the file does not define."""
-        return Args([self._loaded(a, node, frame) for a in args], keywords, self.m.site(frame, node), node, frame)
 
     def _construct(self, kind: object, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
         """`T(...)`, `T{...}`."""

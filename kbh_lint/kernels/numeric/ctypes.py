@@ -155,7 +155,13 @@ class CTypes:
     def convert(self, value: object, kind: CType, site: int = 0) -> Any:
         """`value` as this type holds it."""
         if kind.kind == "float":
-            return self._as_float(value, kind, site)
+            if isinstance(value, Obj):
+                made = self.m.structs.conversion(value, kind.dt)
+                value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
+            if isinstance(value, Bits):
+                return UNKNOWN
+            number = ops.number(value, self.m.numbers, site)
+            return UNKNOWN if number is None else self.m.numbers.cast(number, kind.dt)
         if kind.kind in ("int", "bool"):
             return self._as_whole(value, kind)
         if kind.kind == "vec" and not isinstance(value, Obj):
@@ -170,15 +176,6 @@ class CTypes:
         if kind.kind == "struct" and isinstance(value, Num | int) and self.m.structs.way(kind, [value]).makers:
             return self.m.structs.construct(kind, [value], kind.struct.node, Frame([{}], kind.struct.env, True, 0))
         return value.copy() if isinstance(value, Obj) else value
-
-    def _as_float(self, value: object, kind: CType, site: int) -> object:
-        if isinstance(value, Obj):
-            made = self.m.structs.conversion(value, kind.dt)
-            value = next(iter(value.fields.values()), UNKNOWN) if made is None else made
-        if isinstance(value, Bits):
-            return UNKNOWN
-        number = ops.number(value, self.m.numbers, site)
-        return UNKNOWN if number is None else self.m.numbers.cast(number, kind.dt)
 
     def _as_whole(self, value: object, kind: CType) -> object:
         """A whole number or a truth; what is neither stays what it is."""

@@ -61,40 +61,38 @@ def number(value: object, numbers: Numbers, site: int) -> Num | None:
     return None
 
 
-def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Value:
+def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
     """`a op b`. What cannot be computed is UNKNOWN."""
-    if type(a) is Num and type(b) is Num:
-        return _of_numbers(op, a, b, numbers, site)
-    if isinstance(a, int) and isinstance(b, int):
-        return integers(op, a, b, cpp)
-    if isinstance(a, Ptr) or isinstance(b, Ptr):
-        return pointers(op, a, b, site)
-    if isinstance(a, Obj) or isinstance(b, Obj):
-        return vectors(op, a, b, numbers, site, cpp)
-    if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
-        return a + b
-    if isinstance(a, Bits) or isinstance(b, Bits):
-        return packed(op, a, b)
-    if not (isinstance(a, Num) or isinstance(b, Num)):
-        return _part_known(op, a, b)
-    left, right = number(a, numbers, site), number(b, numbers, site)
-    return UNKNOWN if left is None or right is None else _of_numbers(op, left, right, numbers, site)
-
-
-def _of_numbers(op: str, a: Num, b: Num, numbers: Numbers, site: int) -> object:
-    if op == "+":
-        return numbers.add(a, b, site)
-    if op == "-":
-        return numbers.add(a, b, site, plus=False)
+    if not (type(a) is Num and type(b) is Num):
+        if isinstance(a, int) and isinstance(b, int):
+            return integers(op, a, b, cpp)
+        if isinstance(a, Ptr) or isinstance(b, Ptr):
+            return pointers(op, a, b, site)
+        if isinstance(a, Obj) or isinstance(b, Obj):
+            return vectors(op, a, b, numbers, site, cpp)
+        if isinstance(a, tuple) and isinstance(b, tuple) and op == "+" and len(a) + len(b) <= 64:
+            return a + b
+        if isinstance(a, Bits) or isinstance(b, Bits):
+            return packed(op, a, b)
+        if not (isinstance(a, Num) or isinstance(b, Num)):
+            return _part_known(op, a, b)
+        left, right = number(a, numbers, site), number(b, numbers, site)
+        if left is None or right is None:
+            return UNKNOWN
+        a, b = left, right
+    if op in ("+", "-"):
+        return numbers.add(a, b, site, plus=op == "+")
     if op == "*":
         return numbers.mul(a, b)
     if op == "/":
         return numbers.div(a, b)
-    if op == "**":
-        if b.f == 2.0:
-            return numbers.mul(a, a)
-        return numbers.function("pow", numbers.mul(a, b), a.dt, a.src | b.src)
-    return UNKNOWN
+    return _power_of(a, b, numbers) if op == "**" else UNKNOWN
+
+
+def _power_of(a: Num, b: Num, numbers: Numbers) -> Num:
+    if b.f == 2.0:
+        return numbers.mul(a, a)
+    return numbers.function("pow", numbers.mul(a, b), a.dt, a.src | b.src)
 
 
 def integers(op: str, a: int, b: int, cpp: bool) -> Any:

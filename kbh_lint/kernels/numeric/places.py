@@ -32,7 +32,11 @@ class Places:
     def place(self, node: ir.Expr, frame: Frame) -> Place | None:
         """Where an expression lives, or None when it is no place."""
         if isinstance(node, ir.Name):
-            return self._named_place(node.id, frame)
+            scope = frame.find(node.id)
+            if scope is None:
+                return self._place_outside(node.id, frame)
+            value = scope[node.id]
+            return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
         if isinstance(node, ir.Attr):
             return self._field_place(node, frame)
         if isinstance(node, ir.Index) and isinstance(owner := self.m.expressions.evaluate(node.value, frame), Obj):
@@ -68,12 +72,8 @@ class Places:
         constant = self.m.ctypes.static_member(value.type, (name,), frame)
         return Method(value, name) if constant is None else constant
 
-    def _named_place(self, name: str, frame: Frame) -> Place | None:
-        """Where a variable lives, or what it refers to; else a field of the object, or memory of the file."""
-        scope = frame.find(name)
-        if scope is not None:
-            value = scope[name]
-            return value.place if type(value) is Reference and not value.address else VarRef(scope, name)
+    def _place_outside(self, name: str, frame: Frame) -> Place | None:
+        """Where a name lives that no variable here has: in a field of the object, or in memory of the file."""
         if frame.this is not None and name in frame.this.fields:
             return VarRef(frame.this.fields, name)
         value = self.m.expressions.named(name, frame) if frame.cpp else UNKNOWN
