@@ -49,14 +49,15 @@ def _noted(paths: list[PathRun], reference: Traits) -> Iterator[ShapeFact]:
             yield ShapeFact(Effect(**chosen, when="forward" if attrs["call"] else "import"), loc)
 
 
-def _told(paths: list[PathRun]) -> Iterator[tuple[bool, tuple[str, dict[str, Any], ir.Loc | None]]]:
+def _told(paths: list[PathRun]) -> list[tuple[bool, tuple[str, dict[str, Any], ir.Loc | None]]]:
     """The notes of a run, which all paths have to share, and those that are taken from one run alone: what is done when
     the answer to a question is another, and what is replaced on other GPUs."""
-    yield from ((True, note) for note in paths[0].notes)
+    told = [(True, note) for note in paths[0].notes]
     for probe in paths[0].probes:
-        yield from ((False, n) for n in probe.other.notes if probe.asked != FORK or n[1].get("kind") != "exit")
+        told += [(False, n) for n in probe.other.notes if probe.asked != FORK or n[1].get("kind") != "exit"]
     for path in paths[0].elsewhere:
-        yield from ((False, note) for note in path.notes if note[0] == "monkeypatch")
+        told += [(False, note) for note in path.notes if note[0] == "monkeypatch"]
+    return told
 
 
 # What everyone in the process uses: a grader above all to make inputs, to compare, to synchronise, to copy and to time.

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.analyses.crashes import file_crashes
-from kbh_lint.analyses.flow import fills_unseen, last_call, reach
+from kbh_lint.analyses.flow import Slice, fills_unseen, last_call, reach
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
@@ -19,6 +19,7 @@ from kbh_lint.base.values import Func, JitFunction, Overloads
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.values.objects import ClassV, Extension
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
+from kbh_lint.host.values.tensors import Event
 
 
 def file_facts(
@@ -59,14 +60,15 @@ def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
 
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
-    launched, compiled = _launched(paths)
+    made = [(run, reach(last_call(run))) for path in paths for run in path.shapes]
+    launched, compiled = _launched([event for _, found in made for event in found.events])
     defined = kernels(paths[0])
     of_known = {id(func.node): language for func, language in defined if id(func.node) in launched}
     named = {*(launched | of_known).values(), *(["cutlass"] if compiled else [])}
     reached = bool(launched) or compiled
     fact = Authored(reached=reached, defined=len(defined), languages=tuple(sorted(filter(None, named))))
     yield ShapeFact(fact, None)
-    none = not reached and all(_followed(run) for path in paths for run in path.shapes)
+    none = not reached and all(_followed(run, found) for run, found in made)
     if none:
         defined += unbuilt(module, paths[0].env, {func.node.name for path in paths for func, _ in kernels(path)})
     defined = [(func, language) for func, language in defined if id(func.node) not in launched]
@@ -76,17 +78,15 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
             yield ShapeFact(DeadKernel(name=func.node.name, language=language, only=none), func.node.loc)
 
 
-def _launched(paths: list[PathRun]) -> tuple[dict[int, str], bool]:
-    """The languages of the kernels that any result comes from, by their nodes, and whether one is of CUTLASS."""
-    events = [event for path in paths for run in path.shapes for event in reach(last_call(run)).events]
+def _launched(events: list[Event]) -> tuple[dict[int, str], bool]:
+    """The languages of the kernels that results come from, by their nodes, and whether one is of CUTLASS."""
     of_launches = [event.attrs["kernel"] for event in events if event.kind == "launch"]
     languages = {id(kernel.node): kernel.language.partition(".")[0] for kernel in of_launches}
     return languages, any(event.kind == "cutlass" for event in events)
 
 
-def _followed(run: ShapeRun) -> bool:
+def _followed(run: ShapeRun, found: Slice) -> bool:
     """Whether all that makes a result was seen."""
-    found = reach(last_call(run))
     if found.unfilled and any(event.kind == "launch" for event in run.calls[-1].events if run.calls):
         return False  # what a launch was given was not followed to memory, and some of it nobody else fills
     return bool(found.events) and not found.opaque and not fills_unseen(run)
