@@ -76,6 +76,8 @@ def _start(tensor: Tensor) -> int | None:
 
 def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
     """An attribute that is a value; NotImplemented when `name` is a method."""
+    if name == "shape" and tensor.shape is not None and None not in tensor.shape:  # as most that is asked for
+        return tuple(tensor.shape)
     row = _ATTRIBUTES.get(name)
     if row is not None:
         return row(interp, tensor, loc)
