@@ -6,6 +6,7 @@ they are, for every view of one is a view of its storage. A call of a `@cute.ker
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -284,16 +285,12 @@ def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
     return value if isinstance(value, DType) else DType("?")
 
 
-def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> object:
+def view(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> object:
     """A view of a tensor, of coordinates or of a layout."""
     base = args[0] if args else next(iter(kwargs.values()), None)
     dtype = next((a for a in (*args, *kwargs.values()) if isinstance(a, DType)), None)
     if name == "make_ptr":
-        address = next((a for a in args if isinstance(a, (int, Tensor, Pointer)) and not isinstance(a, bool)), None)
-        tensor = address if isinstance(address, Tensor) else interp.tensor_at(address)
-        if isinstance(address, Pointer):
-            tensor = address.tensor
-        return Pointer(tensor, dtype.name if dtype else tensor.dtype) if tensor is not None else Unknown((), name)
+        return _pointer(interp, args, dtype)
     if isinstance(base, Pointer):
         if name == "recast_ptr":
             return Pointer(base.tensor, dtype.name if dtype else base.dtype, base.offset)
@@ -314,6 +311,14 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]) -> obj
         return type(base)(base.path, (("shape", known), *(f for f in base.fields if f[0] != "shape")))
     picked = shapes.viewed(name, shapes.shape_of(base), args[1:], kwargs)
     return picked if picked is not None else Unknown(interp.contents_of(base), name)
+
+
+def _pointer(interp: Run, args: Sequence[Value], dtype: DType | None) -> Value:
+    """`make_ptr(dtype, address, ...)`: to the tensor that lies there."""
+    address = next((a for a in args if isinstance(a, (int, Tensor, Pointer)) and not isinstance(a, bool)), None)
+    tensor = address if isinstance(address, Tensor) else interp.tensor_at(address)
+    tensor = address.tensor if isinstance(address, Pointer) else tensor
+    return Pointer(tensor, dtype.name if dtype else tensor.dtype) if tensor is not None else Unknown((), "make_ptr")
 
 
 def _compiled(given: tuple[Value, ...], named: dict[str, Value]) -> Value:

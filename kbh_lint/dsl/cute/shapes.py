@@ -104,20 +104,45 @@ def viewed(name: str, shape: object, args: Sequence[Value], kwargs: Mapping[str,
         return _divide(name, shape if isinstance(shape, tuple) else (shape,), shape_of(given))
     if name == "local_tile":
         return shape_of(given)
-    modes = given if isinstance(given, (tuple, list)) else None
-    if name == "select" and isinstance(shape, tuple) and modes is not None:
-        inside = all(isinstance(m, int) and -len(shape) <= m < len(shape) for m in modes)
-        return tuple(shape[m] for m in modes) if inside else None
-    if name == "slice_" and isinstance(shape, tuple) and modes is not None and len(modes) == len(shape):
-        return tuple(part for part, at in zip(shape, modes, strict=True) if at is None)
-    if name == "group_modes" and isinstance(shape, tuple):
+    if not isinstance(shape, tuple):
+        return None
+    if name == "group_modes":
         begin = kwargs.get("begin", args[0] if args else 0)
-        end = kwargs.get("end", args[1] if len(args) > 1 else len(shape))
-        if isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end <= len(shape):
-            return (*shape[:begin], shape[begin:end], *shape[end:])
-    if name in ("append", "prepend") and isinstance(shape, tuple) and isinstance(given, (int, tuple)):
-        return (*shape, given) if name == "append" else (given, *shape)
+        return _grouped(shape, begin, kwargs.get("end", args[1] if len(args) > 1 else len(shape)))
+    picked = _PICKED.get(name)
+    return picked(shape, given) if picked is not None else None
+
+
+Shape = tuple[Value, ...]  # of numbers, None where one is not known, and shapes
+
+
+def _selected(shape: Shape, modes: Value) -> Shape | None:
+    """`select(tensor, mode=[0, 2])`."""
+    if not isinstance(modes, (tuple, list)):
+        return None
+    known = [mode for mode in modes if isinstance(mode, int) and -len(shape) <= mode < len(shape)]
+    return tuple(shape[mode] for mode in known) if len(known) == len(modes) else None
+
+
+def _sliced(shape: Shape, at: Value) -> Shape | None:
+    """`slice_(tensor, (None, 0))`."""
+    if not isinstance(at, (tuple, list)) or len(at) != len(shape):
+        return None
+    return tuple(part for part, place in zip(shape, at, strict=True) if place is None)
+
+
+def _grouped(shape: Shape, begin: Value, end: Value) -> Shape | None:
+    if isinstance(begin, int) and isinstance(end, int) and 0 <= begin < end <= len(shape):
+        return (*shape[:begin], shape[begin:end], *shape[end:])
     return None
+
+
+_PICKED: dict[str, Callable[[Shape, Value], Shape | None]] = {  # of a shape, and what stands beside it
+    "select": _selected,
+    "slice_": _sliced,
+    "append": lambda shape, given: (*shape, given) if isinstance(given, (int, tuple)) else None,
+    "prepend": lambda shape, given: (given, *shape) if isinstance(given, (int, tuple)) else None,
+}
 
 
 def _divide(name: str, shape: tuple[Value, ...], tiler: object) -> Value:

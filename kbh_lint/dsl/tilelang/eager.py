@@ -51,22 +51,11 @@ def built(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc:
         return None
     sizes = _sizes(interp, before, Frame(Env(dict(env.vars), func.env), interp.scopes.main, loc, func), declared)
     types = {name: node.annotation for name, node in declared.items() if name in tensors}
-    for node in before:
-        if isinstance(node, ir.Decl):
-            continue
-        made = _call_of(interp, node, frame)
-        names = (
-            [name for target in node.targets for name in target_names(target)] if isinstance(node, ir.Assign) else []
-        )
-        if made in _SIZES:
-            if any(name not in sizes for name in names):
-                return None
-            env.vars.update((name, sizes[name]) for name in names)
-        elif made == "empty" and len(names) == 1 and isinstance(node, ir.Assign) and isinstance(node.value, ir.Call):
-            env.vars[names[0]] = tensors[names[0]] = _empty(interp, node.value, frame)
-            types[names[0]] = node.value
-        elif interp.statement(node, frame) is not None:
-            return None
+    made = _run_before(interp, before, frame, sizes)
+    if made is None:
+        return None
+    for name, (tensor, call) in made.items():
+        tensors[name], types[name] = tensor, call
     result = interp.eval(returned, frame) if returned is not None else None
     params = tuple(ir.Param(name, types[name], None, "positional", func.node.loc) for name in tensors)
     given = {name: tensors[name] for name in tensors}
@@ -75,6 +64,31 @@ def built(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc:
     whole = Func(node, Env(kept, func.env), language="tilelang")
     whole.env = Env(kernel_scope.seen(whole), whole.env)
     return Kernel(whole, given, result)
+
+
+def _run_before(
+    interp: Run, before: tuple[ir.Stmt, ...], frame: Frame, sizes: dict[str, int]
+) -> dict[str, tuple[Tensor, ir.Call]] | None:
+    """Runs what stands before the kernel. The outputs that calls of `T.empty` make, by name; None where a size is not
+    known, or something leaves the function."""
+    made: dict[str, tuple[Tensor, ir.Call]] = {}
+    for node in before:
+        if isinstance(node, ir.Decl):
+            continue
+        called = _call_of(interp, node, frame)
+        names = (
+            [name for target in node.targets for name in target_names(target)] if isinstance(node, ir.Assign) else []
+        )
+        if called in _SIZES:
+            if any(name not in sizes for name in names):
+                return None
+            frame.env.vars.update((name, sizes[name]) for name in names)
+        elif called == "empty" and len(names) == 1 and isinstance(node, ir.Assign) and isinstance(node.value, ir.Call):
+            output = frame.env.vars[names[0]] = _empty(interp, node.value, frame)
+            made[names[0]] = output, node.value
+        elif interp.statement(node, frame) is not None:
+            return None
+    return made
 
 
 def _parts(func: Func) -> tuple[tuple[ir.Stmt, ...], ir.With, ir.Expr | None] | None:

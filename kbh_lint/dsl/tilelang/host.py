@@ -151,17 +151,11 @@ def _build(site: Site, factory: Factory) -> object:
     listed: list[Any] = list(made) if isinstance(made, (list, tuple)) else []
     known = [config for config in listed if isinstance(config, dict)]
     unknown = made is not None and (not isinstance(made, (list, tuple)) or len(known) < len(listed))
+    settings = known[: launches.MAX_CONFIGS] or [{}]
     if inputs:
-        settings = known[: launches.MAX_CONFIGS] or [{}]
-        made_of = [eager.built(interp, func, args, {**config, **kwargs}, loc) for config in settings]
-        kernels = [kernel for kernel in made_of if kernel is not None]
-        if unknown or len(kernels) < len(settings):
-            return foreign.unread_call(interp, EAGER, inputs, loc)
-        whole = Specialized(kernels[0].func, others=tuple(kernel.func for kernel in kernels[1:]))
-        _launch(interp, whole, list(kernels[0].arguments.values()), {}, loc)
-        return kernels[0].result
+        return _launched(site, func, settings, unknown, inputs)
     found: dict[Any, Any] = {}
-    for config in known[: launches.MAX_CONFIGS] or [{}]:
+    for config in settings:
         one = _compiled(interp.call(func, args, {**kwargs, **config}, loc), factory.out)
         found.setdefault(identity(one.func) if isinstance(one, Specialized) else id(one), one)
     first, *rest = found.values()
@@ -172,6 +166,18 @@ def _build(site: Site, factory: Factory) -> object:
         elif len(known) > launches.MAX_CONFIGS:
             first.cut = f"only {launches.MAX_CONFIGS} of {len(known)} autotune configurations were read"
     return first
+
+
+def _launched(site: Site, func: Func, settings: list[dict[str, Any]], unknown: bool, inputs: list[Tensor]) -> object:
+    """A call with tensors: the kernel builds itself, in each of its configurations, and runs."""
+    interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
+    made_of = [eager.built(interp, func, args, {**config, **kwargs}, loc) for config in settings]
+    kernels = [kernel for kernel in made_of if kernel is not None]
+    if unknown or len(kernels) < len(settings):
+        return foreign.unread_call(interp, EAGER, inputs, loc)
+    whole = Specialized(kernels[0].func, others=tuple(kernel.func for kernel in kernels[1:]))
+    _launch(interp, whole, list(kernels[0].arguments.values()), {}, loc)
+    return kernels[0].result
 
 
 def _launch(
