@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -41,43 +42,72 @@ def decorate(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -
     if path.partition(".")[0] in ("pallas", "jax"):
         interp.miss(f"a kernel in a language that is not read yet ({path})", loc)
         return UnreadKernel(path, target)
-    if path in ("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"):
-        interp.note("torch-compile", {}, loc)
-        return Compiled(target, loc)
-    if path in ("property", "builtins.property", "functools.cached_property"):
-        return Property(target, cached=path == "functools.cached_property")
+    named = _NAMED.get(path)
+    made = named(interp, decorator, target, loc) if named is not None else NotImplemented
+    if made is not NotImplemented:
+        return made
     if isinstance(decorator, LibObject) and contextmanagers.is_manager(decorator):
         again = Partial(decorator.attrs["func"], tuple(decorator.attrs["args"]), decorator.attrs["kwargs"])
         return interp.call(prelude.value(interp, "contextlib.decorated"), [again, target], {}, loc)
     if isinstance(decorator, Unknown) or _is_foreign(path):
         interp.miss(f"what {path or 'a decorator that is not known'} makes of a function is not followed", loc)
         return Unknown((), "a decorated function")
-    if path in ("contextlib.contextmanager", "contextlib.asynccontextmanager") and isinstance(target, Func):
-        target.attrs[contextmanagers.MARK] = True
-        return target
-    if path == "abc.abstractmethod" and isinstance(target, Func):
-        target.attrs["__isabstractmethod__"] = True
-        return target
-    if path in ("builtins.staticmethod", "builtins.classmethod"):
-        return StaticMethod(target) if path == "builtins.staticmethod" else ClassMethod(target)
     if isinstance(decorator, Method) and isinstance(decorator.self, Property):
         decorator.self.attrs["fset" if decorator.name == "setter" else decorator.name] = target
         return decorator.self
-    if path in ("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"):
-        longest = getattr(decorator, "attrs", {}).get("maxsize")
-        return Memo(target, longest=longest if isinstance(longest, int) else None)
     if path.startswith("dataclasses.dataclass") and isinstance(target, ClassV):
-        target.dataclass = True
-        given = getattr(decorator, "kwargs", {})
-        target.by_identity, target.frozen = given.get("eq") is False, given.get("frozen") is True
-        target.ordered = given.get("order") is True
-        return target
+        return _dataclass(decorator, target)
     known = hasattr(decorator, "__kbh_builtin__")  # as functools.wraps(f)
     if known or isinstance(decorator, (Func, Bound, Partial, Memo, Instance, ClassV)):
         return interp.call(decorator, [target], {}, loc)
     if isinstance(decorator, LibObject) and path == custom_ops.WAY:
         return custom_ops.decorate(interp, decorator, target, loc)
     return target
+
+
+def _compiled(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Value:
+    interp.note("torch-compile", {}, loc)
+    return Compiled(target, loc)
+
+
+def _marked(mark: str) -> _Named:
+    """A decorator that only notes on a function what it is."""
+
+    def noted(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Value:
+        if not isinstance(target, Func):
+            return NotImplemented
+        target.attrs[mark] = True
+        return target
+
+    return noted
+
+
+def _memo(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Value:
+    longest = getattr(decorator, "attrs", {}).get("maxsize")
+    return Memo(target, longest=longest if isinstance(longest, int) else None)
+
+
+def _dataclass(decorator: Value, target: ClassV) -> ClassV:
+    target.dataclass = True
+    given = getattr(decorator, "kwargs", {})
+    target.by_identity, target.frozen = given.get("eq") is False, given.get("frozen") is True
+    target.ordered = given.get("order") is True
+    return target
+
+
+_Named = Callable[["Run", Value, Value, "ir.Loc | None"], Value]  # of a decorator and what it stands over
+_NAMED: dict[str, _Named] = {
+    **dict.fromkeys(("torch.compile", "torch.compile.decorator", "torch.jit.script", "torch.jit.trace"), _compiled),
+    **dict.fromkeys(
+        ("property", "builtins.property"), lambda interp, decorator, target, loc: Property(target, cached=False)
+    ),
+    "functools.cached_property": lambda interp, decorator, target, loc: Property(target, cached=True),
+    **dict.fromkeys(("contextlib.contextmanager", "contextlib.asynccontextmanager"), _marked(contextmanagers.MARK)),
+    "abc.abstractmethod": _marked("__isabstractmethod__"),
+    "builtins.staticmethod": lambda interp, decorator, target, loc: StaticMethod(target),
+    "builtins.classmethod": lambda interp, decorator, target, loc: ClassMethod(target),
+    **dict.fromkeys(("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"), _memo),
+}
 
 
 def _is_foreign(path: str) -> bool:

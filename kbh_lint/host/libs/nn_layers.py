@@ -202,11 +202,7 @@ def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any]
     if name in _BLOCKS and "norm_first" in owner.attrs:
         return _run_block(interp, owner, args, kwargs, loc)
     if name in _STACKS and "layers" in owner.attrs:
-        value = args[0] if args else kwargs.get("src", kwargs.get("tgt"))
-        beside = [arg for arg in args[1:2] if name == "TransformerDecoder"]
-        for item in owner.attrs["layers"].attrs["items"]:
-            value = interp.call(item, [value, *beside], {}, loc)
-        return value if owner.attrs["norm"] is None else interp.call(owner.attrs["norm"], [value], {}, loc)
+        return _run_stack(interp, owner, args, kwargs, loc)
     layer = LAYERS.get(name)
     if layer is not None and not layer.function:
         return args[0] if args else next(iter(kwargs.values()), Unknown())
@@ -218,33 +214,31 @@ def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any]
     return _run_layer(interp, owner, layer, args, kwargs, loc)
 
 
+def _run_stack(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
+    """TransformerEncoder, TransformerDecoder: layer after layer, each with the memory that a decoder attends to."""
+    value = args[0] if args else kwargs.get("src", kwargs.get("tgt"))
+    beside = [arg for arg in args[1:2] if kind(owner.path) == "TransformerDecoder"]
+    for item in owner.attrs["layers"].attrs["items"]:
+        value = interp.call(item, [value, *beside], {}, loc)
+    return value if owner.attrs["norm"] is None else interp.call(owner.attrs["norm"], [value], {}, loc)
+
+
 def _bare(layer: Layer) -> bool:
     """Whether a layer may have no attributes."""
     return layer.constructor.startswith("*")
 
 
 def _run_layer(
-    interp: Run, owner: LibObject, layer: Layer, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
-) -> Any:
-    name = kind(owner.path)
+    interp: Run, owner: LibObject, layer: Layer, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Value:
     attrs = {**dict(layer.fixed), **owner.attrs}
     given = {**kwargs}
     for pair in layer.passed.split():
         theirs, _, ours = pair.partition("=")
         if (ours or theirs) in attrs:
             given[theirs] = attrs[ours or theirs]
-    beside = [attrs[key] for key in layer.first if layer.weights is not None and isinstance(attrs.get(key), Tensor)]
-    if layer.function in ("batch_norm", "instance_norm"):
-        given |= {f"p{i + 3}": tensor for i, tensor in enumerate(beside)}
-        beside = []
-        if attribute(interp, owner, "training") is True:  # the batch's own statistics
-            given |= {"p1": None, "p2": None, "p5": True}
-    elif layer.function in ("layer_norm", "group_norm", "rms_norm"):
-        given |= {key: attrs[key] for key in layer.first if isinstance(attrs.get(key), Tensor)}
-        beside = []
-    elif not layer.first:  # recurrent layers and attention: all that they hold
-        given["weights"] = [t for _, t in children(owner) if isinstance(t, Tensor)]
-        given["weights"] += [t for _, part in children(owner) if is_layer(part) for _, t in children(part)]
+    beside, named = _weights(interp, owner, layer, attrs)
+    given |= named
     if layer.function in ("prelu", "embedding", "embedding_bag", "linear") or layer.function.startswith("conv"):
         args, beside = [*args[:1], *beside, *args[1:]], []
     if layer.function.startswith("conv_transpose") and len(args) > 1 and not isinstance(args[-1], Tensor):
@@ -252,12 +246,33 @@ def _run_layer(
     function = {"RNN_RELU": "rnn_relu"}.get(attrs.get("mode", ""), layer.function)
     space = "torch." if function in ("flatten", "unflatten") else "torch.nn.functional."
     result = torchlib.call(interp, space + function, [*args, *beside], given, loc, spelled=owner.path)
-    if name in ("LSTM",) and isinstance(result, tuple) and len(result) == 3:
+    name = kind(owner.path)
+    if name == "LSTM" and isinstance(result, tuple) and len(result) == 3:
         return result[0], (result[1], result[2])
     if name == "MultiheadAttention" and isinstance(result, tuple):
         needed = kwargs.get("need_weights", args[4] if len(args) > 4 else True)
         return (result[0], None) if needed is False else result
     return result
+
+
+def _weights(
+    interp: Run, owner: LibObject, layer: Layer, attrs: Mapping[str, Any]
+) -> tuple[list[Value], dict[str, Value]]:
+    """What a layer holds, as its function takes it: by position, and by name."""
+    held = {key: attrs[key] for key in layer.first if isinstance(attrs.get(key), Tensor)}
+    beside: list[Value] = [attrs[key] for key in layer.first if key in held] if layer.weights is not None else []
+    if layer.function in ("batch_norm", "instance_norm"):
+        named: dict[str, Value] = {f"p{i + 3}": tensor for i, tensor in enumerate(beside)}
+        if attribute(interp, owner, "training") is True:  # the batch's own statistics
+            named |= {"p1": None, "p2": None, "p5": True}
+        return [], named
+    if layer.function in ("layer_norm", "group_norm", "rms_norm"):
+        return [], dict(held)
+    if layer.first:
+        return beside, {}
+    weights = [t for _, t in children(owner) if isinstance(t, Tensor)]  # of recurrent layers and attention: all of them
+    weights += [t for _, part in children(owner) if is_layer(part) for _, t in children(part)]
+    return beside, {"weights": weights}
 
 
 def _run_block(

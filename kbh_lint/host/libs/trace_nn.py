@@ -172,7 +172,7 @@ def _modules(owner: object, prefix: str) -> list[tuple[str, Any]]:
     return out
 
 
-def super_attr(interp: Run, owner: Owner, name: str) -> Value:
+def super_attr(interp: Run, owner: Owner, name: str) -> Any:
     """`super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
     if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):
@@ -185,19 +185,19 @@ def super_attr(interp: Run, owner: Owner, name: str) -> Value:
         return class_making.inherited(interp, instance, name, None)
     if name == "__new__":
         return builtin(_made)
-    if name == "__init__" and isinstance(instance, Instance):
-        own = next((base.env.vars[name] for base in _after(instance, cls) if name in base.env.vars), None)
-        if own is None and instance.items is not None:
+    if not isinstance(instance, Instance):
+        return Unknown((), f"super().{name}")
+    own = next((base.env.vars[name] for base in _after(instance, cls) if name in base.env.vars), NotImplemented)
+    if name == "__init__" and (own is None or own is NotImplemented):
+        if instance.items is not None:
             return builtin(lambda i, a, k, where: instance.items.update(i.call(i.builtins["dict"], a, k, where)))  # type: ignore[union-attr]
-        if own is None and "args" in instance.attrs and "__cause__" in instance.attrs:
+        if "args" in instance.attrs and "__cause__" in instance.attrs:
             return builtin(lambda i, a, k, where: instance.attrs.update(args=tuple(a)))
-    if isinstance(instance, Instance):
-        for base in _after(instance, cls):
-            if name in base.env.vars:
-                return Bound(instance, base.env.vars[name])
-    if isinstance(instance, Instance) and instance.items is not None and name != "__init__":
+    if own is not NotImplemented:
+        return Bound(instance, own)
+    if instance.items is not None and name != "__init__":
         return Method(instance.items, name)
-    return Method(instance, f"super:{name}") if isinstance(instance, Instance) else Unknown((), f"super().{name}")
+    return Method(instance, f"super:{name}")
 
 
 def _after(instance: Instance, cls: Value) -> list[ClassV]:
