@@ -159,7 +159,7 @@ def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> 
     return alias(tensor, *view_shapes.expanded(shape, strides or row_major(shape), wanted))
 
 
-def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Value:
+def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     # one element or row, as loops take them
@@ -168,25 +168,27 @@ def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Value:
         rest = None if tensor.shape is None else tensor.shape[rank:]
         steps = None if strides is None else strides[rank:]
         return alias(tensor, rest, steps, is_slice=True, offset=view_offsets.indexed(tensor, keys))
-    picked = tensor_arguments.tensors_in(list(keys))
-    listed = any(isinstance(k, list) for k in keys)
     known = tensor.attrs.get("known")
     if known is not None and len(keys) == 1 and isinstance(keys[0], int) and keys[0] in known:
         one = alias(tensor, (), (), is_slice=True, offset=view_offsets.indexed(tensor, keys))
         one.attrs["value"] = known[keys[0]]
         return one
     shape = view_shapes.indexed(tensor.shape, keys)
-    if picked or listed:
+    picked = tensor_arguments.tensors_in(list(keys))
+    if picked or any(isinstance(k, list) for k in keys):
         event = recording.record(interp, "copy", "index", loc, [tensor, *picked], {"cast": False})
         strides = None if tensor.is_contiguous() or shape is None else (None,) * len(shape)
         return recording.make(interp, shape, tensor.dtype, event=event, strides=strides, device=tensor.device)
-    if all(k is None or k is Ellipsis or k == slice(None) for k in keys if not isinstance(k, Unknown)) and not any(
-        isinstance(k, Unknown) for k in keys
-    ):
+    if all(map(_takes_all, keys)):
         return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
     offset = view_offsets.indexed(tensor, keys)
     part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True, offset=offset)
     return _bounded(interp, part, keys)
+
+
+def _takes_all(key: Value) -> bool:
+    """Whether a key leaves nothing of a dimension out: `:`, `...`, and None, which adds one."""
+    return not isinstance(key, Unknown) and (key is None or key is Ellipsis or key == slice(None))
 
 
 def bounds_from(interp: Run, keys: Sequence[Value]) -> tuple[Content, ...]:

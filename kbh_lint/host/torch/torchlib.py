@@ -64,21 +64,30 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         made = tensor_makers.maker(interp, base, args, kwargs, loc)
         tensor_flags.noticed(interp, base, args, kwargs, made)
         return made
-    special = SPECIAL.get(base)
-    fills = base in ("zero", "fill", "normal", "uniform")
-    if special is not None and (inplace if fills else not inplace or base == "copy"):
+    special = _special(base, inplace)
+    if special is not None:
         made = special(interp, base, args, kwargs, loc)
         if inplace:
             tensor_flags.noticed(interp, base, args, kwargs, made)
         return made
     if base in tensor_views.VIEWS:
         return tensor_views.view(interp, base, args, kwargs, loc)
-    counts = inplace and base in ("add", "sub") and len(args) > 1 and type(args[1]) is int
-    counts = counts and tensor_flags.known(interp, args[0]) is not None
+    counts = inplace and base in ("add", "sub") and _counts(interp, args)
     made = compute(interp, path, base, args, kwargs, loc, inplace)
     if counts:
         tensor_flags.stepped(interp, base, args)
     return made
+
+
+def _special(name: str, inplace: bool) -> Callable[..., Any] | None:
+    """The model of an operation that has one, in place or not."""
+    fills = name in ("zero", "fill", "normal", "uniform")
+    return SPECIAL.get(name) if (inplace if fills else not inplace or name == "copy") else None
+
+
+def _counts(interp: Run, args: Sequence[Value]) -> bool:
+    """Whether a whole number goes to a tensor of which the number is known."""
+    return len(args) > 1 and type(args[1]) is int and tensor_flags.known(interp, args[0]) is not None
 
 
 def _each(

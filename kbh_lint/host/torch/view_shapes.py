@@ -224,25 +224,26 @@ def _order(name: str, rank: int, rest: Given) -> list[int] | None:
     if name == "permute":
         dims = rest[0] if rest and isinstance(rest[0], (list, tuple)) else rest
         return [d % rank for d in dims] if len(dims) == rank and all(isinstance(d, int) for d in dims) else None
-    order = list(range(rank))
     if name in ("movedim", "moveaxis"):
-        sides = [list(side) if isinstance(side, (list, tuple)) else [side] for side in rest[:2]]
-        if (
-            len(sides) < 2
-            or len(sides[0]) != len(sides[1])
-            or not all(isinstance(d, int) for side in sides for d in side)
-        ):
-            return None
-        source, target = ([d % rank for d in side] for side in sides)
-        left = iter([i for i in range(rank) if i not in source])
-        placed = dict(zip(target, source, strict=True))
-        return [placed[i] if i in placed else next(left) for i in range(rank)]
-    if name == "adjoint":
-        rest = (-2, -1)
-    pair = [d % rank for d in rest[:2] if isinstance(d, int)] if rank else []
+        source, target = ([side] if isinstance(side, int) else side for side in (*rest, None, None)[:2])
+        return _moved(rank, source, target)
+    order = list(range(rank))
+    pair = [d % rank for d in ((-2, -1) if name == "adjoint" else rest[:2]) if isinstance(d, int)] if rank else []
     if len(pair) == 2:
         order[pair[0]], order[pair[1]] = order[pair[1]], order[pair[0]]
     return order
+
+
+def _moved(rank: int, source: object, target: object) -> list[int] | None:
+    """The order of dimensions once those of `source` are where `target` says; the others keep theirs."""
+    if not isinstance(source, (list, tuple)) or not isinstance(target, (list, tuple)) or len(source) != len(target):
+        return None
+    if not all(isinstance(d, int) for d in (*source, *target)):
+        return None
+    taken = [d % rank for d in source]
+    placed = {to % rank: of for of, to in zip(taken, target, strict=True)}
+    left = iter([i for i in range(rank) if i not in taken])
+    return [placed[i] if i in placed else next(left) for i in range(rank)]
 
 
 _VIEWS: dict[str, View] = {
