@@ -37,7 +37,7 @@ OWN_NAME = "solution"  # of the module that a submission is
 MAX_CHOICES = 4  # different values of which an unknown index may pick each, in runs of their own
 
 
-def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Value:
+def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
     """`item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
@@ -49,20 +49,12 @@ def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) 
     if isinstance(owner, range) and isinstance(item, Unknown):
         return unknowns.merged(interp, item, why="membership")
     if isinstance(owner, (list, tuple, set, frozenset)):
-        doubt: Any = False
-        bounds.steps(interp, len(owner))
-        for other in iteration.in_turn(owner) if isinstance(owner, Once) else owner:
-            verdict = equality.same(interp, other, item)
-            if verdict is True:
-                return True
-            if verdict is not False:
-                doubt = verdict
-        return doubt
+        return _is_among(interp, owner, item)
     if isinstance(owner, Instance):
-        found = find_method(owner, "__contains__")
-        if found is None and owner.items is not None:
+        own = find_method(owner, "__contains__")
+        if own is None and owner.items is not None:
             return contains(interp, owner.items, item)
-        return interp.call(found, [item], {}, None) if found is not None else unknowns.merged(interp, owner, item)
+        return interp.call(own, [item], {}, None) if own is not None else unknowns.merged(interp, owner, item)
     own = meta_method(owner, "__contains__")
     if own is not None:
         return interp.call(own, [item], {}, loc)
@@ -77,6 +69,21 @@ def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) 
         return item in held
     except Exception:
         return unknowns.merged(interp, owner, item, why="membership")
+
+
+def _is_among(
+    interp: Run, owner: list[Value] | tuple[Value, ...] | set[Value] | frozenset[Value], item: Value
+) -> Value:
+    """Whether one of some items is equal to another; what may be is an unknown."""
+    doubt: Value = False
+    bounds.steps(interp, len(owner))
+    for other in iteration.in_turn(owner) if isinstance(owner, Once) else owner:
+        verdict = equality.same(interp, other, item)
+        if verdict is True:
+            return True
+        if verdict is not False:
+            doubt = verdict
+    return doubt
 
 
 def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:

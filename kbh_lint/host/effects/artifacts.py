@@ -66,26 +66,29 @@ def put(built: dict[str, Built], path: str, made: Built | None) -> None:
 
 def command(interp: Run, words: list[str], folder: str, there: Callable[[str], bool]) -> None:
     """A program is run: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files are known."""
-    built: dict[str, Built] = interp.files.built
     for part in _commands(words):
-        name = part[0].rpartition("/")[2]
         given = [_in(folder, w) for w in part[1:] if not w.startswith("-")]
-        if name in COMMANDS:
-            if len(given) > 1:
-                copied(interp, given[0], given[-1])
-            continue
-        sources = [w for w in given if w.endswith(SOURCES) and there(w)]
-        parts = [found for w in given if w.endswith(SUFFIXES) and (found := find(built, w)) is not None]
-        output, at = _output(part)
-        foreign = [
-            w for w in given if w.endswith((".o", ".a")) and w != _in(folder, output or "") and find(built, w) is None
-        ]
-        if not sources and not parts:
-            continue
-        flags = tuple(w for w in part[1:] if w.startswith("-"))
-        made = _together([*parts, Built(tuple(sources), flags, tuple(foreign))])
-        for target in [output] if output else _by_default(sources):
-            put(built, _in(at if at and not output else folder, target), made)
+        if part[0].rpartition("/")[2] not in COMMANDS:
+            _build(interp.files.built, part, given, folder, there)
+        elif len(given) > 1:
+            copied(interp, given[0], given[-1])
+
+
+def _build(
+    built: dict[str, Built], part: list[str], given: list[str], folder: str, there: Callable[[str], bool]
+) -> None:
+    """What a compiler or a linker makes of the files that it is given."""
+    sources = [w for w in given if w.endswith(SOURCES) and there(w)]
+    parts = [found for w in given if w.endswith(SUFFIXES) and (found := find(built, w)) is not None]
+    if not sources and not parts:
+        return
+    output, at = _output(part)
+    own = _in(folder, output or "")
+    foreign = [w for w in given if w.endswith((".o", ".a")) and w != own and find(built, w) is None]
+    flags = tuple(w for w in part[1:] if w.startswith("-"))
+    made = _together([*parts, Built(tuple(sources), flags, tuple(foreign))])
+    for target in [output] if output else _by_default(sources):
+        put(built, _in(at if at and not output else folder, target), made)
 
 
 def copied(interp: Run, source: str, target: str) -> None:

@@ -112,19 +112,24 @@ def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -
     """Public functions and methods that nothing else in the file calls: those show what the others do."""
     used = _used(module)
     values = {name: value for name, value in env.vars.items() if not name.startswith("_")}
-    made = {id(inner) for node in module.body if isinstance(node, ir.FuncDef) for inner in walk(node.body or ())}
     for node in module.body:
+        value = values.get(node.name) if isinstance(node, (ir.FuncDef, ir.ClassDef)) else None
         if isinstance(node, ir.FuncDef) and node.name not in used:
-            value = values.get(node.name)
             func = _function_in(value)
             if func is not None and _is(func, node) and not func.language:
-                params = tuple(parameters.parameters(node, functions, False))
-                yield Entry(node.name, func, value, None, params)
-        cls = values.get(node.name) if isinstance(node, ir.ClassDef) else None
-        if isinstance(node, ir.ClassDef) and isinstance(cls, ClassV) and cls.node is node:
-            yield from _methods(cls, node, module, used, functions)
+                yield Entry(node.name, func, value, None, tuple(parameters.parameters(node, functions, False)))
+        if isinstance(node, ir.ClassDef) and isinstance(value, ClassV) and value.node is node:
+            yield from _methods(value, node, module, used, functions)
+    yield from _from_beside(values, module, used, functions)
+
+
+def _from_beside(
+    values: dict[str, Value], module: ir.Module, used: set[str], functions: parameters.Functions
+) -> Iterator[Entry]:
+    """What the file takes out of a file beside it."""
+    made = {id(inner) for node in module.body if isinstance(node, ir.FuncDef) for inner in walk(node.body or ())}
     here = {id(node) for node in module.body}
-    for name, value in values.items():  # what the file takes out of a file beside it
+    for name, value in values.items():
         func = _function_in(value)
         if func is not None and id(func.node) not in here | made and name not in used and not func.language:
             yield Entry(name, func, value, None, tuple(parameters.parameters(func.node, functions, False)))
@@ -135,13 +140,9 @@ def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -
 def _methods(
     cls: ClassV, node: ir.ClassDef, module: ir.Module, used: set[str], functions: parameters.Functions
 ) -> Iterator[Entry]:
-    bases = cls.external_bases()
-    of_torch = any(base in MODULE_BASES for base in bases)
-    if bases and not of_torch or cls.dataclass:
-        return  # a part of some library: an autograd function, an enumeration
-    around = module.body if not of_torch else [one for one in module.body if isinstance(one, ir.ClassDef)]
-    if any(isinstance(n, ir.Name) and n.id == cls.name for other in around if other is not node for n in walk(other)):
-        return  # a part of another class, which shows what it does
+    of_torch = any(base in MODULE_BASES for base in cls.external_bases())
+    if _is_a_part(cls, node, module, of_torch):
+        return
     seen: set[str] = set()
     for one in [one for part in cls.mro() if part.node is not None for one in part.node.body]:
         if not isinstance(one, ir.FuncDef) or one.name.startswith("_") or one.name in _OF_MODULES or one.name in seen:
@@ -153,6 +154,15 @@ def _methods(
         if one.name == "forward" and of_torch or one.name not in used:
             params = tuple(parameters.parameters(one, functions, True))
             yield Entry(f"{cls.name}.{one.name}", func, None, cls, params)
+
+
+def _is_a_part(cls: ClassV, node: ir.ClassDef, module: ir.Module, of_torch: bool) -> bool:
+    """Whether a class is a part of some library (an autograd function, an enumeration), or of another class, which
+    shows what it does."""
+    if cls.external_bases() and not of_torch or cls.dataclass:
+        return True
+    around = [one for one in module.body if one is not node and (not of_torch or isinstance(one, ir.ClassDef))]
+    return any(isinstance(n, ir.Name) and n.id == cls.name for other in around for n in walk(other))
 
 
 def _is(func: Func, node: ir.FuncDef) -> bool:

@@ -120,20 +120,23 @@ def _most(tensor: Tensor, event: Event) -> int | None:
     """The bits that the programs of a launch store of a tensor at most; None where that is not known."""
     kernel, bindings, grid = event.attrs["kernel"], event.attrs["bindings"], event.attrs["grid"]
     ident = tensor.storage.ident
-    counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
     read = kernel.node.kind == "python" and registry.of_kernel(kernel.language).stored_elements is not None
     if not read or len(bindings) != 1 or not isinstance(tensor.storage.size, int):
         return None
-    sizes = [n for n in counts if isinstance(n, int)]
-    if not sizes or len(sizes) < len(counts) or any(f.unread for f in event.attrs["distinct"]):
+    counts = list(grid) if isinstance(grid, (tuple, list)) else [grid]
+    sizes = _all_of([n if isinstance(n, int) else None for n in counts])
+    if sizes is None or any(f.unread for f in event.attrs["distinct"]):
         return None
-    stored = [n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident]
-    widths = [STORED.get(s.dtype) for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
-    known = [n for n in stored if n is not None]
-    bits = [n for n in widths if n is not None]
-    if not known or not bits or len(known) < len(stored) or len(bits) < len(widths):
-        return None
-    return math.prod(sizes) * sum(known) * max(bits)
+    stored = _all_of([n for name, n in _stored(event, bindings[0]).items() if bindings[0][name].storage == ident])
+    stores = [s for facts in event.attrs["distinct"] for s in facts.stores if s.storage == ident]
+    bits = _all_of([STORED.get(s.dtype) for s in stores])
+    return None if stored is None or bits is None else math.prod(sizes) * sum(stored) * max(bits)
+
+
+def _all_of(numbers: list[int | None]) -> list[int] | None:
+    """Some numbers, where there are any and all are known."""
+    known = [n for n in numbers if n is not None]
+    return known if known and len(known) == len(numbers) else None
 
 
 def _forget_earlier_calls(tensor: Tensor, event: Event) -> None:

@@ -63,15 +63,20 @@ def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -
     if isinstance(manager, Patcher):
         return interp.call(manager.attrs["__enter__"], [], {}, loc)
     if isinstance(manager, Instance):
-        later = find_method(manager, "__aenter__") is not None and find_method(manager, "__enter__") is None
-        entered = find_method(manager, "__aenter__" if later else "__enter__")
-        leave = find_method(manager, "__aexit__" if later else "__exit__")
-        if leave is not None:
-            exits.append(lambda raised: _called(interp, leave, exceptions.exception_parts(raised), loc))
-        return _called(interp, entered, [], loc) if entered is not None else manager
+        return _enter_own(interp, manager, exits, loc)
     if isinstance(manager, list):  # a @contextmanager generator: what it yields
         return manager[0] if manager else None
     return manager
+
+
+def _enter_own(interp: Run, manager: Instance, exits: list[Leave], loc: ir.Loc | None) -> Value:
+    """An object of the submission, by its own methods, those of `async with` too."""
+    later = find_method(manager, "__aenter__") is not None and find_method(manager, "__enter__") is None
+    entered = find_method(manager, "__aenter__" if later else "__enter__")
+    leave = find_method(manager, "__aexit__" if later else "__exit__")
+    if leave is not None:
+        exits.append(lambda raised: _called(interp, leave, exceptions.exception_parts(raised), loc))
+    return _called(interp, entered, [], loc) if entered is not None else manager
 
 
 def _called(interp: Run, method: Value, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -41,16 +41,20 @@ def alike(left: object, right: object, depth: int = 0) -> bool:
         return len(left) == len(right) and all(alike(a, b, depth + 1) for a, b in zip(left, right, strict=True))
     if isinstance(left, Unknown) and isinstance(right, Unknown):
         return is_opaque(left) and is_opaque(right) and (_origin(left), left.sort) == (_origin(right), right.sort)
-    if isinstance(left, Storage) and isinstance(right, Storage):
-        return left.attrs["tensor"].storage is right.attrs["tensor"].storage
     if isinstance(left, LibObject) and isinstance(right, LibObject):
-        given = ((*each.args, *each.kwargs.items(), *_plain(each.attrs)) for each in (left, right))
-        return is_opaque(left) and left.path == right.path and alike(next(given), next(given), depth + 1)
+        return _alike_objects(left, right, depth)
     if isinstance(left, Method) and isinstance(right, Method):
         return left.name == right.name and alike(left.self, right.self, depth + 1)
     if isinstance(left, Bound) and isinstance(right, Bound):
         return left.func is right.func and left.self is right.self
     return isinstance(left, (str, int, float, bool)) and not isinstance(left, ProcessNumber) and bool(left == right)
+
+
+def _alike_objects(left: LibObject, right: LibObject, depth: int) -> bool:
+    if isinstance(left, Storage) and isinstance(right, Storage):
+        return left.attrs["tensor"].storage is right.attrs["tensor"].storage
+    given = ((*each.args, *each.kwargs.items(), *_plain(each.attrs)) for each in (left, right))
+    return is_opaque(left) and left.path == right.path and alike(next(given), next(given), depth + 1)
 
 
 def _plain(attrs: Mapping[str, Value]) -> list[tuple[str, Any]]:
