@@ -19,6 +19,7 @@ from kbh_lint.analyses.outputs import tensors
 from kbh_lint.analyses.products import effective_bits
 from kbh_lint.analyses.reference import Traits, live_weights, traits
 from kbh_lint.analyses.work import category, on_inputs
+from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS, TYPES
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func
@@ -139,17 +140,7 @@ def _empty(source: Path) -> Problem:
 
 
 def _read(source: Path, profile: Profile, dtype: str) -> tuple[Problem, Traits]:
-    try:
-        if source.stat().st_size > MAX_BYTES:
-            raise _Hole(f"it is larger than {MAX_BYTES // 1_000_000} MB")
-        module = python.lower(source.read_text(encoding="utf-8"), str(source))
-    except OSError as error:
-        raise _Hole(f"the file cannot be opened ({(error.strerror or 'unknown error').lower()})") from None
-    except (SyntaxError, ValueError) as error:
-        raise _Hole(f"line {getattr(error, 'lineno', None) or 1} is not Python") from None
-    except (python.TooDeep, RecursionError, MemoryError):
-        raise _Hole("it nests too deeply") from None
-    session = Session(module, {}, CAPABILITY)
+    session = Session(_lowered(source), {}, CAPABILITY)
     try:
         contract = _contract(session, profile, dtype)
     except Raised as raised:
@@ -170,18 +161,35 @@ def _read(source: Path, profile: Profile, dtype: str) -> tuple[Problem, Traits]:
     found = reach(last_call(run.shapes[0]))
     if not found.events:
         raise _Hole("nothing that makes Model's result could be followed")
-    heavy = [e for e in found.events if e.kind == "library" and on_inputs(e) and category(e) != "other"]
-    flops = [event.attrs.get("flops") for event in heavy]
-    total = sum(count * event.weight for count, event in zip(flops, heavy, strict=True) if isinstance(count, int))
     steps = [e for e in found.events if e.kind in ("op", "library") and on_inputs(e)]
     assert contract.made is not None
     made = replace(contract.made, outputs=_outputs(last_call(run.shapes[0])))
     contracts = {CONTRACT: replace(contract, made=made)}
     narrowest = _narrowest(contract, found, profile)
-    known = replace(
-        problem, contracts=contracts, flops=str(total) if total else "", whole=len(steps) == 1, narrowest=narrowest
-    )
+    known = replace(problem, contracts=contracts, flops=_operations(found), whole=len(steps) == 1, narrowest=narrowest)
     return known, replace(traits(found), weights=live_weights(run.shapes[0], found))
+
+
+def _lowered(source: Path) -> ir.Module:
+    """A file's Python; what is wrong with it is a hole."""
+    try:
+        if source.stat().st_size > MAX_BYTES:
+            raise _Hole(f"it is larger than {MAX_BYTES // 1_000_000} MB")
+        return python.lower(source.read_text(encoding="utf-8"), str(source))
+    except OSError as error:
+        raise _Hole(f"the file cannot be opened ({(error.strerror or 'unknown error').lower()})") from None
+    except (SyntaxError, ValueError) as error:
+        raise _Hole(f"line {getattr(error, 'lineno', None) or 1} is not Python") from None
+    except (python.TooDeep, RecursionError, MemoryError):
+        raise _Hole("it nests too deeply") from None
+
+
+def _operations(found: Slice) -> str:
+    """How many operations the library calls on inputs take, as a formula; empty where none is known."""
+    heavy = [e for e in found.events if e.kind == "library" and on_inputs(e) and category(e) != "other"]
+    counts = [(event.attrs.get("flops"), event.weight) for event in heavy]
+    total = sum(count * weight for count, weight in counts if isinstance(count, int))
+    return str(total) if total else ""
 
 
 def _outputs(result: object) -> tuple[TensorSpec, ...]:

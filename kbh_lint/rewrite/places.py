@@ -118,18 +118,8 @@ def module_file(program: Program, rng: Random) -> Program:
     source = source_of(program)
     if source.dynamic or "__file__" in source.words:
         raise NotApplicable("the file looks names up at run time")
-    found = [s for s in source.module.body if isinstance(s, cst.FunctionDef)]
-    if any(source.bindings[f.name.value] != 1 for f in found):
-        raise NotApplicable("a function is bound twice")
-    moved = {f.name.value: f for f in found}
     constants = {name: s for s in source.module.body if (name := _constant(s)) and source.bindings[name] == 1}
-    known = set(source.imports) | _builtins()
-    while True:
-        usable = known | set(moved) | set(constants)
-        bad = {n for n, f in moved.items() if not _free_names(f) <= usable or _patched(source, n)}
-        if not bad:
-            break
-        moved = {n: f for n, f in moved.items() if n not in bad}
+    moved = _movable(source, set(constants))
     if not moved:
         raise NotApplicable("every function needs what stays in the module")
     name = source.fresh(rng)
@@ -145,6 +135,21 @@ def module_file(program: Program, rng: Random) -> Program:
         if statement not in moved.values():
             body.append(statement)
     return program.with_main(source.module.with_changes(body=body).code).with_sidecar(f"{name}.py", text)
+
+
+def _movable(source: Source, constants: set[str]) -> dict[str, cst.FunctionDef]:
+    """The functions that need nothing but imports, constants and one another."""
+    found = [s for s in source.module.body if isinstance(s, cst.FunctionDef)]
+    if any(source.bindings[f.name.value] != 1 for f in found):
+        raise NotApplicable("a function is bound twice")
+    moved = {f.name.value: f for f in found}
+    known = set(source.imports) | _builtins() | constants
+    while True:
+        usable = known | set(moved)
+        bad = {n for n, f in moved.items() if not _free_names(f) <= usable or _patched(source, n)}
+        if not bad:
+            return moved
+        moved = {n: f for n, f in moved.items() if n not in bad}
 
 
 def _constant(statement: cst.CSTNode) -> str | None:

@@ -85,20 +85,24 @@ def _loop(pieces: list[Token], at: int) -> tuple[list[list[Token]], list[Token],
     first = next_solid(pieces, closed) if closed is not None else None
     if closed is None or first is None:
         return None
-    head = split(pieces[opened + 1 : closed], ";")
-    if pieces[first].text == "{":
-        last = closing(pieces, first)
-        body = pieces[first + 1 : last] if last is not None else []
-    elif pieces[first].text in _STATEMENTS or pieces[first].kind == "directive":
+    last = _last(pieces, first)
+    if last is None:
         return None
-    else:
-        last = next((i for i in range(first, len(pieces)) if pieces[i].text == ";"), None)
-        body = pieces[first : last + 1] if last is not None else []
-    plain = not any(p.text in _JUMPS or p.kind == "directive" for p in (*pieces[opened:closed], *body))
-    if last is None or len(head) != 3 or not plain or closing(pieces, opened) != closed:
+    head = split(pieces[opened + 1 : closed], ";")
+    body = pieces[first + 1 : last] if pieces[first].text == "{" else pieces[first : last + 1]
+    if len(head) != 3 or any(p.text in _JUMPS or p.kind == "directive" for p in (*pieces[opened:closed], *body)):
         return None
     # Comments to the end of a line would swallow what follows on it.
     return [[p for p in part if p.kind != "comment"] for part in head], [*body, Token("space", "\n")], last + 1
+
+
+def _last(pieces: list[Token], first: int) -> int | None:
+    """Where a loop's body ends that begins at `first`: a block, or an expression; None for other statements."""
+    if pieces[first].text == "{":
+        return closing(pieces, first)
+    if pieces[first].text in _STATEMENTS or pieces[first].kind == "directive":
+        return None
+    return next((i for i in range(first, len(pieces)) if pieces[i].text == ";"), None)
 
 
 def dereferences(program: Program, rng: Random) -> Program:
