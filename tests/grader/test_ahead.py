@@ -40,8 +40,9 @@ class _Session:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Path, _Session]]]:
-    """A machine with a GPU and processors to spare: what was started, with its sandbox and folder."""
+def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Path, _Session]]]:
+    """A machine with a GPU, on which nobody else takes turns, and processors to spare: what was started, with its
+    sandbox and folder."""
     found: dict[str, tuple[Any, Path, _Session]] = {}
 
     def session(name: str, sandbox: object, scratch: Path) -> Any:
@@ -60,7 +61,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, tuple[Any, Pa
     monkeypatch.setattr(judging, "begin", replay)
     monkeypatch.setattr(module, "begin", profiled)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
+    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
+    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     yield found
+
+
+@pytest.fixture
+def sandbox() -> Any:
+    """Something that is only passed on."""
+    return object()
 
 
 def job(folder: Path, device: str = "cuda") -> Any:
@@ -78,8 +87,9 @@ def job(folder: Path, device: str = "cuda") -> Any:
     )
 
 
-def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(started: Any, tmp_path: Path) -> None:
-    sandbox: Any = object()
+def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(
+    started: Any, sandbox: Any, tmp_path: Path
+) -> None:
     with Ahead(job(tmp_path)) as ahead:
         ahead.start(sandbox, None)
         assert {name: place for name, ((_, place), _, _) in started.items()} == {
@@ -97,9 +107,8 @@ def test_each_process_has_a_user_and_a_folder_of_its_own_and_is_taken_once(start
 
 
 def test_nothing_starts_on_a_cpu_with_too_few_processors_or_where_processes_are_not_kept_apart(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sandbox: Any = object()
     with Ahead(job(tmp_path, "cpu")) as ahead:
         ahead.start(sandbox, None)
     monkeypatch.setattr(module, "second", lambda sandbox, place: None)
@@ -114,12 +123,11 @@ def test_nothing_starts_on_a_cpu_with_too_few_processors_or_where_processes_are_
 
 @pytest.mark.parametrize("fault", [Unavailable("no Nsight Compute"), SandboxError("no user"), OSError(28, "full")])
 def test_what_cannot_be_started_ahead_is_left_for_its_turn(
-    fault: Exception, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    fault: Exception, started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object, **__: object) -> Begun:
         raise fault
 
-    sandbox: Any = object()
     monkeypatch.setattr(module, "begin", fails)
     with Ahead(job(tmp_path)) as ahead:
         ahead.start(sandbox, None)
@@ -127,7 +135,7 @@ def test_what_cannot_be_started_ahead_is_left_for_its_turn(
 
 
 def test_the_process_of_the_build_starts_before_the_linter_has_read_and_ends_where_nothing_is_built(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     session = _Session()
     begun: list[tuple[Any, ...]] = []
@@ -138,7 +146,6 @@ def test_the_process_of_the_build_starts_before_the_linter_has_read_and_ends_whe
 
     monkeypatch.setattr(judging, "begin_build", begin_build)
     monkeypatch.setattr(module, "compiles", lambda job: True)
-    sandbox: Any = object()
     here = job(tmp_path)
     here.workplace = lambda: tmp_path / "run"
     with Ahead(here) as ahead:
@@ -187,13 +194,10 @@ def test_the_trial_s_process_has_a_folder_of_its_own_and_gets_what_was_built_whe
 
 
 def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_two_count_at_once(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     seen: list[object] = []
     monkeypatch.setattr(module, "opened", lambda session, *_: seen.append(session))
-    sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as one, Ahead(job(tmp_path / "two")) as two:
         for ahead in (one, two):
             ahead.start(sandbox, None)
@@ -215,12 +219,9 @@ def test_both_instruments_import_the_submission_while_the_replay_goes_on_but_no_
 
 
 def test_instruments_start_beside_a_build_that_is_made_and_get_what_was_built(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     monkeypatch.setattr(module, "compiles", lambda job: True)
-    sandbox: Any = object()
     built = tmp_path / "built"
     built.mkdir()
     (built / "kernel.cubin").write_text("code")
@@ -259,12 +260,9 @@ def test_instruments_start_beside_a_build_that_is_made_and_get_what_was_built(
 
 
 def test_the_tracer_begins_while_the_linter_reads_unless_others_are_timed(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     monkeypatch.setattr(module, "compiles", lambda job: True)
-    sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as ahead:
         ahead.start_tracer(sandbox)
         ahead._beside_build["trace"][1].result()
@@ -283,8 +281,6 @@ def test_the_tracer_begins_while_the_linter_reads_unless_others_are_timed(
 def test_empty_calls_are_timed_when_the_instruments_have_begun(
     started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     order: list[str] = []
 
     def begins(self: _Session) -> None:
@@ -300,11 +296,8 @@ def test_empty_calls_are_timed_when_the_instruments_have_begun(
 
 
 def test_an_instrument_that_cannot_be_given_what_was_built_ends_and_another_starts(
-    started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
-    sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as ahead:
         ahead.building(sandbox, True)
         first, second = started.pop("trace"), started.pop("counters")
@@ -320,10 +313,8 @@ def test_an_instrument_that_cannot_be_given_what_was_built_ends_and_another_star
 
 @pytest.mark.parametrize("others", [False, True], ids=["alone", "beside others"])
 def test_where_no_other_is_timed_all_that_wait_are_opened_beside_the_first_calls_of_the_trial(
-    others: bool, started: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    others: bool, started: Any, sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KBH_LOCK_DIR", str(tmp_path))
-    monkeypatch.setattr(turns, "device_key", lambda device: "a gpu")
     monkeypatch.setattr(module, "seen_at", lambda sandbox: tmp_path)
     monkeypatch.setattr(module, "shared", lambda: others)
     asked: list[object] = []
@@ -337,7 +328,6 @@ def test_where_no_other_is_timed_all_that_wait_are_opened_beside_the_first_calls
     alike: list[object] = []
 
     monkeypatch.setattr(module, "opened", opened)
-    sandbox: Any = object()
     with Ahead(job(tmp_path / "one")) as ahead:
         ahead._trial = cast(Any, SimpleNamespace(session=_Session()))
         ahead.start(sandbox, None)
