@@ -246,7 +246,7 @@ class CudaExpressions(Expressions):
         given = () if of_class else call.explicit  # in `S<T>::f(x)` they are those of the class
         const = callee.const
         if const is NOTHING or isinstance(const, (values.Sym, CType)):
-            const = self._alias(call, const, of_class)
+            const = self._alias(call.path, call, const, of_class)
         if isinstance(const, values.Overloads):
             static = V(ct=replace(callee.ct, pointers=1)) if callee.ct is not None else None
             return calls.call_overloads(const.funcs, args, given, nodes, node.loc, this=static)
@@ -263,12 +263,12 @@ class CudaExpressions(Expressions):
             call.path = const.path if isinstance(const, values.Sym) else const.name
         return builtin(call)
 
-    def _alias(self, call: CppCall, const: object, of_class: bool) -> object:
+    def _alias(self, name: str, call: CppCall, const: object, of_class: bool) -> object:
         """What is called where `T::Sort(...)` names an alias in a class: that type, and else what it was."""
-        if "::" not in call.path or call.explicit:
+        if "::" not in name or call.explicit:
             return const
-        meant = self.run.types.resolve_type(ir.TypeRef(call.path, (), call.loc))
-        known = meant.decl is not None or meant.dtype != "?" or meant.name != call.path
+        meant = self.run.types.resolve_type(ir.TypeRef(name, (), call.loc))
+        known = meant.decl is not None or meant.dtype != "?" or meant.name != name
         return meant if known and not of_class else const
 
     def _member_call(self, func: ir.Attr, node: ir.Call) -> V:

@@ -137,15 +137,16 @@ def library_method(call: CppCall, base: V, target: ir.Expr | None) -> V:
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):
         return _of_cub(call, owner)
-    if call.path.startswith("shfl"):
+    name = call.path
+    if name.startswith("shfl"):
         return call.arg(0).with_(const=NOTHING)
-    row = _METHODS.get(call.path)
+    row = _METHODS.get(name)
     made = row(call, base, target) if row is not None else None
     if made is not None:
         return made
-    if row is None and call.path.startswith(("partition_", "retile_", "make_fragment_")):
+    if row is None and name.startswith(("partition_", "retile_", "make_fragment_")):
         return call.arg(0)  # what lies there, or registers for it
-    call.m.facts.unread(f"a call of the method {call.path}", call.loc)
+    call.m.facts.unread(f"a call of the method {name}", call.loc)
     return call.m.memory.havoc([base, *call.args], "?", call.loc)
 
 
@@ -166,7 +167,11 @@ def _of_cub(call: CppCall, owner: str) -> V:
 
 
 def _count(call: CppCall, base: V, target: ir.Expr | None) -> V:
-    call.m.memory.alone = call.m.memory.alone and call.path not in _ORDERS
+    return V("i32", "i32")
+
+
+def _ordered(call: CppCall, base: V, target: ir.Expr | None) -> V:
+    call.m.memory.alone = False
     return V("i32", "i32")
 
 
@@ -196,6 +201,7 @@ def _tensor_behind(call: CppCall, base: V, target: ir.Expr | None) -> V | None:
 _Method = Callable[[CppCall, V, "ir.Expr | None"], "V | None"]  # None where it cannot be followed
 _METHODS: dict[str, _Method] = {
     **dict.fromkeys(_COUNTS, _count),
+    **dict.fromkeys(_ORDERS, _ordered),
     **dict.fromkeys(("data", "get", "begin", "raw", "at", "data_ptr"), _same_memory),
     **dict.fromkeys(("load", "fetch_add", "exchange"), _loaded),
     "store": _stored,
