@@ -64,8 +64,8 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         made = tensor_makers.maker(interp, base, args, kwargs, loc)
         tensor_flags.noticed(interp, base, args, kwargs, made)
         return made
-    special = _special(base, inplace)
-    if special is not None:
+    special = SPECIAL.get(base)
+    if special is not None and _is_modelled(base, inplace):
         made = special(interp, base, args, kwargs, loc)
         if inplace:
             tensor_flags.noticed(interp, base, args, kwargs, made)
@@ -79,10 +79,10 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return made
 
 
-def _special(name: str, inplace: bool) -> Callable[..., Any] | None:
-    """The model of an operation that has one, in place or not."""
+def _is_modelled(name: str, inplace: bool) -> bool:
+    """Whether the model of an operation that has one is of this form, in place or not."""
     fills = name in ("zero", "fill", "normal", "uniform")
-    return SPECIAL.get(name) if (inplace if fills else not inplace or name == "copy") else None
+    return inplace if fills else not inplace or name == "copy"
 
 
 def _counts(interp: Run, args: Sequence[Value]) -> bool:
