@@ -21,6 +21,7 @@ from kbh_lint.problems.promise_kinds import PromiseKind
 if TYPE_CHECKING:
     from kbh_lint.analyses.work import Work
 
+Read = tuple[Content, Tensor]
 ARITHMETIC = frozenset(
     "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
     "where".split()
@@ -32,6 +33,7 @@ REDUCTIONS = frozenset(
     "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d adaptive_max_pool1d "
     "adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d".split()
 )
+PLACES = frozenset(("i64", "i32"))  # the types of indices
 ROW_GATHERS = frozenset("index index_select embedding".split())
 GATHERS = ROW_GATHERS | frozenset("gather take take_along_dim".split())
 # Operations that put tensors together and compute nothing.
@@ -42,7 +44,7 @@ MOVES = frozenset(
 FULL_SHARE = 0.25  # of an input's elements: one of several equal inputs, or a part of the channels
 # Of a reduction's operations and bytes. One pass that only reads (the maximum of a softmax) is a fifth and a half.
 REDUCED_SHARE, REDUCED_BYTES = 0.25, 0.75
-GATHERED_BYTES = 0.5  # of the problem's bytes: what is gathered is the problem's data, not a table of angles beside it
+GATHERED_BYTES = 0.5  # of the problem's bytes, where a table that is none of the problem's is gathered from
 # Of the problem's operations. A split merge of attention is up to 2 %, the lightest chunk product of KDA 12 %.
 PRODUCT_SHARE = 0.04
 SCORES_SHARE = 0.001  # elements to operations: all scores of an attention are 1 / (4 * head size) of them
@@ -57,9 +59,9 @@ class Asked:
     """What a problem counts at one shape, and what its promises want in kernels.
 
     `flops` and `bytes` are the problem's own (None: not known), `elementwise` whether those operations are. `whole`
-    are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` the
-    inputs that kernels must read themselves, `scores` whether an attention's softmax is promised, `products` whether
-    matrix products are, and `operands` the inputs and weights that these multiply.
+    are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` those
+    of the inputs that kernels must read themselves, `scores` whether an attention's softmax is promised, `products`
+    whether matrix products are, and `operands` the inputs and weights that these multiply.
     """
 
     flops: int | None = None
@@ -67,7 +69,7 @@ class Asked:
     elementwise: bool = False
     whole: Mapping[str, int] = field(default_factory=dict)
     reduced: bool = False
-    indices: frozenset[str] = frozenset()
+    indices: Mapping[str, int] = field(default_factory=dict)
     scores: bool = False
     products: bool = False
     operands: frozenset[str] = frozenset()
@@ -77,6 +79,7 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
     """What a problem's formulas and parameters say of one shape."""
     promises = problem.promises_for(contract.id)
     names = {n for p in promises if p.params.get("work") == "elementwise" for n in p.params.get("inputs", ())}
+    read = {n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())}
     specs = run.binding.inputs if run.binding is not None else ()
     return Asked(
         _count(problem.flops, run),
@@ -84,7 +87,7 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
         problem.work_kind == "elementwise",
         {spec.name: prod(spec.shape) for spec in specs if spec.name in names},
         any(p.params.get("work") == "reduction" for p in promises),
-        frozenset(n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())),
+        {spec.name: prod(spec.shape) for spec in specs if spec.name in read},
         any(p.kind == PromiseKind.PAGED_ONLINE_SOFTMAX for p in promises),
         any(p.params.get("work") == "product" for p in promises),
         frozenset(n for p in promises if p.params.get("work") == "product" for n in p.params.get("inputs", ())),
@@ -133,26 +136,59 @@ def _written(content: Content, event: Event) -> int:
     return min(size, content.storage.size) if content.storage.size is not None else size
 
 
+def _picked(event: Event) -> tuple[Read, list[Read]] | None:
+    """The table that torch gathers from, and the indices by which it does; None for all other events."""
+    if event.name not in GATHERS or event.kind == "launch" or len(event.reads) < 2:
+        return None
+    first = event.reads[0]
+    indexed = event.name == "index" or first[1].dtype not in PLACES  # embedding names its index first
+    table = first if indexed else next((read for read in event.reads if read[1].dtype not in PLACES), first)
+    return table, [read for read in event.reads if read is not table]
+
+
+def _places(indices: list[Read]) -> int | None:
+    """How many elements of the table indices name, over all that they are broadcast to."""
+    return product(broadcast([tensor.shape for _, tensor in indices]))
+
+
 def gathered(event: Event) -> int:
     """The bytes that a gather takes out of a table; 0 where that is not known or nothing is gathered."""
-    if event.name not in GATHERS or len(event.reads) < 2:
+    found = _picked(event)
+    if found is not None and event.name == "index" and event.writes and event.writes[0].storage.size is not None:
+        return event.writes[0].storage.size
+    count = _places(found[1]) if found is not None else None
+    if found is None or count is None or not found[0][1].shape:
         return 0
-    tensors = [tensor for _, tensor in event.reads]
-    index = next((t for t in tensors if t.dtype in ("i64", "i32")), None)
-    table = next((t for t in tensors if t is not index), None)
-    count = product(index.shape) if index is not None else None
-    if table is None or count is None or not table.shape:
-        return 0
-    row = product(table.shape[1:]) if event.name in ROW_GATHERS else 1
+    (_, table), indices = found
+    row = product((table.shape or ())[len(indices) :]) if event.name in ROW_GATHERS else 1
     return count * (row or 0) * STORED.get(table.dtype, 8) // 8
 
 
 def by_index(event: Event, names: Iterable[str]) -> bool:
-    """Whether torch gathers by an index that is made of the inputs `names`."""
-    if event.name not in GATHERS or event.kind == "launch":
+    """Whether torch gathers numbers by an index that is made of the inputs `names`; places are none of these."""
+    found = _picked(event)
+    if found is None or found[0][1].dtype in PLACES:
         return False
-    indices = [content for content, tensor in event.reads if tensor.dtype in ("i64", "i32")]
-    return bool(set(names) & {label.partition(":")[2] for label in outside(indices)})
+    return bool(set(names) & _named(found[1]))
+
+
+def _named(reads: Iterable[Read]) -> set[str]:
+    return {label.partition(":")[2] for label in outside([content for content, _ in reads])}
+
+
+def _followed(gathers: list[Event], want: Asked) -> bool:
+    """Whether torch follows an index: takes from the problem's own data as many elements or rows as make a good part of
+    it, or half of the problem's bytes from whatever table."""
+    if sum(gathered(e) * e.weight for e in gathers) >= GATHERED_BYTES * (want.bytes or 0):
+        return True
+    followed: dict[str, int] = {}
+    for event in gathers:
+        (content, _), indices = _picked(event) or ((None, None), [])
+        if content is not None and outside([content]):
+            named = _named(indices) & want.indices.keys()
+            name = max(named, key=lambda one: want.indices[one])
+            followed[name] = followed.get(name, 0) + (_places(indices) or 0) * event.weight
+    return any(count >= FULL_SHARE * want.indices[name] for name, count in followed.items())
 
 
 def promised(events: list[Event], want: Asked) -> dict[int, str]:
@@ -161,7 +197,7 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
     found: dict[int, str] = {}
     if want.indices and want.bytes:
         gathers = [e for e in events if by_index(e, want.indices)]
-        if sum(gathered(e) * e.weight for e in gathers) >= GATHERED_BYTES * want.bytes:
+        if gathers and _followed(gathers, want):
             found |= {id(e): "gather" for e in gathers}
     if want.products and want.flops:
         found |= _contractions(events, want.flops)

@@ -168,8 +168,8 @@ LEFT: dict[str, tuple[str, str, Change, str]] = {
     "SwiGLU": (MOE, JOINED, step("join", "end", "y = torch.nn.functional.silu(g) * u"), TOLD),
     "the rotation of the queries": (ROPE, ROPE, turned("q"), LEAK),
     "the rotation of the keys": (ROPE, ROPE, turned("k"), LEAK),
-    "the angles gathered by an index": (ROPE, ROPE, gathered("cache[at]"), TOLD),
-    "the angles gathered as an embedding": (ROPE, ROPE, gathered("torch.nn.functional.embedding(at, cache)"), TOLD),
+    "the angles gathered by an index": (ROPE, ROPE, gathered("cache[at]"), LEAK),
+    "the angles gathered as an embedding": (ROPE, ROPE, gathered("torch.nn.functional.embedding(at, cache)"), LEAK),
 }  # fmt: skip
 
 

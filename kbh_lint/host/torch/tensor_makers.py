@@ -86,7 +86,7 @@ def _full(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
 
 def _counted(name: str, args: Args, kwargs: Named, dtype: str) -> Sized:
     """arange and the like, whose length is worked out."""
-    whole = all(isinstance(a, int) for a in [*args, *(kwargs.get(key, 0) for key in ("start", "end", "step"))])
+    whole = not any(isinstance(a, float) for a in [*args, *(kwargs.get(key) for key in ("start", "end", "step"))])
     default = "i64" if whole and name in ("arange", "randperm") else "f32"
     return (shapes.arange_length(name, args, kwargs),), tensor_arguments.dtype_of(kwargs.get("dtype"), default)
 
@@ -163,5 +163,7 @@ def from_values(
         event = Event("copy", "tensor", loc, [(c, Tensor(c.storage, c.dtype, None)) for c in contents])
         interp.emit(event)
         made = recording.make(interp, size, dtype, event=event, device=device)
+    if isinstance(data, (list, tuple)) and all(type(item) is int for item in data):
+        made.storage.content.notes[whole_numbers.TOTAL] = sum(data)
     recording.addresses(interp, made, data)
     return made
