@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
 
@@ -18,6 +19,8 @@ ADDRESSES = "addresses"  # the note on a content of the tensors that addresses i
 MAX_ADDRESSES = 1024  # of one content
 MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
+MAX_OTHERS = 64  # that one line writes into a buffer, each made of other inputs and weights
+MADE_OF = "made-of"  # the note on a content of these
 
 
 def make(
@@ -40,7 +43,8 @@ def write(
     interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *, less: bool = False
 ) -> None:
     """`event` writes `target`; a partial write keeps what else was there, unless the same line wrote it before, other
-    than to other bytes in this call: also that, where it writes `less` now than it did in an earlier call."""
+    than to other bytes or of other tensors in this call: also that, where it writes `less` now than it did in an
+    earlier call."""
     storage = target.storage
     old = storage.content
     keep: Content | None = None
@@ -49,7 +53,7 @@ def write(
     if partial or target.is_slice:
         keep = old
         while not less and keep is not None and keep.event is not None and keep.event.loc == event.loc:
-            if keep.call == interp.trace.call_index and _apart(keep, place, band):
+            if keep.call == interp.trace.call_index and (_apart(keep, place, band) or _of_others(keep, event)):
                 break
             keep = keep.previous
         if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
@@ -80,6 +84,34 @@ def _apart(content: Content, place: range | None, band: tuple[range, int] | None
             return True
         written, pieces = written.previous, pieces + 1
     return False
+
+
+def _of_others(content: Content, event: Event) -> bool:
+    """Whether what one line wrote last in this call, to bytes that are not told apart, is made of other inputs and
+    weights than what it writes now. Not many: of what a line writes in turns, each stays that is not there already."""
+    last, wrote = _made_of(content), _origins(event)
+    if content.event is None or last == wrote:
+        return False
+    written = content.previous
+    earlier: list[frozenset[str]] = []
+    while written is not None and written.event is not None and written.event.loc == event.loc:
+        if written.call != content.call or len(earlier) > MAX_OTHERS:
+            break
+        earlier.append(_made_of(written))
+        written = written.previous
+    return len(earlier) < MAX_PIECES or last not in earlier and len(earlier) < MAX_OTHERS
+
+
+def _made_of(content: Content) -> frozenset[str]:
+    """The inputs and weights that the last write of a content came from."""
+    known: frozenset[str] | None = content.notes.get(MADE_OF)
+    if known is None and content.event is not None:
+        known = content.notes[MADE_OF] = _origins(content.event)
+    return known or frozenset()
+
+
+def _origins(event: Event) -> frozenset[str]:
+    return frozenset(outside([content for content, _ in event.reads]))
 
 
 def _scratch_of_others(interp: Run, content: Content, event: Event) -> bool:
