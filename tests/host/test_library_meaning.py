@@ -6,6 +6,17 @@ import pytest
 from test_python_meaning import executed, interpreted
 
 SAME = {
+    "hashes of known bytes are known": """
+import hashlib, dataclasses
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    rows: int
+    parts: tuple = (1, 2)
+h = hashlib.sha256(b'one'); h.update(b'two'); other = h.copy(); other.update('three'.encode())
+answer=[hashlib.sha1(repr(Shape(3)).encode()).hexdigest()[:10], h.hexdigest(), other.digest().hex(), h.name,
+        hashlib.md5(b'', usedforsecurity=False).hexdigest(), hashlib.new('sha512', b'x').hexdigest(),
+        hashlib.blake2b(b'x', digest_size=8).hexdigest(), int.from_bytes(hashlib.sha3_256(b'x').digest()[:4], 'little')]
+""",
     "a class that is registered passes for an abstract one": """
 import abc
 class B(abc.ABC): pass

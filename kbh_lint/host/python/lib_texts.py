@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import struct
 from collections.abc import Mapping, Sequence
@@ -57,7 +58,41 @@ def packing(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.L
     return packed(interp, args[0], args[1:], loc)
 
 
-prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing})
+@builtin
+def hashed(interp: Run, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+    """The hash of bytes by the name of its function; where they are not known, one that comes of all of them."""
+    name, given, size, as_text = args
+    parts = given if isinstance(given, list) else [given]
+    plain = [part.encode() if isinstance(part, str) else part for part in parts if not doubts(part)]
+    known = [bytes(part) for part in plain if isinstance(part, (bytes, bytearray))]
+    if len(known) == len(parts):
+        made = _hash(interp, name, known, size)
+        if made is not None:
+            return made.hex() if as_text else made
+    open_ = [value for part in parts for value in doubts(part)]
+    if as_text and open_ and all(isinstance(part, (bytes, bytearray, str)) for part in parts):
+        seen = "".join(str(part) for part in parts)  # a name, if not known which
+        return embedded.doubted(hashlib.sha256(seen.encode()).hexdigest()[:40], open_[0])
+    return unknowns.merged(interp, *parts, why=f"hashlib.{name}", reading=f"hashlib.{name}")
+
+
+def _hash(interp: Run, name: Value, parts: list[bytes], size: Value) -> bytes | None:
+    """The hash; None where there is no such function, or none that gives so many bytes."""
+    if not isinstance(name, str) or type(size) is not int and size is not None:
+        return None
+    for part in parts:
+        bounds.items(interp, len(part) // 64)
+    try:
+        if size is not None and name == "blake2b":
+            return hashlib.blake2b(b"".join(parts), digest_size=size).digest()
+        if size is not None:
+            return hashlib.blake2s(b"".join(parts), digest_size=size).digest()
+        return hashlib.new(name, b"".join(parts), usedforsecurity=False).digest()
+    except (TypeError, ValueError):
+        return None
+
+
+prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing, "__hashed__": hashed})
 
 
 def packed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
