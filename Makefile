@@ -68,8 +68,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
+# On a machine under load its workers may not start in time: then it is asked again without any.
 types: $(VENV)/.dev
-	MYPY_NUM_WORKERS=$(JOBS) $(BIN)/mypy
+	MYPY_NUM_WORKERS=$(JOBS) $(BIN)/mypy || MYPY_NUM_WORKERS=0 $(BIN)/mypy
 
 # Half as many processes again as there are cores: many tests wait for processes of their own, and for their time to end.
 unit: agents
