@@ -34,7 +34,7 @@ from grader.record.cell import ShapeResult, TrialResult
 from grader.sandbox import Sandbox, SandboxError, second
 from grader.sandbox.base import CheckError
 from grader.sandbox.builds import hand_in, hand_out, untuned, without_batons
-from grader.sandbox.folders import CachesError, remove, restore_caches
+from grader.sandbox.folders import CachesError, gather_code, remove, restore_caches
 from grader.sandbox.snapshot import Snapshot
 from grader.sandbox.supervise import Child, ChildGone
 from kbh_lint.problems import Problem, Shape
@@ -45,6 +45,7 @@ __all__ = [
 ]  # fmt: skip
 
 FOLDERS = ("work", "caches")  # what a process may write to
+ELSEWHERE = "elsewhere"  # among the caches: what was compiled in another folder
 FIRST = "first-"
 COLLECTING = 60.0  # seconds of calls that launch nothing: what computes with garbage may go round for ever
 Say = Callable[[str], None]
@@ -215,6 +216,7 @@ def _kept(scratch: Path, caches: Path, said: Compiled) -> None:
     """Keeps what compilers wrote; where that is too much, later processes compile for themselves."""
     try:
         restore_caches(scratch / "caches", caches)
+        gather_code(scratch / "work", caches / ELSEWHERE)  # read as evidence, and found by no compiler
         if said.ended:
             without_batons(caches)
     except CachesError:

@@ -21,6 +21,7 @@ from grader.judge import cores
 from grader.judge import judging as judge
 from grader.judge.compiling import Compiled
 from grader.record.cell import SandboxRecord
+from grader.sandbox import folders
 from grader.sandbox.base import CheckError
 from grader.sandbox.kinds import bubblewrap
 from grader.sandbox.kinds.bubblewrap import Bubblewrap
@@ -335,3 +336,27 @@ def test_what_is_timed_beside_other_gradings_has_processors_of_its_own(monkeypat
     cores.share(on_gpus=True)
     with cores.timed(lambda: [7]):
         assert not moved and cores.apart() == {3, 4, 5}, "there are too few to give some away"
+
+
+def test_code_that_was_compiled_in_a_folder_of_the_submission_s_own_is_read_too(tmp_path: Path) -> None:
+    """`load_inline(build_directory=...)` below its temporary folder: the caches hold nothing of it."""
+    scratch, kept = tmp_path / "scratch", tmp_path / "kept"
+    for name in ("work/tmp/mine/mine.so", "work/tmp/mine/mine.o", "work/home/a/b.cubin", "caches/extensions/x/x.so"):
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / name).write_text(name)
+    (scratch / "work" / "tmp" / "passwd.so").symlink_to("/etc/passwd")
+    judge._kept(scratch, kept, Compiled())
+    found = sorted(file.read_text() for file in (kept / judge.ELSEWHERE).iterdir())
+    assert found == ["work/home/a/b.cubin", "work/tmp/mine/mine.so"]
+    assert (kept / "extensions" / "x" / "x.so").is_file()
+
+
+def test_no_more_of_it_is_read_than_a_compiler_makes(tmp_path: Path) -> None:
+    deep = tmp_path / "work" / "/".join("d" * (folders.MOST_CACHE_DEPTH + 2))
+    deep.mkdir(parents=True)
+    (deep / "deep.so").write_text("left out")
+    for number in range(folders.MOST_GATHERED + 5):
+        (tmp_path / "work" / f"{number}.so").write_text("code")
+    folders.gather_code(tmp_path / "work", tmp_path / "code")
+    assert {file.read_text() for file in (tmp_path / "code").iterdir()} == {"code"}
+    assert len(list((tmp_path / "code").iterdir())) == folders.MOST_GATHERED
