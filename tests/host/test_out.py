@@ -92,3 +92,20 @@ def test_a_type_that_is_named_beside_what_was_brought_is_its_own(tmp_path: Path,
 def test_nothing_is_left_of_a_result_where_something_else_is_made(tmp_path: Path, maker: str, left: bool) -> None:
     report = lint(tmp_path, HEAD + KERNEL + model(f"{WORK}torch.{maker}\nreturn y\n"))
     assert (states(report)["fp8-products"] == "kept") is left
+
+
+COPIED = """\
+z = torch.matmul(x.to(torch.bfloat16), self.weight.to(torch.bfloat16).t())
+SPELLED(z, out=y)
+return y
+"""
+
+
+@pytest.mark.parametrize("spelled", ["torch.conj_physical", "torch.ops.aten.clone.out", "torch.mul", "torch.clone"])
+def test_what_an_operation_copies_into_what_was_brought_is_the_result(tmp_path: Path, spelled: str) -> None:
+    """The kernel's result is written over by the library's."""
+    call = COPIED.replace("SPELLED(z, ", f"{spelled}(z, {'1.0, ' if spelled == 'torch.mul' else ''}")
+    assert "broken" in states(lint(tmp_path, HEAD + KERNEL + model(WORK + call))).values()
+    assert (
+        "broken" not in states(lint(tmp_path, HEAD + KERNEL + model(WORK + "return torch.conj_physical(y)\n"))).values()
+    )

@@ -58,6 +58,8 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return _each(interp, path, name.removeprefix("_foreach_"), args, kwargs, loc)
     inplace = name.endswith("_") and not name.endswith("__") and name not in tensor_views.VIEWS
     base = name[:-1] if inplace else name
+    if out.given(kwargs) and (base in _ITSELF or base in ("clone", "contiguous")):
+        return _copied_into(interp, path, args, kwargs, loc)
     if base in _ITSELF and args and isinstance(args[0], Tensor) and not {"lazy", "complex"} & set(args[0].attrs):
         return args[0]
     if base in tensor_makers.MAKERS or base == "normal" and not inplace and not tensor_arguments.tensors_in(args):
@@ -77,6 +79,15 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     if counts:
         tensor_flags.stepped(interp, base, args)
     return made
+
+
+def _copied_into(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
+    """`out=` of an operation whose result is its argument, or a copy: what was brought is given the values."""
+    [target, *_], made = out.given(kwargs), call(interp, path, args, out.without(kwargs), loc)
+    if isinstance(made, Tensor):
+        out.shaped(target, made.shape, lambda shape: _strides("clone", shape, [made]))
+    tensor_copies.copy_(interp, "copy", [target, made], {}, loc)
+    return target
 
 
 def _is_modelled(name: str, inplace: bool) -> bool:
