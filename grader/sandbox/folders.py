@@ -71,7 +71,7 @@ def gather_code(source: Path, target: Path) -> None:
     name the folder that it builds in. Only plain files count, and no more than a compiler makes."""
     left, size = MOST_GATHERED, 0
     count = itertools.count()
-    folders = [(source, 0)]
+    folders = [(source, 0)] if source.is_dir() and not source.is_symlink() else []
     while folders:
         here, depth = folders.pop()
         for entry in _entries(here):

@@ -352,6 +352,8 @@ def test_code_that_was_compiled_in_a_folder_of_the_submission_s_own_is_read_too(
 
 
 def test_no_more_of_it_is_read_than_a_compiler_makes(tmp_path: Path) -> None:
+    folders.gather_code(tmp_path / "work", tmp_path / "code")  # which a submission may have taken away
+    assert not (tmp_path / "code").exists()
     deep = tmp_path / "work" / "/".join("d" * (folders.MOST_CACHE_DEPTH + 2))
     deep.mkdir(parents=True)
     (deep / "deep.so").write_text("left out")
