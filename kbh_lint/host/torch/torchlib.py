@@ -81,7 +81,7 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
     return made
 
 
-def _copied_into(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
+def _copied_into(interp: Run, path: str, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
     """`out=` of an operation whose result is its argument, or a copy: what was brought is given the values."""
     [target, *_], made = out.given(kwargs), call(interp, path, args, out.without(kwargs), loc)
     if isinstance(made, Tensor):
