@@ -155,12 +155,14 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
 
 
 class _Stretch(NamedTuple):
-    """Bits of a storage: from `first`, up to before `end`, of which words begin at `phase`, modulo `step`."""
+    """Bits of a storage, from `first` up to before `end`: words of `width` that begin at `phase`, modulo `step`. Where
+    it is empty, no more is known of it than where it begins."""
 
     first: int
     end: int
     step: int = 1
     phase: int = 0
+    width: int = 1
 
 
 def read_after_it_was_stored(events: Iterable[Event], ident: int) -> bool:
@@ -184,12 +186,14 @@ def _within(read: _Stretch | None, written: list[_Stretch]) -> bool:
     if read is None:
         return False
     around = [other for other in written if other.first <= read.first and read.end <= other.end]
+    if read.first == read.end:
+        return len(around) > 0
     period = lcm(read.step, *(other.step for other in around))
     phases = range(read.phase, read.phase + period, read.step)
     return (
         len(around) > 0
         and len(phases) <= MAX_PHASES
-        and all(any(phase % other.step == other.phase for other in around) for phase in phases)
+        and all(any((phase - other.phase) % other.step < other.width for other in around) for phase in phases)
     )
 
 
@@ -233,9 +237,8 @@ def _through(
 def _bits(part: Part, start: int, bits: int) -> _Stretch:
     """A part in elements of so many bits, behind a byte."""
     step = part.step * bits
-    return _Stretch(
-        start * 8 + part.first * bits, start * 8 + part.end * bits, step, (start * 8 + part.phase * bits) % step
-    )
+    first, end = start * 8 + part.first * bits, start * 8 + part.end * bits
+    return _Stretch(first, end, step, (start * 8 + part.phase * bits) % step, bits)
 
 
 def _stored_bits(parts: list[Part], start: int, bits: int) -> list[_Stretch | None]:

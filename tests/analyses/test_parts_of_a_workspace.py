@@ -14,6 +14,9 @@ __device__ float of_all(const float* tops, int parts) {
     return top;
 }
 
+template <typename T>
+__device__ float of_each(const T* tops, int parts) { return of_all(tops, parts); }
+
 __global__ void maxima(const float* x, float* tops, int n, int each) {
     float top = -INFINITY;
     int end = min((int)(blockIdx.x + 1) * each, n);
@@ -89,6 +92,7 @@ class Model(nn.Module):
         ext.softmax(x, y, self.kept, 16, warm)
         return y
 '''
+TEMPLATE = "of_each(tops + blockIdx.y * gridDim.x, gridDim.x)"
 FUNCTION = "of_all(tops + blockIdx.y * gridDim.x, gridDim.x)"
 INLINE = "-INFINITY; for (int i = 0; i < gridDim.x; ++i) top = fmaxf(top, tops[blockIdx.y * gridDim.x + i])"
 LAST = "float *part = whole, *tops = whole + rows * parts;"
@@ -106,7 +110,7 @@ def rules(folder: Path, top: str, places: str, launch: str, size: int) -> set[st
 
 @pytest.mark.parametrize("size", [2, 5], ids=["as large as its parts", "with room to spare"])
 @pytest.mark.parametrize("places", [FIRST, LAST], ids=["first", "last"])
-@pytest.mark.parametrize("top", [FUNCTION, INLINE], ids=["in a function", "in the kernel"])
+@pytest.mark.parametrize("top", [FUNCTION, TEMPLATE, INLINE], ids=["in a function", "in a template", "in the kernel"])
 def test_a_part_that_is_read_before_another_is_there_is_of_this_call(
     tmp_path: Path, top: str, places: str, size: int
 ) -> None:
@@ -114,7 +118,7 @@ def test_a_part_that_is_read_before_another_is_there_is_of_this_call(
 
 
 @pytest.mark.parametrize("places", [FIRST, LAST], ids=["first", "last"])
-@pytest.mark.parametrize("top", [FUNCTION, INLINE], ids=["in a function", "in the kernel"])
+@pytest.mark.parametrize("top", [FUNCTION, TEMPLATE, INLINE], ids=["in a function", "in a template", "in the kernel"])
 def test_a_part_that_the_first_call_alone_writes_is_of_that_call(tmp_path: Path, top: str, places: str) -> None:
     assert rules(tmp_path, top, places, ONCE, 2)
 
