@@ -124,13 +124,7 @@ class Rounds(Follow):
             ranges.append(range(low, high + 1))
         if prod(map(len, ranges)) > MAX_PLACES:
             return None
-        every = list(product(*ranges))
-        held = columns(programs, every)
-        bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
-        known = [numbers for numbers in bounds if numbers is not None]
-        if len(known) < len(bounds) or min(known[2], default=1) <= 0:
-            return None
-        return [range(first, last, step) for first, last, step in zip(*known, strict=True)]
+        return self._counted(turn, programs, list(product(*ranges)))
 
     # --- what all programs read ---
 
@@ -240,7 +234,7 @@ class Rounds(Follow):
         if ranges is None:
             return None
         every = list(product(*ranges[: len(programs)]))
-        counts = self._turns(over, programs, every)
+        counts = self._counted(self.iterations[over], programs, every)
         if counts is None:
             return None
         beside = list(product(*ranges[len(programs) :]))
@@ -275,9 +269,8 @@ class Rounds(Follow):
                 return None
         return ranges
 
-    def _turns(self, over: int, programs: list[int], every: list[tuple[int, ...]]) -> list[range] | None:
+    def _counted(self, turn: Iterations, programs: list[int], every: list[tuple[int, ...]]) -> list[range] | None:
         """The iterations of a loop in each program; None where its bounds are not known."""
-        turn = self.iterations[over]
         held = columns(programs, every)
         bounds = [worked_out(self.atoms, part, held, len(every)) for part in (turn.first, turn.last, turn.step)]
         known = [numbers for numbers in bounds if numbers is not None]
