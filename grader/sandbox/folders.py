@@ -68,7 +68,10 @@ def restore_caches(source: Path, target: Path) -> None:
 
 def gather_code(source: Path, target: Path) -> None:
     """Copies what was compiled into `source`, a folder that is no cache, each file under a number: a submission may
-    name the folder that it builds in. Only plain files count, and no more than a compiler makes."""
+    name the folder that it builds in. Only plain files count, and no more than a compiler makes. What `target` was
+    goes: it lies among caches that the submission wrote, too."""
+    remove(target)
+    target.unlink(missing_ok=True)
     left, size = MOST_GATHERED, 0
     count = itertools.count()
     folders = [(source, 0)] if source.is_dir() and not source.is_symlink() else []

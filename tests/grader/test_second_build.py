@@ -351,6 +351,16 @@ def test_code_that_was_compiled_in_a_folder_of_the_submission_s_own_is_read_too(
     assert (kept / "extensions" / "x" / "x.so").is_file()
 
 
+@pytest.mark.parametrize("taken", ["elsewhere", "elsewhere/0.so/deep"], ids=["a file", "a folder"])
+def test_a_cache_of_that_name_is_in_nobody_s_way(tmp_path: Path, taken: str) -> None:
+    scratch, kept = tmp_path / "scratch", tmp_path / "kept"
+    for name in ("work/tmp/mine.so", f"caches/{taken}"):
+        (scratch / name).parent.mkdir(parents=True, exist_ok=True)
+        (scratch / name).write_text(name)
+    judge._kept(scratch, kept, Compiled())
+    assert [file.read_text() for file in (kept / judge.ELSEWHERE).iterdir()] == ["work/tmp/mine.so"]
+
+
 def test_no_more_of_it_is_read_than_a_compiler_makes(tmp_path: Path) -> None:
     folders.gather_code(tmp_path / "work", tmp_path / "code")  # which a submission may have taken away
     assert not (tmp_path / "code").exists()
