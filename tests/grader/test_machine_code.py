@@ -171,10 +171,23 @@ def test_a_shared_object_is_opened_and_its_compensated_sum_found(tmp_path: Path)
         for (int i = 0; i < n; ++i) { float v = expf(x[i]) - c; float t = s + v; c = (t - s) - v; s = t; }
         y[0] = s;
     }
+    __global__ void signs(const float* x, float* y, int n) {
+        float s = 0.f, c = 0.f;
+        for (int i = 0; i < n; ++i) {
+            float v = fmaf(c, -1.f, expf(x[i])), t = fmaf(s, 1.f, v);
+            c = fmaf(v, -1.f, fmaf(s, -1.f, t)); s = t;
+        }
+        y[0] = s;
+    }
     __global__ void plain(const float* x, float* y, int n) {
         float s = 0.f;
         for (int i = 0; i < n; ++i) s += expf(x[i]);
         y[0] = s;
+    }
+    __global__ void differences(const float* x, float* y, int n) {
+        float s = 0.f, c = 0.f;
+        for (int i = 0; i < n; ++i) { float v = expf(x[i]); s = fmaf(v, -1.f, s); c = fmaf(s, -1.f, v); }
+        y[0] = s + c;
     }
     __global__ void wide(const float* x, float* y, int n) {
         double s = 0.;
@@ -192,7 +205,8 @@ def test_a_shared_object_is_opened_and_its_compensated_sum_found(tmp_path: Path)
     assert {kernel.census.arch for kernel in code.kernels} == {"sm_90a"}
     states = {name: settle(KAHAN, "unproven", ran(code, name)) for name in code.names}
     assert {name: found.state for name, found in states.items() if found} == {
-        "_Z5kahanPKfPfi": "kept", "_Z5plainPKfPfi": "broken", "_Z4widePKfPfi": "kept-by-precision",
+        "_Z5kahanPKfPfi": "kept", "_Z5signsPKfPfi": "kept", "_Z5plainPKfPfi": "broken",
+        "_Z11differencesPKfPfi": "broken", "_Z4widePKfPfi": "kept-by-precision",
     }  # fmt: skip
 
 

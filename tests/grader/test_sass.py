@@ -217,6 +217,60 @@ def test_two_picks_of_one_predicate_are_of_the_same_two_values(between: str) -> 
     assert one(*same).residuals == 0
 
 
+UNITS = {
+    "FFMA R9, R7, -1, R5": "the term less what became of it",
+    "FFMA R9, -R7, 1, R5": "the same",
+    "FFMA R9, -1, R7, R5": "the same",
+    "FFMA.FTZ R9, R7.reuse, -1, R5": "the same",
+    "FFMA R9, R7, 1, -R5": "its negative",
+    "FFMA R9, R7, 0xbf800000, R5": "as bits",
+    "FFMA R9, R7, R12, R5": "a register that holds -1",
+    "FFMA R9, R7, -R13, R5": "one that holds 1",
+    "FFMA R9, R14, R7, R5": "-1 as two halves",
+    "FFMA R9, R7, UR4, R5": "-1 of a warp",
+    "FFMA R9, R7, R15, R5": "a copy",
+}
+HELD = ("MOV R12, 0xbf800000", "IMAD.MOV.U32 R13, RZ, RZ, 0x3f800000", "HFMA2.MMA R14, -RZ, RZ, -1.875, 0",
+        "UMOV UR4, -0x40800000", "MOV R15, R14")  # fmt: skip
+
+
+@pytest.mark.parametrize("last", UNITS)
+def test_a_product_by_one_or_minus_one_is_a_sign(last: str) -> None:
+    assert one(*HELD, "FADD R6, R2, R5", "FADD R7, R6, -R2", last).residuals == 1
+    other = last.replace("R5", "R8")  # of a value that is no part of the sum
+    assert one(*HELD, "FADD R6, R2, R5", "FADD R7, R6, -R2", other).residuals == 0
+
+
+def test_all_steps_of_a_compensation_may_be_products_by_one() -> None:
+    kahan = ("FFMA R5, R3, -1, R4", "FFMA R6, R2, 1, R5", "FFMA R7, R2, -1, R6", "FFMA R3, R5, -1, R7")
+    negated = ("FMUL R9, R2, -1", "FADD R6, R2, R5", "FADD R7, R6, R9", "FFMA R8, R7, -1, R5")
+    assert [one(*steps).residuals for steps in (kahan, negated)] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        ("FFMA R6, R2, -1, R5", "FFMA R7, R6, -1, R8"),  # differences of other values
+        ("FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, 1, R5"),  # the sign is the other one
+        ("FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, -2, R5"),  # no sign
+        ("FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, 0x1, R5"),  # the smallest number
+        ("FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, |R12|, R5"),
+        ("MOV R12, 0x1", "FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, -R12, R5"),
+        ("MOV R12, 0xbf800000", "LDG.E R12, desc[UR4][R8.64]", "FADD R6, R2, R5", "FADD R7, R6, -R2",
+         "FFMA R8, R7, R12, R5"),  # what it held was loaded over
+        ("MOV R12, 0xbf800000", "FADD R12, R9, R10", "FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, R12, R5"),
+        ("@P0 MOV R12, 0xbf800000", "FADD R6, R2, R5", "FADD R7, R6, -R2", "FFMA R8, R7, R12, R5"),  # perhaps
+        ("FMUL R7, R6, -1", "FADD R8, R6, R7"),  # a value from itself: nothing was rounded
+        ("FFMA R7, R6, 1, RZ", "FADD R8, R7, -R6"),
+        ("FADD R7, R6, RZ", "FFMA R8, R7, -1, R6"),
+        ("FMUL R7, R6, -1", "FMUL R8, R7, R2", "FFMA R9, R6, R2, R8"),  # one product, of a value and its negative
+        ("FADD R6, R2, 1", "FADD R7, R6, -1", "FADD R8, R7, -R2"),  # how log1p finds what 1 swallowed
+    ],
+)  # fmt: skip
+def test_a_product_by_one_makes_no_compensation(steps: tuple[str, ...]) -> None:
+    assert one(*steps).residuals == 0
+
+
 @pytest.mark.parametrize("wide", ["LDG.E.128 R4, desc[UR4][R8.64]", "IMAD.WIDE R6, R2, 0x4, R8", "LDS.64 R6, [R9]"])
 def test_a_wide_write_over_a_register_of_the_chain_ends_it(wide: str) -> None:
     assert one("FADD R6, R2, R5", "FADD R7, R6, -R2", wide, "FADD R8, R7, -R5").residuals == 0

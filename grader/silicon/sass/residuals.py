@@ -4,6 +4,9 @@ Registers are followed as linear forms over values that are not looked into. `e 
 empty form, although its two operands are different values: it is what rounding took, whatever the source called it
 (Kahan, Neumaier, TwoSum). A compiler that may reassociate removes it, and then machine code holds none.
 
+A product by 1 or -1, an immediate or a register that holds it, is what it multiplies or its negative: nvcc leaves
+`fma(t - s, -1, y)` as `FFMA R, R, -1, R`, and that is a subtraction.
+
 Of two values, of which a predicate picks one and then the other, the second is their sum less the first: so the larger
 and the smaller of Neumaier's sum are followed, `(larger - t) + smaller`.
 """
@@ -32,19 +35,27 @@ _WIDER = {"256": 8, "128": 4, "64": 2, "F64": 2, "WIDE": 2}
 _REGISTER = re.compile(r"(-?)(U?R(?:\d{1,3}|Z))(?:\.reuse)?")
 _PREDICATE = re.compile(r"(!?)(UP\d|P\d)")
 _PAIR = re.compile(r"(-?)(R(?:\d{1,3}|Z))(?:\.reuse)?\.F32x2\.HI_LO(?:\.reuse)?")
+_UNITS = {"1": 1, "-1": -1, "0x3f800000": 1, "0xbf800000": -1, "-0x40800000": -1}  # as tools write fp32's 1 and -1
+_UNIT_HALVES: dict[tuple[str, ...], int] = {("1.875", "0"): 1, ("-1.875", "0"): -1}  # the same bits as two of fp16
+_CONSTANTS = frozenset({"HFMA2", "HFMA2.MMA"})  # `HFMA2.MMA R7, -RZ, RZ, 1.875, 0` is how a constant is loaded, too
 _PLAIN = frozenset({"FTZ", "RM", "RP", "RZ"})
 _NOT_FOLLOWED = ("GMMA", "CALL")
 
 Form = tuple[tuple[int, int], ...]  # (atom, coefficient), sorted, without zeros
+ZERO = 0  # the value of RZ
 
 
 class Residuals:
-    """Follows one function, an instruction at a time; `count` is how many residuals it has found."""
+    """Follows one function, an instruction at a time; `count` is how many residuals it has found.
+
+    A value has a number, its negative the negative number: the two are never a rounding error apart.
+    """
 
     def __init__(self) -> None:
         self.count = 0
         self._next = 0
         self._registers: dict[str, tuple[int, Form]] = {}  # register -> (value, form)
+        self._units: dict[str, int] = {}  # register -> 1 or -1, which it holds
         self._products: dict[tuple[int, int], int] = {}
         self._picked: dict[tuple[str, int, int], Form] = {}  # predicate, what it picks, the other -> what was picked
 
@@ -55,6 +66,7 @@ class Residuals:
         plain = not guarded and _PLAIN.issuperset(filter(None, modifiers.split(".")))
         if any(part in name for part in _NOT_FOLLOWED):
             self._registers.clear()
+            self._units.clear()
         elif plain and _SUMS.get(name) == len(operands):
             self._add(operands, _REGISTER, 0)
         elif plain and _PAIRS.get(name) == len(operands):
@@ -63,6 +75,8 @@ class Residuals:
             self._multiply(operands, _REGISTER, 0)
         elif opcode in _MOVES and not guarded:
             self._move(operands)
+        elif opcode in _CONSTANTS and not guarded and operands[1:3] == ["-RZ", "RZ"]:
+            self._hold(operands[0], _UNIT_HALVES.get(tuple(operands[3:])))
         elif opcode == "FSEL" and len(operands) == 4 and not guarded:
             self._pick(operands)
         elif operands:
@@ -70,13 +84,19 @@ class Residuals:
 
     def _add(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
         one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
-        target = self._target(operands[0], lane)
+        self._write_sum(self._target(operands[0], lane), one, two)
+
+    def _write_sum(self, target: str, one: tuple[int, Form] | None, two: tuple[int, Form] | None) -> None:
+        """A register becomes the sum of two values."""
         if one is None or two is None:
             self._write(target, None)
             return
+        if ZERO in (one[0], two[0]):
+            self._set(target, two if one[0] == ZERO else one)
+            return
         (first, a), (second, b) = one, two
         total = _sum(a, b)
-        if total is not None and not total and a and b and first != second:
+        if total is not None and not total and a and b and first != -second:
             self.count += 1
         self._write(target, total)
 
@@ -90,23 +110,46 @@ class Residuals:
 
     def _multiply(self, operands: Sequence[str], form: re.Pattern[str], lane: int) -> None:
         """A product is a value of its own, the same for the same factors; what is added to it is followed."""
+        target = self._target(operands[0], lane)
+        more = self._read(operands[3], form, lane) if len(operands) > 3 else (ZERO, ())
+        for factor, other in ((operands[1], operands[2]), (operands[2], operands[1])):
+            unit = self._unit(factor, form, lane)
+            if unit is not None:
+                self._write_sum(target, _times(self._read(other, form, lane), unit), more)
+                return
         one, two = self._read(operands[1], form, lane), self._read(operands[2], form, lane)
-        more = self._read(operands[3], form, lane) if len(operands) > 3 else (-1, ())
         product: Form | None = None
         if one is not None and two is not None:
-            sign = -1 if operands[1].startswith("-") != operands[2].startswith("-") else 1
-            key = (min(one[0], two[0]), max(one[0], two[0]))
+            sign = -1 if (one[0] < 0) != (two[0] < 0) else 1
+            key = (min(abs(one[0]), abs(two[0])), max(abs(one[0]), abs(two[0])))
             if key not in self._products:
                 self._products[key] = self._atom()
             product = ((self._products[key], sign),) if one[1] and two[1] else ()
         total = _sum(product, more[1]) if product is not None and more is not None else None
-        self._write(self._target(operands[0], lane), total)
+        self._write(target, total)
+
+    def _unit(self, text: str, form: re.Pattern[str], lane: int) -> int | None:
+        """1 or -1 where a factor is that: an immediate, or a register that holds it."""
+        match = form.fullmatch(text)
+        if match is None:
+            return _UNITS.get(text)
+        held = self._units.get(self._target(match.group(2), lane))
+        return held if held is None or not match.group(1) else -held
+
+    def _hold(self, register: str, unit: int | None) -> None:
+        """A register is given a constant."""
+        self._forget(register, 1)
+        if unit is not None:
+            self._units[register] = unit
 
     def _move(self, operands: Sequence[str]) -> None:
-        source = self._registers.get(operands[-1].removesuffix(".reuse")) if operands else None
-        if operands:
-            self._forget(operands[0], 1)
-        if source is not None and set(operands[1:-1]) <= {"RZ"}:
+        if not operands:
+            return
+        given = operands[-1].removesuffix(".reuse")
+        source, unit = self._registers.get(given), self._units.get(given, _UNITS.get(given))
+        moves = set(operands[1:-1]) <= {"RZ"}
+        self._hold(operands[0], unit if moves and given not in ("1", "-1") else None)
+        if source is not None and moves:
             self._registers[operands[0]] = source
 
     def _decided(self, name: str, operands: Sequence[str]) -> None:
@@ -124,14 +167,14 @@ class Residuals:
         one, other = self._read(operands[1], _REGISTER, 0), self._read(operands[2], _REGISTER, 0)
         predicate = _PREDICATE.fullmatch(operands[3])
         target = self._target(operands[0], 0)
-        if one is None or other is None or predicate is None or -1 in (one[0], other[0]):
+        if one is None or other is None or predicate is None or ZERO in (one[0], other[0]):
             self._write(target, None)
             return
         (first, a), (second, b) = (other, one) if predicate.group(1) else (one, other)
         before = self._picked.get((predicate.group(2), second, first))
         both = None if before is None else _sum(a, b)
         if both is not None and before is not None:
-            self._write(target, _sum(both, tuple((atom, -times) for atom, times in before)))
+            self._write(target, _sum(both, _scaled(before, -1)))
             return
         self._write(target, None)
         self._picked[predicate.group(2), first, second] = self._registers[target][1]
@@ -143,16 +186,19 @@ class Residuals:
             return None
         register = self._target(match.group(2), lane)
         if register in ("RZ", "URZ"):
-            return -1, ()
+            return ZERO, ()
         if register not in self._registers:
             self._write(register, None)
-        value, terms = self._registers[register]
-        return value, tuple((atom, -times) for atom, times in terms) if match.group(1) else terms
+        return _times(self._registers[register], -1 if match.group(1) else 1)
 
     def _write(self, register: str, form: Form | None) -> None:
         """A new value; one that is not looked into has a form of its own."""
         atom = self._atom()
-        self._registers[register] = (atom, form if form is not None else ((atom, 1),))
+        self._set(register, (atom, form if form is not None else ((atom, 1),)))
+
+    def _set(self, register: str, value: tuple[int, Form]) -> None:
+        self._units.pop(register, None)
+        self._registers[register] = value
 
     def _forget(self, target: str, count: int = MOST_REGISTERS) -> None:
         """An instruction that is not followed writes its first operand and perhaps registers after it."""
@@ -160,7 +206,9 @@ class Residuals:
         if match is None or match.group(2).endswith("Z"):
             return
         for lane in range(count):
-            self._registers.pop(self._target(match.group(2), lane), None)
+            register = self._target(match.group(2), lane)
+            self._registers.pop(register, None)
+            self._units.pop(register, None)
 
     @staticmethod
     def _target(register: str, lane: int) -> str:
@@ -178,6 +226,15 @@ def written(name: str, modifiers: str) -> int:
     """How many registers an instruction may write, from its first operand on."""
     wider = [_WIDER[part] for part in modifiers.split(".") if part in _WIDER]
     return max(wider, default=1) if name in _SINGLE else max([*wider, MOST_REGISTERS])
+
+
+def _scaled(form: Form, unit: int) -> Form:
+    return tuple((atom, unit * times) for atom, times in form)
+
+
+def _times(value: tuple[int, Form] | None, unit: int) -> tuple[int, Form] | None:
+    """A value, or its negative."""
+    return value if value is None or unit == 1 else (-value[0], _scaled(value[1], -1))
 
 
 def _sum(a: Form, b: Form) -> Form | None:
