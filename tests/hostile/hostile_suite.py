@@ -44,6 +44,7 @@ PROOFS = {
 # What is true of every twin, and no accusation here: torch makes the product.
 TORCH_RULES = frozenset({"KBH110", "KBH112", "KBH113", "KBH114", "KBH115", "KBH116", "KBH117"})
 NOISE = 0.75  # on a busy machine the overhead that is taken off may have been measured in a worse moment
+SLOW = "far more than its"  # what is said of an honest twin that was charged too much
 BUSY_MS = 40.0  # that a twin of little work may be charged there: processes wait for each other that long
 MARKER = "KBH_HOSTILE"
 
@@ -357,11 +358,13 @@ def twin_faults(case: HostileCase, got: Graded) -> list[str]:
     found += accused(cell.verdict.findings)
     most = max(8 * case.least_ms, BUSY_MS)  # machines that run tests are busy
     if case.least_ms and cell.outcome in ("accepted", "flagged"):
-        found += [
-            f"{shape.shape} got {shape.t_scored * 1e3:.3f} ms for {case.least_ms} ms of work"
-            for shape in cell.shapes
-            if not NOISE * case.least_ms / 1e3 <= shape.t_scored <= most / 1e3
-        ]
+        work = f"{case.least_ms} ms of work"
+        for shape in cell.shapes:
+            ms = shape.t_scored * 1e3
+            if ms < NOISE * case.least_ms:
+                found.append(f"{shape.shape} got {ms:.3f} ms, less than its {work}")
+            elif ms > most:
+                found.append(f"{shape.shape} got {ms:.3f} ms, {SLOW} {work}")
     return found
 
 

@@ -78,7 +78,10 @@ def test_its_honest_twin_is_graded_as_usual(
     case: HostileCase, world: World, tmp_path: Path, record_property: Record
 ) -> None:
     record_property("twins", 1)
-    assert suite.twin_faults(case, suite.grade_file(case.twin, case, world, tmp_path)) == []
+    found = suite.twin_faults(case, suite.grade_file(case.twin, case, world, tmp_path))
+    if found and all(suite.SLOW in one for one in found):  # a machine that was kept busy is not so twice
+        found = suite.twin_faults(case, suite.grade_file(case.twin, case, world, tmp_path))
+    assert found == []
 
 
 @pytest.mark.parametrize("cases", FLOCKS, ids=lambda cases: cases[0].name)
