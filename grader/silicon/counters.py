@@ -103,15 +103,17 @@ def too_few_bytes(needed: float, read: float) -> str:
 
 
 def settle(
-    promise: Promise, problem: Problem, contract: Contract, shape: Shape, counts: Counts, source: State | None
-) -> Judged | None:
+    promise: Promise, problem: Problem, contract: Contract, shape: Shape, counts: Counts, source: State | None,
+    code: State | None = None,
+) -> Judged | None:  # fmt: skip
     """What the counts say of a promise at a shape; None where they say nothing about promises of its kind.
 
-    `source` is what the linter says there: fp16 operations are emulated fp8 only where fp8 was written.
+    `source` is what the linter says there: fp16 operations are emulated fp8 only where fp8 was written. `code` is what
+    the machine code of the kernels that ran says, None where it was not found: it decides what bytes cannot tell.
     """
     if promise.kind not in KINDS:
         return None
-    return KINDS[promise.kind](_Asked(promise, problem, contract, shape, counts, source))
+    return KINDS[promise.kind](_Asked(promise, problem, contract, shape, counts, source, code))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +124,7 @@ class _Asked:
     shape: Shape
     counts: Counts
     source: State | None
+    code: State | None
 
 
 def _narrow_products(asked: _Asked) -> Judged:
@@ -150,7 +153,9 @@ def _int4_packed(asked: _Asked) -> Judged:
     """Whether so few bytes were read, or asked for, that the weights cannot lie unpacked in memory.
 
     Tiles narrower than what memory gives at once are fetched more than once: then DRAM reads tell nothing, and the
-    bytes that instructions asked for do, unless they are too few to be all that was read.
+    bytes that instructions asked for do, unless they are too few to be all that was read. A kernel that reads packed
+    weights again for each tile of rows asks for as many bytes as one that reads unpacked ones once: then the code
+    tells them apart, since only the first takes four-bit fields out of words where it multiplies.
     """
     names, bound = asked.promise.params["packed"], asked.contract.bind(asked.shape)
     specs = [spec for spec in (*bound.inputs, *bound.state.values()) if spec.name in names]
@@ -162,6 +167,8 @@ def _int4_packed(asked: _Asked) -> Judged:
         return Judged("kept", told)
     if LEAST_READ * needed <= requested <= most:
         return Judged("kept", f"{told}; instructions asked for {_bytes(requested)}, so lines were fetched again")
+    if asked.source == asked.code == "kept":
+        return Judged("kept", f"{told}; packed ones were read again, as what multiplies takes them apart")
     return Judged("unproven", f"{told}; so many would be read of unpacked ones")
 
 

@@ -247,24 +247,28 @@ class Judge:
 
         def one(promise: Promise, shape: Shape, launches: Sequence[Launch], said: State) -> Judged | None:
             counts = counters.counted(launches, self.capability)
-            return counters.settle(promise, self.bench.problem, self.contract, shape, counts, said)
+            read = self._machine_code(promise, shape, launches, said) if self.code is not None else None
+            code = read.state if read is not None else None
+            return counters.settle(promise, self.bench.problem, self.contract, shape, counts, said, code)
 
         return self._layer("counters", one)
 
     def _sass(self) -> dict[str, State]:
         """The states that the machine code of the kernels which ran gives."""
+        return self._layer("sass", self._machine_code)
 
-        def one(promise: Promise, shape: Shape, launches: Sequence[Launch], said: State) -> Judged | None:
-            settled = sass.settle(promise, said, [self._ran(launch) for launch in launches])
-            if settled is None:
-                return None
-            for launch in launches if settled.state != "broken" else ():
-                why = self._unlike(launch)
-                if why:
-                    return Judged("unproven", f"{launch.kernel[:SHOWN_NAME]} {why}")
-            return Judged(settled.state, settled.reason)
-
-        return self._layer("sass", one)
+    def _machine_code(
+        self, promise: Promise, shape: Shape, launches: Sequence[Launch], said: State
+    ) -> Judged | None:  # fmt: skip
+        """What the code that ran at a shape says, where the submission's sources compile to it."""
+        settled = sass.settle(promise, said, [self._ran(launch) for launch in launches])
+        if settled is None:
+            return None
+        for launch in launches if settled.state != "broken" else ():
+            why = self._unlike(launch)
+            if why:
+                return Judged("unproven", f"{launch.kernel[:SHOWN_NAME]} {why}")
+        return Judged(settled.state, settled.reason)
 
     def _ran(self, launch: Launch) -> sass.Ran:
         """What a launch ran: the code that was loaded for it, or what the caches hold under its name."""

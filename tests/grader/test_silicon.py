@@ -173,6 +173,37 @@ def test_lines_that_are_fetched_twice_are_told_from_unpacked_weights_by_what_loa
     assert ("fetched again" in found.reason) == (state == "kept")
 
 
+@pytest.mark.parametrize(
+    ("source", "nibbles", "same", "state"),
+    [
+        ("kept", 16, True, "kept"),
+        ("kept", 0, True, "unproven"),  # what multiplies takes nothing apart: it reads unpacked weights
+        ("kept", 1, True, "unproven"),
+        ("unproven", 16, True, "unproven"),
+        ("kept", 16, False, "unproven"),  # another program was read than the one that its sources compile to
+    ],
+)
+def test_packed_weights_that_are_read_again_are_told_from_unpacked_ones_by_the_machine_code(
+    source: State, nibbles: int, same: bool, state: State
+) -> None:
+    problem = load_problem(DECK / "07_w4a16_gemm" / "problem.yaml")
+    promise = next(one for one in problem.promises if one.kind == "int4-packed")
+    census = Census(
+        "_product", "sm_90a", True, {}, {Product("HMMA", "16816", "bf16", "bf16", "f32"): 8}, {}, nibbles=nibbles
+    )
+    found = MachineCode((Kernel(census, "x.cubin", "0" * 64),), (), "13.0")
+    other = MachineCode((Kernel(replace(census, digest="another"), "x.cubin", "0" * 64),), (), "13.0")
+    silicon = judged(
+        everywhere(problem, read=3.0, bf16=1.0), problem=problem, source=source, code=found,
+        rebuilt=found if same else other,
+    )  # fmt: skip
+    assert silicon.layers["counters"][promise.id] == state
+    assert silicon.shapes_by_layer["counters"][promise.id] == dict.fromkeys([s.label for s in problem.shapes], state)
+    assert any("so many would be read of unpacked ones" in one.message for one in silicon.findings) == (
+        state != source and state != "kept"
+    )
+
+
 def test_bytes_that_loads_ask_for_are_counted_where_a_promise_needs_them() -> None:
     assert set(CHIPS[CHIP].requested) <= set(metrics_of(CHIP, deck("07_w4a16_gemm")))
     assert not set(CHIPS[CHIP].requested) & set(metrics_of(CHIP, GEMM))
