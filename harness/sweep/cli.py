@@ -110,12 +110,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _sweep(args: argparse.Namespace) -> int:
     if args.jobs is not None and not 1 <= args.jobs <= MOST_JOBS:
         raise CommandError(f"--jobs is 1 to {MOST_JOBS}, not {args.jobs}")
-    matrix = read_matrix(args.matrix.absolute())
+    problems_dir = args.problems_dir.absolute() if args.problems_dir else None
+    matrix = read_matrix(args.matrix.absolute(), problems_dir)
     base = (args.out or Path("kbh-sweeps") / matrix.name).absolute()
     kept = (args.archive or base / "archive").absolute()
     places = Places(
         base / "runs",
-        problems_dir=args.problems_dir.absolute() if args.problems_dir else None,
+        problems_dir=problems_dir,
         routes=args.routes.absolute() if args.routes else None,
         prefix=args.agents_dir.absolute() if args.agents_dir else None,
         known=tuple(path.absolute() for path in args.known),

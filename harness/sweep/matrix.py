@@ -13,7 +13,9 @@ from harness.proxy.base import Caps
 from harness.running.request import MOST_TRIALS, duration
 from harness.scripted.script import SOLUTION_SUFFIX
 from kbh_lint import marked
+from kbh_lint.base import paths
 from kbh_lint.marked import DataError, Fields, Items, Map
+from kbh_lint.problems import load_deck
 
 __all__ = ["MOST_CELLS", "AgentRow", "Matrix", "ModelRow", "read_matrix"]
 
@@ -95,8 +97,8 @@ class Matrix:
         return not model.sparse or file is None or file.is_file()
 
 
-def read_matrix(path: Path) -> Matrix:
-    """The matrix in a file. Raises DataError, with the line, and OSError."""
+def read_matrix(path: Path, problems_dir: Path | None = None) -> Matrix:
+    """The matrix in a file; problems "*" are all that a deck grades. Raises DataError, with the line, and OSError."""
     with path.open("rb") as file:
         data = file.read(MOST_BYTES + 1)
     if len(data) > MOST_BYTES:
@@ -105,15 +107,15 @@ def read_matrix(path: Path) -> Matrix:
         text = data.decode()
     except UnicodeDecodeError:
         raise DataError(str(path), 1, "a matrix is UTF-8 text") from None
-    return _matrix(Fields(marked.load(text, str(path)), str(path), "the matrix"), path)
+    return _matrix(Fields(marked.load(text, str(path)), str(path), "the matrix"), path, problems_dir)
 
 
-def _matrix(fields: Fields, path: Path) -> Matrix:
+def _matrix(fields: Fields, path: Path, problems_dir: Path | None) -> Matrix:
     name = fields.text("name")
     if _NAME.fullmatch(name) is None:
         raise fields.fail("name", f"{name[:60]!r} is no name: letters, digits, dot, dash and underscore, at most 60")
     agents = tuple(_agent(fields, *row) for row in _rows(fields, "agents"))
-    problems = _words(fields, "problems")
+    problems = _graded(fields, problems_dir) if fields.data.get("problems") == EVERY else _words(fields, "problems")
     models = tuple(
         model for row in _rows(fields, "models") for model in _models(fields, _model(fields, *row), path, problems)
     )
@@ -225,6 +227,16 @@ def _models(fields: Fields, row: ModelRow, path: Path, problems: tuple[str, ...]
         replace(row, name=row.name.replace(EVERY, name), solution=row.solution.replace(EVERY, name))
         for name in sorted(found)
     ]
+
+
+def _graded(fields: Fields, problems_dir: Path | None) -> tuple[str, ...]:
+    """The graded problems of a deck, in their order."""
+    folder = paths.problems_dir(problems_dir)
+    fields.take("problems")
+    found = tuple(name for name, problem in load_deck(folder).items() if problem.status == "graded")
+    if not found:
+        raise fields.fail("problems", f"there is no graded problem in {folder}")
+    return found
 
 
 def _words(fields: Fields, key: str) -> tuple[str, ...]:

@@ -42,7 +42,9 @@ from harness.sweep.meter import LOCKS, Meter, Used, _Driver, _sees_locks, measur
 from harness.sweep.placement import Gone, Order, Placed, Say
 from harness.sweep.plan import plan_of
 from harness.sweep.progress import Progress
+from kbh_lint.base import paths
 from kbh_lint.marked import DataError
+from kbh_lint.problems import load_deck
 
 ROOT = Path(__file__).resolve().parents[2]
 MATRIX = """\
@@ -200,6 +202,18 @@ def test_a_bad_matrix_gives_one_sentence_with_its_line(matrix: Path, old: str, n
     with pytest.raises(DataError, match=says) as caught:
         read_matrix(matrix)
     assert str(caught.value).startswith(f"{matrix}:{line}: ") and "\n" not in str(caught.value)
+
+
+def test_the_sweep_of_the_deck_is_of_every_graded_problem(tmp_path: Path) -> None:
+    deck = load_deck(paths.problems_dir())
+    graded = tuple(name for name, problem in deck.items() if problem.status == "graded")
+    file = Path(__file__).parents[2] / "examples" / "sweeps" / "deck.yaml"
+    assert read_matrix(file).problems == graded and len(graded) >= 9
+    one = tmp_path / "one" / "01_fp8_gemm"
+    shutil.copytree(paths.problems_dir() / one.name, one)
+    assert read_matrix(file, one.parent).problems == (one.name,)
+    with pytest.raises(DataError, match="no graded problem"):
+        read_matrix(file, tmp_path)
 
 
 def test_a_cell_has_a_key_of_all_that_is_asked_for_and_of_no_place(matrix: Path, tmp_path: Path) -> None:
