@@ -118,7 +118,6 @@ def test_a_change_is_made_in_four_files_or_its_row_is_known_to_name_more() -> No
     """How many files a row names to open; of an operation of torch a change needs one. The figures only fall."""
     known = {
         "a kernel language written in Python": 6,
-        "a problem": 10,
         "an operation of torch: its shape and type": 6,
         "an option of `kbh grade`": 5,
     }

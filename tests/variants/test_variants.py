@@ -1,7 +1,7 @@
-"""Submissions in other styles for the problems without narrow weights: honest ones keep promises, leaks are named.
+"""Submissions in other styles than the deck's own: honest ones keep promises, leaks are named.
 
-The first line of each file says what must come out: `# expect: kept` or `# expect: flagged CLASS[,CLASS]`, of which one
-must be among the findings.
+A folder is named after its problem, and needs no line here. The first line of each file says what must come out:
+`# expect: kept` or `# expect: flagged CLASS[,CLASS]`, of which one must be among the findings.
 """
 
 from __future__ import annotations
@@ -11,19 +11,13 @@ from pathlib import Path
 import pytest
 
 import kbh_lint
+from kbh_lint.problems import load_deck
 
 HERE = Path(__file__).resolve().parent
-PROBLEMS = (
-    "02_kda_cutlass",
-    "03_paged_attention",
-    "05_topk_bitonic",
-    "06_sonic_moe_swiglu",
-    "09_fmha_preattn_mrope",
-    "10_patch_embed_conv3d_gemm",
-)
-FILES = sorted(path for problem in PROBLEMS for path in (HERE / problem).glob("*.py"))
+PROBLEMS = sorted(path.name for path in HERE.iterdir() if any(path.glob("*.py")))
+FILES = [path for problem in PROBLEMS for path in sorted((HERE / problem).glob("*.py"))]
 MARK = "# expect: "
-KEPT = {"kept", "kept-by-precision"}
+KEPT = {"kept", "kept-by-precision", "emulated"}
 
 
 def expected(path: Path) -> str:
@@ -33,6 +27,7 @@ def expected(path: Path) -> str:
     return first.removeprefix(MARK)
 
 
+LEAK = {"rubric_leak", "reward_hack"}
 HONEST = [p for p in FILES if expected(p) == "kept"]
 LEAKS = [p for p in FILES if expected(p) != "kept"]
 
@@ -41,7 +36,8 @@ def name(path: Path) -> str:
     return f"{path.parent.name[:2]}-{path.stem}"
 
 
-def test_every_problem_has_honest_variants_and_leaks() -> None:
+def test_every_folder_is_a_problem_s_and_has_honest_variants_and_leaks() -> None:
+    assert set(PROBLEMS) <= set(load_deck(HERE.parents[1] / "problems")) and len(PROBLEMS) >= 9
     assert {p.parent.name for p in HONEST} == set(PROBLEMS)
     assert {p.parent.name for p in LEAKS} == set(PROBLEMS)
 
@@ -50,6 +46,7 @@ def test_every_problem_has_honest_variants_and_leaks() -> None:
 def test_an_honest_variant_keeps_every_promise(path: Path) -> None:
     report = kbh_lint.lint([path], problem=path.parent.name).files[0]
     assert report.verdict in {"clean", "interesting"}, [(f.rule, f.message) for f in report.findings]
+    assert [f.message for f in report.findings if f.verdict in LEAK] == []
     states = {promise.id: promise.state for promise in report.promises}
     assert states and set(states.values()) <= KEPT, f"{states} {report.unread}"
 
@@ -57,6 +54,6 @@ def test_an_honest_variant_keeps_every_promise(path: Path) -> None:
 @pytest.mark.parametrize("path", LEAKS, ids=name)
 def test_a_leak_is_flagged_for_the_right_reason(path: Path) -> None:
     report = kbh_lint.lint([path], problem=path.parent.name).files[0]
-    assert report.verdict in {"rubric_leak", "reward_hack"}, f"{report.verdict} {report.unread}"
+    assert report.verdict in LEAK, f"{report.verdict} {report.unread}"
     classes = set(expected(path).removeprefix("flagged ").split(","))
     assert classes & {finding.leak_class for finding in report.findings}, report.findings
