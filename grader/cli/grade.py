@@ -217,18 +217,27 @@ def _run(args: argparse.Namespace, argv: Sequence[str]) -> int:
             for path, problem in _expanded(args, results):
                 display.start(str(path))
                 _one(args, path, problem, display, results)
+    except KeyboardInterrupt:  # what is done is told all the same
+        if results.views:
+            _told(args, results)
+        raise
     finally:
         display.clear()
         signal.signal(signal.SIGTERM, before)
+    _told(args, results)
+    for error in results.errors:
+        print(f"kbh grade: error: {error}", file=sys.stderr)
+    return results.exit_code
+
+
+def _told(args: argparse.Namespace, results: _Results) -> None:
+    """Says what came of all: in JSON, or a table where there are several, and the page that was asked for."""
     if args.format == "json":
         print(json.dumps(as_json(results.views, results.errors), indent=1))
     elif len(results.views) + len(results.errors) > 1 and results.views:
         print("\n" + summary(results.views, len(results.errors)), end="")
     if args.html is not None and results.views:
         args.html.write_text(page_of(results.views), encoding="utf-8")
-    for error in results.errors:
-        print(f"kbh grade: error: {error}", file=sys.stderr)
-    return results.exit_code
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
@@ -267,18 +276,26 @@ def _one(args: argparse.Namespace, path: Path, problem: str, display: Display, r
 
 
 def _many(args: argparse.Namespace, argv: Sequence[str], board: Board, results: _Results) -> None:
-    """Grades several at a time, and prints what came of them in the order in which they were named."""
+    """Grades several at a time, and prints what came of them in the order in which they were named.
+
+    Of an interrupted run also what ended while one that was named before was still at work.
+    """
     tasks = list(_expanded(args, results))
     devices = gpus(args.target, paths.hardware_file(paths.problems_dir(args.problems_dir)))
     ended: dict[int, Done] = {}
     shown = 0
-    with contextlib.closing(graded_at_once(tasks, argv, args.jobs, board, devices=devices)) as all_of_them:
-        for index, done in all_of_them:
-            ended[index] = done
-            while shown in ended:
-                board.clear()
-                _came_of(args, tasks[shown][0], ended[shown], results)
-                shown += 1
+    try:
+        with contextlib.closing(graded_at_once(tasks, argv, args.jobs, board, devices=devices)) as all_of_them:
+            for index, done in all_of_them:
+                ended[index] = done
+                while shown in ended:
+                    board.clear()
+                    _came_of(args, tasks[shown][0], ended.pop(shown), results)
+                    shown += 1
+    finally:
+        for index in sorted(ended):
+            board.clear()
+            _came_of(args, tasks[index][0], ended[index], results)
 
 
 def _came_of(args: argparse.Namespace, path: Path, done: Done, results: _Results) -> None:

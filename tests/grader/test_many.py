@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from grading import CLEAN, cell, toy_request, trial
 from test_baselines import EAGER, WRONG
 
 from grader.cli import grade as grade_cli
+from grader.cli.jobs import Done
 from grader.judge import empty_calls
 from grader.judge import judging as judge
 from grader.judge.answers import Called
@@ -74,6 +76,29 @@ def test_a_fault_of_ours_ends_one_of_many_and_is_raised_where_it_is_alone(
     assert "mine.py: a fault of kbh itself (TypeError); grade it alone to see where" in err and "Traceback" not in err
     with pytest.raises(TypeError, match="ours"):
         kbh_main([word for word in three if not word.endswith("second.py") and word != "missing.py"])
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_an_interrupted_run_tells_what_was_done_also_out_of_turn(
+    three: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    assert kbh_main([word for word in three if word not in ("missing.py", "mine.py")]) == 1
+    bundle = next(Path("out").iterdir())
+    capsys.readouterr()
+
+    def one_ends(*_: object, **__: object) -> Iterator[tuple[int, Done]]:
+        yield 1, Done(bundle)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grade_cli, "graded_at_once", one_ends)
+    command = [word for word in three if word != "missing.py"]
+    assert kbh_main([*command, "--jobs", "2", "--format", form]) == 130
+    out, err = capsys.readouterr()
+    if form == "json":
+        assert [one["cell"]["outcome"] for one in json.loads(out)["cells"]] == ["flagged"]
+    else:
+        assert "second.py: flagged" in out and "mine.py" not in out
+    assert err.splitlines()[-1] == "kbh grade: interrupted; the same command goes on with what is done"
 
 
 def test_the_table_names_the_verdict_beside_each_score_and_the_baselines_that_were_asked_for() -> None:
