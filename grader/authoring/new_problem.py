@@ -12,7 +12,8 @@ TEMPLATE = Path(__file__).resolve().parent / "template"
 _ID = re.compile(r"\d{2}_[a-z0-9]+(_[a-z0-9]+)*")
 
 _STEPS = """\
-{path} holds a bf16 GEMM whose checker works. Make it your problem:
+{path} holds a bf16 GEMM whose checker works. Make it your problem; each file says what belongs into it,
+and nothing outside of the folder names a problem:
 
   1. problem.yaml   the operation, shapes, contract and promises; numbers stand here and nowhere else
   2. reference.py   Model, plain and eager, and oracle() in float64
@@ -20,9 +21,11 @@ _STEPS = """\
   4. cases.py       inputs with a structure that a lazy kernel would miss
   5. mutants.py     at least ten wrong kernels; then: kbh problems mutate {path}
   6. prompt.in.md   your words, with place holders for numbers; then: kbh problems render {path}
-  7. honest/, decoys/, solutions.yaml: one kernel that keeps every promise, four that break one
+  7. honest/, decoys/, solutions.yaml: one kernel that keeps every promise, four that break one;
+                    then: kbh problems solutions {path}
 
-kbh-lint {path} says at every step what is still missing."""
+kbh-lint {path} says at every step what is still missing. When it says clean, on a GPU:
+kbh problems verify {path} --device cuda --write. The tests of the deck run over every problem: pytest tests -k {id}."""
 
 
 def write_problem(deck: Path, problem_id: str) -> Path:
@@ -33,11 +36,11 @@ def write_problem(deck: Path, problem_id: str) -> Path:
     if folder.exists():
         raise ValueError(f"{folder} is there already")
     folder.mkdir(parents=True)
-    for source in sorted(TEMPLATE.glob("*.txt")):
+    for source in sorted(TEMPLATE.rglob("*.txt")):
         text = source.read_text(encoding="utf-8").replace("PROBLEM_ID", problem_id)
-        (folder / source.name.removesuffix(".txt")).write_text(text, encoding="utf-8")
-    for part in ("honest", "decoys"):
-        (folder / part).mkdir()
+        written = folder / source.relative_to(TEMPLATE).with_suffix("")
+        written.parent.mkdir(exist_ok=True)
+        written.write_text(text, encoding="utf-8")
     problem = load_problem(folder / "problem.yaml")
     (folder / prompt.PROMPT).write_text(prompt.write(folder, problem), encoding="utf-8")
     return folder
@@ -45,4 +48,4 @@ def write_problem(deck: Path, problem_id: str) -> Path:
 
 def next_steps(folder: Path) -> str:
     """What its author does next."""
-    return _STEPS.format(path=folder)
+    return _STEPS.format(path=folder, id=folder.name)

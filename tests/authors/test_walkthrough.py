@@ -91,7 +91,7 @@ def test_the_page_leads_to_a_problem_that_is_clean(
     monkeypatch.chdir(tmp_path)
     deck, folder = Path("problems"), Path("problems") / NAME
     assert kbh("new", NAME) == 0
-    assert {"KBH902", "KBH907", "KBH908", "KBH914", "KBH920"} <= rules(deck)
+    assert rules(deck) == {"KBH902", "KBH914", "KBH920"}
 
     product = "x[M,K] bf16 @ weight[N,K]^T bf16"
     edit(folder / "problem.yaml", (product, f"max({product}, 0)"))
@@ -101,8 +101,7 @@ def test_the_page_leads_to_a_problem_that_is_clean(
         ('(inputs["x"].double() @ state["weight"].double().T,)',
          '(torch.relu(inputs["x"].double() @ state["weight"].double().T),)'),
     )  # fmt: skip
-    product = 'inputs["x"].float() @ state["weight"].float().T'
-    edit(folder / "legal.py", (f"(({product}).to(", f"(torch.relu({product}).to("))
+    edit(folder / "legal.py", ("(product.to(", "(product.relu().to("))
 
     assert kbh("flops", str(folder)) == 0
     assert kbh("ceilings", str(folder)) == 0
@@ -113,7 +112,7 @@ def test_the_page_leads_to_a_problem_that_is_clean(
     file = folder / "problem.yaml"
     file.write_text(re.sub(r"tolerance: \{bf16: .*\}", f"tolerance: {{bf16: {derived[1]}}}", file.read_text()))
     assert kbh("render", str(folder)) == 0
-    assert rules(deck) == {"KBH906", "KBH907", "KBH908", "KBH914", "KBH920"}
+    assert rules(deck) == {"KBH914", "KBH920"}
 
     mutants = (folder / "mutants.py").read_text()
     (folder / "mutants.py").write_text(mutants[: mutants.index("MUTANTS")].rstrip() + "\n\n" + MUTANTS)
@@ -121,8 +120,8 @@ def test_the_page_leads_to_a_problem_that_is_clean(
     assert "score 100%: 10 killed" in capsys.readouterr().out
 
     cut = ("    inside = (rows", "    total = tl.maximum(total, 0.0)\n    inside = (rows")
-    from_base(folder, "honest/triton.py", cut)
-    from_base(folder, "decoys/library.py", ("F.linear(x, self.weight)", "F.relu(F.linear(x, self.weight))"))
+    edit(folder / "honest/triton.py", cut)
+    edit(folder / "decoys/library.py", ("F.linear(x, self.weight)", "F.relu(F.linear(x, self.weight))"))
     from_base(folder, "decoys/handed_in_again.py", ("self.weight.T)", "self.weight.T).relu()"))
     from_base(
         folder,

@@ -121,6 +121,8 @@ def test_a_new_problem_is_written_once(tmp_path: Path, capsys: pytest.CaptureFix
         "mutants.py",
         "prompt.md",
         "solutions.yaml",
+        "honest",
+        "decoys",
     }
     assert main(["new", "12_row_gain", "--dir", str(tmp_path)]) == 2
     assert "is there already" in capsys.readouterr().err
@@ -132,7 +134,7 @@ def test_a_new_problem_lints_with_only_what_is_left_to_write(tmp_path: Path) -> 
     main(["new", "12_row_gain", "--dir", str(tmp_path)])
     report = kbh_lint.lint([tmp_path], problems_dir=paths.problems_dir())
     left = {finding.rule for file in report.files for finding in file.findings}
-    assert left == {"KBH902", "KBH906", "KBH907", "KBH908", "KBH914", "KBH920"}
+    assert left == {"KBH902", "KBH914", "KBH920"}
 
 
 def test_a_rendered_prompt_follows_problem_yaml(base: Path) -> None:
