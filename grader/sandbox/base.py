@@ -1,6 +1,6 @@
 """What a sandbox is: a way to start a submission's process with little, and to end it with everything it started.
 
-A further kind is a class with the methods of `Sandbox`, in a module of `grader.sandbox.kinds`, which says the rest.
+A further kind is a module of `grader.sandbox.kinds`, whose head says all that one must do.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
 
@@ -17,6 +17,7 @@ import pytest
 from grader.record.sandboxes import TRAITS, SandboxKind
 from grader.sandbox import Jail, Sandbox, SandboxError, choose, harden_judge
 from grader.sandbox.kinds import MAKERS
+from grader.sandbox.kinds.supervised import Supervised
 from grader.sandbox.places import _hidden, searched
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -403,10 +404,19 @@ for folder in sys.argv[1:]:
 
 
 def test_every_kind_of_sandbox_has_a_row_and_a_maker() -> None:
-    assert tuple(TRAITS) == tuple(MAKERS) == get_args(SandboxKind)
+    assert tuple(TRAITS) == tuple(MAKERS) == get_args(SandboxKind), "TRAITS and SandboxKind name the same, in one order"
 
 
-def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_may_stand_in_front_of_the_process(tmp_path: Path) -> None:
+    open_kind = next(get(kind) for kind in TRAITS if kind not in CLOSED)
+    assert isinstance(open_kind, Supervised)
+    front = replace(open_kind, prefix=lambda jail: ("/usr/bin/env", "--"), marks={})
+    (tmp_path / "scratch").mkdir()
+    said = run(front, "print('inside')", tmp_path / "scratch", jail=Jail((), (tmp_path / "scratch",)))
+    assert said == "inside\n" and front.marks == {}
+
+
+def test_a_gpu_gets_no_open_sandbox_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     import grader.sandbox as package
 
     def missing(notes: tuple[str, ...]) -> Sandbox:
@@ -416,12 +426,14 @@ def test_a_gpu_gets_no_plain_sandbox_unless_it_is_asked_for(monkeypatch: pytest.
         monkeypatch.setitem(MAKERS, kind, missing)
     package._CHOSEN.clear()
     try:
-        with pytest.raises(SandboxError, match="install bubblewrap"):
+        with pytest.raises(SandboxError, match=next(row.remedy for row in TRAITS.values() if row.remedy)):
             choose(device="cuda:0")
         fallen = choose(device="cpu")
         assert not TRAITS[fallen.record.kind].closed
-        assert any("bubblewrap" in note and "not installed" in note for note in fallen.record.notes)
-        assert choose(device="cuda", wanted="plain").record.kind == "plain"
+        for kind in CLOSED:
+            assert any(kind in note and "not installed" in note for note in fallen.record.notes)
+        asked = fallen.record.kind
+        assert choose(device="cuda", wanted=asked).record.kind == asked
     finally:
         package._CHOSEN.clear()
 

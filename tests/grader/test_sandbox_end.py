@@ -112,6 +112,7 @@ time.sleep(600)
 YOUNG = """
 import os, select, signal, sys, time
 from pathlib import Path
+from grader.record.sandboxes import TRAITS
 from grader.sandbox import Jail, choose
 from grader.sandbox.jail import descendants
 scratch, judges = Path(sys.argv[2]), int(sys.argv[3])
@@ -124,7 +125,7 @@ for number in range(judges):
             jail=Jail((), (scratch,)), output=log)
         time.sleep(600)
     found = []
-    while len(found) <= number % (3 if sys.argv[1] == "bubblewrap" else 2):
+    while len(found) <= number % (3 if TRAITS[sys.argv[1]].own_processes else 2):
         found = [pid for pid, _ in descendants(judge)]
     time.sleep(number % 7 * 0.0005)
     handles = []

@@ -56,9 +56,10 @@ class HostileCase:
     `outcomes` are the ones allowed; `reason` must match what the cell says. Where the attack is on time, no shape may
     get less than `least_ms`, or less than that share of what the twin gets. Of work that is `shown_alone`, what a call
     alone denies on this host counts: less where an empty one costs more. With `tried`, its log must show that the
-    attack was made. `landlock` has it graded there too, and `control` run without a sandbox, where it must get through.
-    Where a time is too long or held against the twin's, or all memory is taken, the case is `alone` on a GPU, which
-    others would disturb. `scratch_gib` is how much it may have on the disk, where that is less than usual.
+    attack was made. `each_kind` has it graded in every closed kind of sandbox, and `control` run without one, where it
+    must get through. Where a time is too long or held against the twin's, or all memory is taken, the case is `alone`
+    on a GPU, which others would disturb. `scratch_gib` is how much it may have on the disk, where that is less than
+    usual.
     """
 
     name: str
@@ -72,7 +73,7 @@ class HostileCase:
     tried: bool = False
     evidence: bool = False
     strict: bool = False
-    landlock: bool = False
+    each_kind: bool = False
     control: bool = False
     alone: bool = False
     scratch_gib: float = 0.0

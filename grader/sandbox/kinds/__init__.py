@@ -1,10 +1,44 @@
 """The kinds of sandbox, a module each: how it starts a process and ends it.
 
-A further kind is two things, and nobody else tests for one: its row in `grader.record.sandboxes`, which holds the order
-and what others ask of a kind, and the module of its name here with a function of its name that makes it: where the
-process restricts itself, a `supervised.Supervised` with a `launch.Restriction`, as `landlock` does; where a program is
-started in front of it, `launch.start` with a prefix, as `bubblewrap` does. `tests/grader/test_sandbox.py` runs the same
-attacks in each.
+A further kind is its row in `grader.record.sandboxes`, which says what others ask of it, and the module of its name
+here. Nobody else tests for a kind, and `tests/grader/test_sandbox*.py` and `tests/hostile` attack each that has a
+row. The module has a function of the kind's name, which gets notes for the record, adds what the kind lacks to them,
+and raises SandboxError with one sentence where this machine does not have it:
+
+    from grader.record.cell import SandboxRecord
+    from grader.sandbox.base import Jail, SandboxError
+    from grader.sandbox.kinds.supervised import Supervised
+    from grader.sandbox.launch import Restriction
+    from grader.sandbox.seccomp import program
+    from grader.sandbox.users import leased_uid  # whom processes run as; None: the judge's user, who is not root
+
+    def nested(notes: tuple[str, ...] = ()) -> Supervised:
+        command = shutil.which("nested")
+        if command is None:
+            raise SandboxError("nested is not installed")
+        uid = leased_uid()
+        record = SandboxRecord("nested", os.getuid() if uid is None else uid, network=False, notes=notes)
+        return Supervised(uid, record, partial(_restriction, uid is None), lambda jail: (command, "--no-network"))
+
+    def _restriction(shared_user: bool, jail: Jail) -> Restriction:
+        families = [socket.AF_UNIX] if jail.gpu else []  # CUDA does not start without one
+        code = program(memory_files=jail.gpu, families=families, reach_others=False, shared_user=shared_user)
+        return Restriction(seccomp=code)
+
+`supervised.Supervised` starts the process, with a program in front where one is given (it must hand on descriptors
+and exit status) and with what the process does to itself (`launch.Restriction`), and ends it with all below it;
+limits, user, environment and descriptors are seen to. A kind with a process table of its own, which only the first
+process in it can end, is a class with the methods of `base.Sandbox` instead. Of a kind that is `closed` must hold,
+for every `base.Jail`:
+
+- Of the file system it shows what `places.places(jail)` names in `read`, writable what is in `write`, and nothing
+  beneath what is `hidden`, which may lie in `read`; `places.expand` splits folders for a kind that cannot hide. Of
+  /dev it has `null`, `zero`, `full`, `random`, `urandom`, and `places.gpu_nodes(jail.profiler)` where `jail.gpu`; of
+  /proc its own process.
+- No socket reaches anybody (`network=False`), no signal and no `ptrace` another process; `seccomp.program` refuses
+  the system calls that would.
+- Where processes share the judge's user, calls that change others of that user are refused too (`shared_user`).
+- It may ignore `jail.layout`, a file system for agents, whose rooms ask for bubblewrap by name, and `jail.also`.
 """
 
 from __future__ import annotations

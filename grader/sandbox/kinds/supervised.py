@@ -20,7 +20,8 @@ __all__ = ["Supervised"]
 
 @dataclass(frozen=True, slots=True)
 class Supervised:
-    """A sandbox without namespaces. `restrict` says what a process does to itself before the submission runs in it.
+    """A sandbox whose processes the judge sees. `restrict` says what a process does to itself before the submission
+    runs in it; `prefix` is the program, with its arguments, that is started in front of it, if any.
 
     `uid` is the user that processes get, None for that of the judge. As root they keep the right to read what belongs
     to others: Python or the way to the scratch folder may be private.
@@ -29,6 +30,7 @@ class Supervised:
     uid: int | None
     record: SandboxRecord
     restrict: Callable[[Jail], Restriction]
+    prefix: Callable[[Jail], Sequence[str]] = lambda jail: ()
     marks: dict[int, str] = field(default_factory=dict)  # process -> what all that it starts carries
 
     def spawn(
@@ -51,7 +53,9 @@ class Supervised:
             own_processes=self.uid is not None,
             extra={MARK: mark},
         )
-        process = start([], restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output, report=report)
+        process = start(
+            self.prefix(jail), restriction, argv, env=env, cwd=cwd, fds=fds, jail=jail, output=output, report=report
+        )
         self.marks[process.pid] = mark
         return process
 
