@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from math import lcm, prod
+from math import gcd, lcm, prod
 from typing import Any, Literal, NamedTuple
 
 from kbh_lint import registry
@@ -185,16 +185,21 @@ def _within(read: _Stretch | None, written: list[_Stretch]) -> bool:
     other, so each remainder has its own."""
     if read is None:
         return False
-    around = [other for other in written if other.first <= read.first and read.end <= other.end]
     if read.first == read.end:
-        return len(around) > 0
-    period = lcm(read.step, *(other.step for other in around))
-    phases = range(read.phase, read.phase + period, read.step)
-    return (
-        len(around) > 0
-        and len(phases) <= MAX_PHASES
-        and all(any((phase - other.phase) % other.step < other.width for other in around) for phase in phases)
+        return any(other.first <= read.first and read.end <= other.end for other in written)
+    near = [other for other in written if other.first < read.end and read.first < other.end]
+    period, word = lcm(read.step, *(other.step for other in near)), gcd(read.width, *(other.width for other in near))
+    phases, words = range(read.phase, read.phase + period, read.step), range(0, read.width, word)
+    return len(phases) * len(words) <= MAX_PHASES and all(
+        any(_covers(other, read, at, word, phase) for other in near) for phase in phases for at in words
     )
+
+
+def _covers(other: _Stretch, read: _Stretch, at: int, word: int, phase: int) -> bool:
+    """Whether the word `at` so many bits behind where each word that is read begins, at a phase, is one of another
+    stretch."""
+    inside = other.first <= read.first + at and read.end - read.width + at + word <= other.end
+    return inside and (phase + at - other.phase) % other.step <= other.width - word
 
 
 def _stretches(event: Event, ident: int, what: Literal["loads", "stores"]) -> list[_Stretch | None]:
@@ -218,8 +223,8 @@ def _through(
     event: Event, param: str, widths: Collection[int | None], dims: tuple[Dims, Dims], what: Literal["loads", "stores"]
 ) -> list[_Stretch | None]:
     """The same of one pointer to elements of these widths."""
-    given, start, bits = event.attrs["bindings"][0], event.attrs.get("starts", {}).get(param), next(iter(widths), None)
-    if not isinstance(given.get(param), Buffer) or len(widths) != 1 or start is None or bits is None:
+    given, start = event.attrs["bindings"][0], event.attrs.get("starts", {}).get(param)
+    if not isinstance(given.get(param), Buffer) or start is None:
         return [None]
     ident, binding = given[param].storage, dict(given)
     others = [name for name, value in given.items() if _points_into(value, ident) and name != param]
@@ -227,6 +232,10 @@ def _through(
         binding[name] = replace(binding[name], storage=-2 - number)
     all_of = all_parts(event.attrs["kernel"], binding, *dims)
     parts = (all_of.loads if what == "loads" else all_of.stores).get(ident)
+    one = next(iter(widths)) if len(widths) == 1 else None
+    bits = one if one is None or not parts else all_of.widths.get(ident) or one
+    if bits is None:
+        return [None]
     if not parts:
         return [_unbounded(event, start, others, what)]
     if what == "loads":
@@ -238,12 +247,12 @@ def _bits(part: Part, start: int, bits: int) -> _Stretch:
     """A part in elements of so many bits, behind a byte."""
     step = part.step * bits
     first, end = start * 8 + part.first * bits, start * 8 + part.end * bits
-    return _Stretch(first, end, step, (start * 8 + part.phase * bits) % step, bits)
+    return _Stretch(first, end, step, (start * 8 + part.phase * bits) % step, part.width * bits)
 
 
 def _stored_bits(parts: list[Part], start: int, bits: int) -> list[_Stretch | None]:
     """What stores can have filled: each what lies in its steps, or all together what is between them."""
-    filled = [p for p in parts if p.count is None or p.count >= -(-(p.end - p.first) // p.step)]
+    filled = [p for p in parts if p.count is None or p.count >= -(-(p.end - p.first) // p.step) * p.width]
     first, end = min(part.first for part in parts), max(part.end for part in parts)
     found: list[_Stretch | None] = [_bits(part, start, bits) for part in filled]
     if len(parts) > 1 and sum(end - first if part.count is None else part.count for part in parts) >= end - first:
@@ -293,7 +302,7 @@ def _at(
         if ranges:
             answers[what, *key] = _under(event, launch, dims, ranges)
         else:  # who asks for the one asks for the other later, of most launches
-            answers["reads", *key], _, answers["writes", *key] = all_parts(kernel, launch.binding, *dims)
+            answers["reads", *key], _, answers["writes", *key], _ = all_parts(kernel, launch.binding, *dims)
     found: dict[int, list[Part]] = answers[what, *key]
     return found.get(launch.storages.get(ident, -1))
 

@@ -271,3 +271,89 @@ def test_parts_behind_one_pointer_are_told_apart_in_triton(tmp_path: Path, layou
     for always, rules in (("True", set[str]()), ("not warm", {"KBH202"})):
         report = report_of(tmp_path, text.replace("ALWAYS", always), "04_kahan_softmax")
         assert {found.rule for found in report.findings if found.verdict == "rubric_leak"} == rules
+
+
+OF_STRUCTS = """
+struct Part { KIND top, sum, low; };
+__global__ void maxima(const float* x, PARAM, int n, int each) {
+    CAST
+    float top = -INFINITY;
+    int end = min((int)(blockIdx.x + 1) * each, n);
+    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32)
+        top = fmaxf(top, x[(size_t)blockIdx.y * n + i]);
+    for (int o = 16; o > 0; o >>= 1) top = fmaxf(top, __shfl_xor_sync(~0u, top, o));
+    if (threadIdx.x == 0) kept[blockIdx.y * gridDim.x + blockIdx.x].top = top;
+}
+
+__global__ void sums(const float* x, PARAM, int n, int each) {
+    CAST
+    float top = -INFINITY;
+    for (int i = 0; i < gridDim.x; ++i) top = fmaxf(top, kept[blockIdx.y * gridDim.x + i].top);
+    int end = min((int)(blockIdx.x + 1) * each, n);
+    float sum = 0.f, low = 0.f;
+    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32) {
+        float y = __fsub_rn(expf(x[(size_t)blockIdx.y * n + i] - top), low);
+        float t = __fadd_rn(sum, y);
+        low = __fsub_rn(__fsub_rn(t, sum), y);
+        sum = t;
+    }
+    for (int o = 16; o > 0; o >>= 1) {
+        float y = __fsub_rn(__shfl_xor_sync(~0u, sum, o), low + __shfl_xor_sync(~0u, low, o));
+        float t = __fadd_rn(sum, y);
+        low = __fsub_rn(__fsub_rn(t, sum), y);
+        sum = t;
+    }
+    if (threadIdx.x == 0) { STORED }
+}
+
+__global__ void write(const float* x, PARAM, float* y, int n, int each) {
+    CAST
+    float top = -INFINITY, sum = 0.f, low = 0.f;
+    for (int i = 0; i < gridDim.x; ++i) top = fmaxf(top, kept[blockIdx.y * gridDim.x + i].top);
+    for (int i = 0; i < gridDim.x; ++i) {
+        const Part& one = kept[blockIdx.y * gridDim.x + i];
+        float v = __fsub_rn(one.sum, __fadd_rn(low, one.low));
+        float t = __fadd_rn(sum, v);
+        low = __fsub_rn(__fsub_rn(t, sum), v);
+        sum = t;
+    }
+    int end = min((int)(blockIdx.x + 1) * each, n);
+    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32)
+        y[(size_t)blockIdx.y * n + i] = expf(x[(size_t)blockIdx.y * n + i] - top) / (sum - low);
+}
+
+void softmax(torch::Tensor x, torch::Tensor y, torch::Tensor kept, int64_t parts, bool warm) {
+    int rows = x.size(0), n = x.size(1), each = (n + parts - 1) / parts;
+    auto* whole = GIVEN;
+    dim3 grid(parts, rows);
+    LAUNCH
+    sums<<<grid, 32>>>(x.data_ptr<float>(), whole, n, each);
+    write<<<grid, 32>>>(x.data_ptr<float>(), whole, y.data_ptr<float>(), n, each);
+}
+"""
+BY_FIELD = "Part* own = kept + blockIdx.y * gridDim.x + blockIdx.x; own->sum = sum; own->low = low;"
+BY_REFERENCE = "Part& own = kept[blockIdx.y * gridDim.x + blockIdx.x]; own.sum = sum; own.low = low;"
+COPIED = """Part own = kept[blockIdx.y * gridDim.x + blockIdx.x]; own.sum = sum; own.low = low;
+    kept[blockIdx.y * gridDim.x + blockIdx.x] = own;"""
+BEHIND = "Part* kept = reinterpret_cast<Part*>(ws + 64);"
+
+
+@pytest.mark.parametrize(
+    ("param", "cast", "given"),
+    [
+        ("Part* kept", "", "reinterpret_cast<Part*>(kept.data_ptr<float>())"),
+        ("float* ws", BEHIND, "kept.data_ptr<float>()"),
+    ],
+    ids=["structs are given", "cast in the kernel"],
+)
+@pytest.mark.parametrize("stored", [BY_FIELD, BY_REFERENCE, COPIED], ids=["by field", "by reference", "copied"])
+def test_fields_of_structs_are_parts_of_a_workspace(
+    tmp_path: Path, stored: str, param: str, cast: str, given: str
+) -> None:
+    text = OF_STRUCTS.replace("PARAM", param).replace("CAST", cast).replace("GIVEN", given).replace("STORED", stored)
+    text = text.replace("KIND", "float")
+    for launch, rules in ((EACH, set[str]()), (f"if (!warm) {EACH}", {"KBH202"})):
+        code = HOST.replace("CODE", text.replace("LAUNCH", launch)).replace("SIZE", "1 << 16")
+        report = report_of(tmp_path, code, "04_kahan_softmax")
+        assert {found.rule for found in report.findings if found.verdict == "rubric_leak"} == rules
+        assert rules or all(promise.state == "kept" for promise in report.promises)

@@ -39,7 +39,7 @@ def triton(place: str = "y + at", last: str = "64") -> Func:
 
 def both(kernel: Func, args: dict[str, Any]) -> tuple[dict[int, list[Part]], dict[int, list[Part]]]:
     """The parts, of which those of loads are what a walk of their own gives."""
-    reads, _, touched = all_parts(kernel, args, (4,), (16,))
+    reads, _, touched, _ = all_parts(kernel, args, (4,), (16,))
     assert reads == read_parts(kernel, args, (4,), (16,))
     return reads, touched
 
@@ -70,7 +70,7 @@ def test_a_pointer_that_is_cast_to_vectors_leads_to_as_many_elements() -> None:
         "STORE", "*reinterpret_cast<float2*>(&y[2 * i]) = v;"
     )
     reads, touched = both(kernel_of(text), ARGS)
-    assert reads[1] == [Part(0, 32, 32)]
+    assert reads[1] == [Part(0, 29, 8, step=4)]
     assert reads[2] == [Part(0, 8, 8)]
     assert touched[2] == [Part(0, 8, 8), Part(0, 8, 8), Part(0, 16, 16)]
 

@@ -79,7 +79,7 @@ class _Round:
             self._note(node.test if isinstance(node, ir.Cond) else node.values[0])
             return
         held = (*node.args[1:], *(value for _, value in node.keywords)) if isinstance(node, ir.Call) else ()
-        if isinstance(node, (ir.Call, ir.Index, ir.Unary)) and all(map(self._sure, held)):
+        if isinstance(node, (ir.Call, ir.Index, ir.Unary, ir.Attr)) and all(map(self._sure, held)):
             self.found.add(node.loc)
         for part in children(node):
             self._note(part)

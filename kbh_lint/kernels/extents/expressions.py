@@ -138,7 +138,7 @@ class Expressions:
         base = node.value.id if isinstance(node.value, ir.Name) else ""
         axes = self.run.axes.get(base)
         if axes is None or base in self.run.frame.env or node.name not in ("x", "y", "z"):
-            return self.run.unknown()
+            return self.run.member(node)
         return axes["xyz".index(node.name)]
 
     def decided(self, test: Value) -> bool | None:
@@ -167,7 +167,7 @@ class Expressions:
         if isinstance(a, Pointer) and isinstance(b, Linear) and op in ("+", "-"):
             atoms = self.run.atoms
             by = b if a.unit == 1 else atoms.apply("*", b, Linear(a.unit))
-            return Pointer(a.storage, atoms.apply(op, a.offset, by), a.unit)
+            return Pointer(a.storage, atoms.apply(op, a.offset, by), a.unit, a.kind)
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return self.run.unknown()
         whole = "//" if op == "/" and self.run.cpp else op

@@ -128,6 +128,14 @@ class Follow:
         """`&node`."""
         return self.unknown()
 
+    def referred(self, node: object) -> Value:
+        """What a reference refers to that is bound to an expression."""
+        return self.unknown()
+
+    def member(self, node: ir.Attr) -> Value:
+        """`node.name`."""
+        return self.unknown()
+
     def inlined(self, node: ir.Call) -> list[Value] | None:
         """What a function of the submission that only computes numbers gives for numbers; None for any other call."""
         func = None if self.cpp else self._own(node.func)
@@ -230,15 +238,22 @@ class Follow:
         """Whether a function of the submission takes an argument by value, whichever overload is meant."""
         known = self.kept.get((called, position))
         if known is None:
-            try:
-                found = self.frame.kernel.env.lookup(called)
-            except KeyError:
-                found = None
-            funcs = found.funcs if isinstance(found, values.Overloads) else [found]
-            known = self.kept[called, position] = all(
-                isinstance(func, values.Func) and _by_value(func.node, position) for func in funcs
-            )
+            funcs = self._funcs(called)
+            known = self.kept[called, position] = bool(funcs) and all(_by_value(f.node, position) for f in funcs)
         return known
+
+    def changes(self, called: str, position: int) -> bool:
+        """Whether a function of the submission may change an argument."""
+        return not self.keeps(called, position) and bool(self._funcs(called))
+
+    def _funcs(self, called: str) -> list[values.Func]:
+        """The functions of C++ of the submission that a name may mean."""
+        try:
+            found = self.frame.kernel.env.lookup(called)
+        except KeyError:
+            return []
+        funcs = found.funcs if isinstance(found, values.Overloads) else [found]
+        return funcs if all(isinstance(func, values.Func) for func in funcs) else []
 
     def computed(self, node: object) -> None:
         """The same of an expression, which in Python assigns nothing unless something in the kernel is a `:=`."""
@@ -269,9 +284,12 @@ class Follow:
         """Called after a branch or a loop, before which names stood for `before`."""
 
 
-def can_be_followed(kernel: values.Func) -> bool:
-    """Whether a kernel reads and writes at pointers and has nothing in it that they are not followed through."""
-    return registry.by_pointers(kernel.language) and _has_only_followed(kernel.node.body or ())
+def can_be_followed(kernel: values.Func, *, references: bool = False) -> bool:
+    """Whether a kernel reads and writes at pointers and has nothing in it that they are not followed through, as
+    `references` to elements of memory are by those who say so."""
+    if not registry.by_pointers(kernel.language):
+        return False
+    return _has_only_followed(kernel.node.body or ())[references]
 
 
 def _by_value(func: ir.FuncDef, position: int) -> bool:
@@ -281,8 +299,10 @@ def _by_value(func: ir.FuncDef, position: int) -> bool:
 
 
 @by_node
-def _has_only_followed(body: tuple[object, ...]) -> bool:
-    return not any(_unfollowed(node) for node in all_nodes(body))
+def _has_only_followed(body: tuple[object, ...]) -> tuple[bool, bool]:
+    """Whether nothing in a body is not followed, and whether nothing but references to elements of memory is."""
+    others = [node for node in all_nodes(body) if _unfollowed(node)]
+    return not others, all(map(_refers_to_a_place, others))
 
 
 @by_node
@@ -299,6 +319,16 @@ def _unfollowed(node: object) -> bool:
     """Whether a kernel with such a node in it is left alone."""
     jumps = isinstance(node, ir.Jump) and node.kind == "goto"
     return jumps or isinstance(node, (ir.Lambda, ir.FuncDef)) or isinstance(node, ir.Decl) and _is_reference(node)
+
+
+def _refers_to_a_place(node: object) -> bool:
+    """`Part& part = parts[i];`, of which the names in it are no others for variables."""
+    if not isinstance(node, ir.Decl) or node.type is None or node.type.pointers:
+        return False
+    place = node.init
+    while isinstance(place, ir.Attr):
+        place = place.value
+    return isinstance(place, ir.Index) or isinstance(place, ir.Unary) and place.op == "*"
 
 
 def _is_reference(node: ir.Decl) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
@@ -10,7 +11,7 @@ from kbh_lint.kernels.extents.expressions import SAME
 from kbh_lint.kernels.extents.follow import can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.parts import Part, boxed
-from kbh_lint.kernels.extents.values import Described, Frame, Pointer, Value
+from kbh_lint.kernels.extents.values import Described, Frame, Place, Pointer, Value
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.reads import Reads
@@ -29,9 +30,12 @@ class Loads:
 
     def visit(self, node: object, limits: Limits) -> None:
         """Looks for loads in an expression; what decides whether a side of it is computed holds there."""
-        if type(node) in _PLAIN:
-            return
         run = self.run
+        if type(node) in _PLAIN:
+            there = run.frame.env.get(getattr(node, "id", ""))
+            if type(there) is Place:
+                run.note(there.at, limits)
+            return
         match node:
             case None | ir.TypeRef():
                 return
@@ -67,22 +71,35 @@ class Loads:
                 if not isinstance(target, ir.Name):
                     self.pointers_in(value)
             case ir.Compare(left=left, rights=rights):
-                for part in (left, *rights):
-                    self.visit(part, limits)
-                self.pointers_in(left, *rights)
+                self._each((left, *rights), limits)
             case ir.Bool(values=parts) | ir.Seq(items=parts):
-                for part in parts:
-                    self.visit(part, limits)
-                self.pointers_in(*parts)
+                self._each(parts, limits)
+            case ir.Attr():
+                self._member(node, limits)
             case ir.Cast() | ir.Unary(op="&") if self._points(node):
                 self._address(node.value, limits)
-            case (
-                ir.Cast(value=value) | ir.Attr(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value)
-            ):
+            case ir.Cast(value=value) | ir.Unary(op=("-" | "+" | "not" | "!" | "~"), value=value):
                 self.visit(value, limits)
                 self.pointers_in(value)
             case _:
                 run.lose(node)
+
+    def _each(self, parts: Iterable[ir.Expr], limits: Limits) -> None:
+        """Expressions whose values are used as numbers."""
+        for part in parts:
+            self.visit(part, limits)
+            self.pointers_in(part)
+
+    def _member(self, node: ir.Attr, limits: Limits) -> None:
+        """`value.name`: a field of a struct in memory, or of another."""
+        place = self.run.place_of(node)
+        if place is None:
+            self.visit(node.value, limits)
+            self.pointers_in(node.value)
+            return
+        self.to_place(node, limits)
+        if self.run.reads_place(node):
+            self.run.note(place, limits)
 
     def _points(self, node: ir.Cast | ir.Unary) -> bool:
         """Whether a pointer is cast to another, or the place of an element is taken."""
@@ -90,19 +107,36 @@ class Loads:
 
     def _address(self, node: object, limits: Limits) -> None:
         """What a pointer is made of: another one that is cast, or `x[i]` in `&x[i]`, which is not read."""
-        if isinstance(node, ir.Index):
-            self.visit(node.value, limits)
-            self.visit(node.index, limits)
-            self.pointers_in(node.index)
+        if isinstance(node, (ir.Index, ir.Attr)) or isinstance(node, ir.Unary) and node.op == "*":
+            self.to_place(node, limits)
         else:
             self.visit(node, limits)
+
+    def to_place(self, node: object, limits: Limits) -> None:
+        """What is read to come to a place, which is not."""
+        while isinstance(node, ir.Attr):
+            node = node.value
+        if isinstance(node, (ir.Index, ir.Unary)):
+            self.visit(node.value, limits)
+        if isinstance(node, ir.Index):
+            self.visit(node.index, limits)
+            self.pointers_in(node.index)
+
+    def field(self, target: ir.Attr, limits: Limits) -> None:
+        """A field that is assigned to, of a struct in memory or of another."""
+        if self.run.place_of(target) is not None:
+            self.to_place(target, limits)
+        else:
+            self.visit(target, limits)
 
     def pointers_in(self, *nodes: object) -> None:
         """Values that are pointers are used in a way that is not followed."""
         run = self.run
         env, value = run.frame.env, run.expressions.value
         for node in nodes:
-            run.lose_value(env.get(node.id) if type(node) is ir.Name else value(node))
+            found = env.get(node.id) if type(node) is ir.Name else value(node)
+            if not isinstance(found, Place):  # of which what is there is read
+                run.lose_value(found)
 
     def target(self, target: object, op: str, limits: Limits) -> None:
         """What is assigned to is not read, but for what `+=` adds to."""
@@ -111,7 +145,9 @@ class Loads:
             self.visit(target.index, limits)
         elif isinstance(target, ir.Unary) and target.op == "*" and not op:
             self.visit(target.value, limits)
-        elif not isinstance(target, ir.Name):
+        elif isinstance(target, ir.Attr) and not op:
+            self.field(target, limits)
+        elif op or not isinstance(target, ir.Name):
             self.visit(target, limits)
 
     def call(self, node: ir.Call, limits: Limits) -> None:
@@ -133,7 +169,7 @@ class Loads:
             return
         if run.cpp and name in READS and len(parts) == 1:
             taken = parts[0]
-            if isinstance(taken, ir.Unary) and taken.op == "&" and isinstance(taken.value, ir.Index):
+            if isinstance(taken, ir.Unary) and taken.op == "&" and isinstance(taken.value, (ir.Index, ir.Attr)):
                 self.visit(taken.value, limits)
             else:
                 self.visit(taken, limits)
@@ -189,7 +225,7 @@ class Loads:
         keywords = {name: value for name, value in node.keywords if name is not None}
         if any(isinstance(arg, ir.Star) for arg in node.args) or len(keywords) < len(node.keywords):
             return False
-        if not can_be_followed(func):
+        if not can_be_followed(func, references=True):
             return False
         given, collected, missing = matched(func.node.params, node.args, keywords)
         if collected:
@@ -229,7 +265,7 @@ class Loads:
             return None
         body, gives = func.node.body, func.node.returns
         plain = isinstance(gives, ir.TypeRef) and (gives.name == "void" or run.element(gives) is not None)
-        return func if plain and body is not None and can_be_followed(func) else None
+        return func if plain and body is not None and can_be_followed(func, references=True) else None
 
     def _run(self, func: values.Func, inner: dict[str, Value], limits: Limits) -> None:
         """Follows a function, with what its parameters stand for."""

@@ -14,13 +14,14 @@ from kbh_lint.kernels.extents.values import Described
 @dataclass(frozen=True, slots=True)
 class Part:
     """What is touched at one place of a kernel: from element `first`, up to before element `end`, at most `count`, of
-    which all leave the same remainder `phase` when they are divided by `step`."""
+    which all leave the same remainder `phase` divided by `step`; of structs each is the first of `width`."""
 
     first: int
     end: int
     count: int | None
     step: int = 1
     phase: int = 0
+    width: int = 1
 
 
 def addressed(atoms: Atoms, address: Linear, limits: Limits, unit: int = 1) -> Part | None:
@@ -34,7 +35,8 @@ def addressed(atoms: Atoms, address: Linear, limits: Limits, unit: int = 1) -> P
     if step > 1 and count is not None:
         count = min(count, max(last - first, -1) // step + 1)
     if unit > 1:
-        return Part(first, max(last + unit, 0), None if count is None else count * unit)
+        ends = first, max(last + unit, 0), None if count is None else count * unit
+        return Part(*ends) if step <= unit else Part(*ends, step, address.const % step, unit)
     return Part(first, max(last + 1, 0), count, step, address.const % step)
 
 

@@ -20,10 +20,10 @@ from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
 from kbh_lint.kernels.extents.parts import Part, addressed
 from kbh_lint.kernels.extents.statements import unpacked
-from kbh_lint.kernels.extents.values import Described, Dims, Pointer, Value
+from kbh_lint.kernels.extents.values import Described, Dims, Laid, Place, Pointer, Value
 
 _AROUND = (*AROUND, ir.For, ir.With)
-_POINTING = (Pointer, Described, values.Buffer, values.Descriptor)
+_POINTING = (Pointer, Place, Described, values.Buffer, values.Descriptor)
 
 Parts = dict[int, list[Part]]  # by storage
 Ranges = Mapping[int, tuple[int, int]]  # by storage, what the whole numbers in it are between
@@ -40,7 +40,7 @@ def parts_under(
     kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges
 ) -> tuple[Parts, frozenset[int]]:
     """The same, and the storages whose ranges were looked at: with others for the rest it would be the same."""
-    if not can_be_followed(kernel):
+    if not can_be_followed(kernel, references=True):
         return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
         known = follow.expressions
@@ -73,8 +73,10 @@ class Reads(Follow):
         self.lost: set[int] = set()
         self.widths: dict[int, int | None] = {}  # of the elements of a storage that offsets count, in bits
         for param in kernel.node.params if self.cpp else ():
-            there = self.frame.env.get(param.name)
-            if isinstance(there, Pointer):
+            there = self._of_structs(param, args.get(param.name)) or self.frame.env.get(param.name)
+            if isinstance(there, Pointer) and there.kind is not None:
+                self.frame.env[param.name] = there
+            elif isinstance(there, Pointer):
                 bits = self._width(param.type)
                 self.widths[there.storage] = bits if self.widths.get(there.storage, bits) == bits else None
         for name, given in args.items():
@@ -95,18 +97,27 @@ class Reads(Follow):
         elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
             for node in _expressions(stmt):
                 self.loads.visit(node, self.limits)
-            if isinstance(stmt, ir.Assign) and (unpacked(stmt) or self._of_language(stmt.value)):
-                pass  # each value is visited, and a name that stands for a pointer is one
-            elif isinstance(stmt, ir.Assign) and any(isinstance(target, ir.Seq) for target in stmt.targets):
-                self.lose(stmt.value)
-            elif isinstance(stmt, ir.Assign) and not all(isinstance(target, ir.Name) for target in stmt.targets):
-                self.loads.pointers_in(stmt.value)
-            elif isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.type.dims:
-                self.lose(stmt.init)
+            if isinstance(stmt, ir.Assign):
+                self._assigned(stmt)
+            elif isinstance(stmt, ir.Decl) and stmt.type is not None:
+                if stmt.type.dims or stmt.type.reference and self.place_of(stmt.init) is None:
+                    self.lose(stmt.init)
         elif isinstance(stmt, (ir.CFor, ir.While)):
             self.lose(stmt.test, getattr(stmt, "step", None))
         elif not isinstance(stmt, ir.Block):
             self.lose(stmt)
+
+    def _assigned(self, stmt: ir.Assign) -> None:
+        """Looks at where an assignment stores, and at pointers that it hands on."""
+        for target in stmt.targets:
+            if isinstance(target, ir.Attr):
+                self.loads.field(target, self.limits)
+        if unpacked(stmt) or self._of_language(stmt.value):
+            return  # each value is visited, and a name that stands for a pointer is one
+        if any(isinstance(target, ir.Seq) for target in stmt.targets):
+            self.lose(stmt.value)
+        elif not all(isinstance(target, ir.Name) for target in stmt.targets):
+            self.loads.pointers_in(stmt.value)
 
     def _of_language(self, value: object) -> bool:
         """Whether an expression calls a function of the language, whose results are none of the pointers it is given:
@@ -138,7 +149,8 @@ class Reads(Follow):
         for name, old in before.items():
             new = after.get(name)
             if old is not new and getattr(old, "storage", None) != getattr(new, "storage", None):
-                self.lost |= {value.storage for value in (old, new) if isinstance(value, (Pointer, Described))}
+                for value in (old, new):
+                    self.lose_value(value)
 
     def forget(self, names: Collection[str]) -> None:
         if names:
@@ -147,7 +159,9 @@ class Reads(Follow):
         for name in names:
             old = env.get(name)
             if isinstance(old, Pointer):
-                env[name] = Pointer(old.storage, self.unknown(), old.unit)
+                env[name] = old._replace(offset=self.unknown())
+            elif isinstance(old, Place):
+                env[name] = Place(old.at._replace(offset=self.unknown()))
             elif isinstance(old, Described):
                 env[name] = old._replace(at=None if old.at is None else tuple(self.unknown() for _ in old.at))
             else:
@@ -157,26 +171,83 @@ class Reads(Follow):
 
     def pointed(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
         """`reinterpret_cast<const float4*>(x)`: an index on it is as many elements of the storage as it has bits."""
-        bits, given = self._width(kind) if kind.pointers == 1 else None, self.widths.get(pointer.storage)
-        if not bits or not given or bits % given:
+        if kind.pointers != 1:
             return self.unknown()
-        return Pointer(pointer.storage, pointer.offset, bits // given)
+        laid = self.laid(kind)
+        bits, given = self._width(kind) if laid is None else laid.bits, self.widths.get(pointer.storage)
+        if not bits or not given or not _counted(laid, bits, given):
+            return self.unknown()
+        return Pointer(pointer.storage, pointer.offset, bits // given, laid)
 
     def address(self, node: object) -> Value:
         """`&x[i]`."""
+        return self.place_of(node) or self.unknown()
+
+    def place_of(self, node: object) -> Pointer | None:
+        """The place of an element of memory, or of a field of one."""
         found: Value | None = None
+        if not self.cpp:
+            return None
         if isinstance(node, ir.Index):
             found = self.expressions.binary("+", self.value(node.value), self.value(node.index))
-        return found if isinstance(found, Pointer) else self.unknown()
+        elif isinstance(node, ir.Unary) and node.op == "*":
+            found = self.value(node.value)
+        elif isinstance(node, ir.Attr):
+            found = self._of_field(node)[0]
+        elif isinstance(node, ir.Name):
+            held = self.frame.env.get(node.id)
+            found = held.at if isinstance(held, Place) else None
+        return found if isinstance(found, Pointer) else None
+
+    def _of_field(self, node: ir.Attr) -> tuple[Pointer | None, bool]:
+        """The place of `node.name`, and whether that is an array."""
+        owner: Value | None = self.place_of(node.value)
+        if owner is None:  # value->name
+            inner = node.value
+            owner = self.frame.env.get(inner.id) if isinstance(inner, ir.Name) else self.value(inner)
+        width = self.widths.get(owner.storage) if isinstance(owner, Pointer) else None
+        if not isinstance(owner, Pointer) or owner.kind is None or width is None:
+            return None, False
+        field = owner.kind.fields.get(node.name)
+        if field is None:
+            return None, False
+        offset = self.atoms.apply("+", owner.offset, Linear(field.at // width))
+        return Pointer(owner.storage, offset, field.bits // width, field.kind), field.count is not None
+
+    def member(self, node: ir.Attr) -> Value:
+        found, array = self._of_field(node) if self.cpp else (None, False)
+        return found if found is not None and array else self.unknown()
+
+    def referred(self, node: object) -> Value:
+        found = self.place_of(node)
+        return self.unknown() if found is None else Place(found)
+
+    def reads_place(self, node: object) -> bool:
+        """Whether what a place holds is read where it stands for a value: an array is none."""
+        return not (isinstance(node, ir.Attr) and self._of_field(node)[1])
+
+    def laid(self, kind: object) -> Laid | None:
+        """How the struct or the vector lies that a pointer of a written type leads to."""
+        if self.types is None or not isinstance(kind, ir.TypeRef) or kind.member or kind.dims:
+            return None
+        return self.types.laid(replace(kind, pointers=0))
+
+    def _of_structs(self, param: ir.Param, given: object) -> Pointer | None:
+        """What a parameter stands for that leads to structs, or to vectors."""
+        if not isinstance(given, values.Buffer) or not isinstance(param.type, ir.TypeRef) or param.type.pointers != 1:
+            return None
+        width, laid = dtypes.BITS.get(given.dtype), self.laid(param.type)
+        if laid is None or width is None or not _counted(laid, laid.bits, width):
+            return None
+        self.widths[given.storage] = width if self.widths.get(given.storage, width) == width else None
+        return Pointer(given.storage, Linear(0), laid.bits // width, laid)
 
     def _width(self, kind: object) -> int | None:
-        """The bits of the numbers, or of the vectors, that a pointer of a written type leads to."""
+        """The bits of the numbers that a pointer of a written type leads to."""
         if not isinstance(kind, ir.TypeRef) or kind.args or kind.member or kind.dims:
             return None
-        vector = dtypes.vector_from_cpp(kind.name)
-        element, lanes = vector or (self.element(replace(kind, pointers=0)), 1)
-        bits = None if element is None else dtypes.BITS.get(element)
-        return None if bits is None else bits * lanes
+        element = self.element(replace(kind, pointers=0))
+        return None if element is None else dtypes.BITS.get(element)
 
     # --- what is noted ---
 
@@ -188,7 +259,7 @@ class Reads(Follow):
 
     def lose_value(self, value: object) -> None:
         """What a value points to may be read anywhere."""
-        if isinstance(value, (Pointer, Described)):
+        if isinstance(value, (Pointer, Place, Described)):
             self.lost.add(value.storage)
 
     def note(self, where: object, limits: Limits) -> None:
@@ -273,7 +344,9 @@ def _names(stmt: object) -> frozenset[str]:
 
 def _expressions(stmt: object) -> Iterator[object]:
     """The expressions that a statement computes itself, once and before all else."""
-    if isinstance(stmt, ir.Decl):
+    if isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.type.reference:
+        yield from () if stmt.init is None else _within(stmt.init)
+    elif isinstance(stmt, ir.Decl):
         yield stmt.init
     elif isinstance(stmt, ir.Assign) and unpacked(stmt):
         yield from (value for _, value in unpacked(stmt))
@@ -284,7 +357,7 @@ def _expressions(stmt: object) -> Iterator[object]:
                 yield target.index
             elif isinstance(target, ir.Unary) and target.op == "*":
                 yield target.value
-            elif not isinstance(target, (ir.Name, ir.Seq)):
+            elif not isinstance(target, (ir.Name, ir.Seq, ir.Attr)):
                 yield target
     elif isinstance(stmt, ir.AugAssign):
         yield stmt
@@ -294,6 +367,22 @@ def _expressions(stmt: object) -> Iterator[object]:
         yield stmt.iterable
     elif isinstance(stmt, ir.ExprS):
         yield stmt.value
+
+
+def _within(place: object) -> Iterator[object]:
+    """What is computed to come to a place, which is not read."""
+    while isinstance(place, ir.Attr):
+        place = place.value
+    if isinstance(place, ir.Index):
+        yield place.index
+    yield place.value if isinstance(place, (ir.Index, ir.Unary)) else place
+
+
+def _counted(kind: Laid | None, bits: int, width: int) -> bool:
+    """Whether all fields of a struct of so many bits are so many elements of a width."""
+    fields = () if kind is None else kind.fields.values()
+    whole = all(f.at % width == 0 and _counted(f.kind, f.bits, width) for f in fields)
+    return bits % width == 0 and whole
 
 
 def _storages(given: object) -> Iterator[int]:

@@ -8,7 +8,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.walker import Exit, Walker
 from kbh_lint.kernels.extents.intervals import Linear
-from kbh_lint.kernels.extents.values import Frame, Value
+from kbh_lint.kernels.extents.values import Frame, Place, Value
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.control import OneRound
@@ -41,6 +41,8 @@ class Statements(Walker[Value, Frame]):
         return self.run.value(node)
 
     def assign(self, target: object, value: Value) -> None:
+        if isinstance(target, ir.Name) and isinstance(self.run.frame.env.get(target.id), Place):
+            return  # a store
         if isinstance(target, ir.Name):
             self.run.frame.env[target.id] = self._held(value, self.run.frame.declared.get(target.id))
         else:
@@ -75,8 +77,13 @@ class Statements(Walker[Value, Frame]):
         scalar = node.init is not None and not isinstance(node.init, ir.Seq) and not (node.type and node.type.dims)
         self.run.computed(node.init)
         dtype = self.run.element(node.type) if self.run.cpp and node.type and not node.type.pointers else None
-        self.run.frame.env[node.name] = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
-        if dtype is not None:
+        refers = self.run.cpp and node.type is not None and node.type.reference
+        if refers:
+            self.run.frame.env[node.name] = self.run.referred(node.init)
+        else:
+            found = self._held(self.evaluate(node.init), dtype) if scalar else self.run.unknown()
+            self.run.frame.env[node.name] = found
+        if dtype is not None and not refers:
             self.run.frame.declared[node.name] = dtype
         else:
             self.run.frame.declared.pop(node.name, None)

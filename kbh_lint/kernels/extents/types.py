@@ -14,11 +14,14 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Member, outer_arguments
 from kbh_lint.kernels.extents.intervals import Linear
+from kbh_lint.kernels.extents.values import Field, Laid
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.extents.follow import Follow
 
 MAX_DEPTH = 12
+MAX_NESTED = 4  # structs in one another
+_LANES = "xyzw"
 
 
 class NotKnown(Exception):
@@ -42,6 +45,7 @@ class Types:
     def __init__(self, run: Follow, args: Mapping[str, Any]) -> None:
         self.run = run
         self.classes = Classes(self)
+        self.layouts: dict[Kind, Laid | None] = {}
         self.lost = False  # something was asked that cannot be known
         kernel = run.frame.kernel
         typed = {name: value for name, value in args.items() if isinstance(value, (TypeValue, DType))}
@@ -58,6 +62,16 @@ class Types:
         """The element type that a written type is; None for pointers, vectors, classes and what is not known."""
         kind = self._asked(lambda: self.named(replace(ref, dims=()), self.here))
         return kind.base if isinstance(kind, Kind) and kind == Kind(kind.base) and kind.base in dtypes.BITS else None
+
+    def laid(self, ref: ir.TypeRef) -> Laid | None:
+        """How a written type lies in memory if it is a struct or a vector."""
+        kind = self._asked(lambda: self.named(ref, self.here))
+        if not isinstance(kind, Kind):
+            return None
+        if kind not in self.layouts:
+            found = self._asked(lambda: _laid(self, kind))
+            self.layouts[kind] = found if isinstance(found, Laid) else None
+        return self.layouts[kind]
 
     def declare(self, node: ir.Using | ir.ClassDef) -> None:
         """A class or an alias of the kernel's own."""
@@ -238,3 +252,45 @@ class _Names:
 
     def spend(self, steps: int) -> None:
         self.types.run.step(steps)
+
+
+def _laid(types: Types, kind: Kind, depth: int = 0) -> Laid | None:
+    """How a type lies in memory if it is a vector or a class of the text; None where that is not known."""
+    if kind.pointers or depth > MAX_NESTED:
+        return None
+    if kind.decl is None:
+        bits = dtypes.BITS.get(kind.base)
+        if kind.lanes not in (2, 3, 4) or bits is None:
+            return None
+        lanes = {name: Field(at * bits, bits) for at, name in enumerate(_LANES[: kind.lanes])}
+        return Laid(bits * kind.lanes, lanes)
+    made = types.classes.of(kind)
+    whole = None if made is None or made.bases else layout.of_class(types, made)
+    if made is None or whole is None:
+        return None
+    fields: dict[str, Field] = {}
+    end = 0
+    for member in made.fields:
+        found = _field(types, member, end, depth)
+        if found is None or not isinstance(member.node, ir.Decl):
+            return None
+        at = 0 if made.union else found.at
+        fields[member.node.name] = replace(found, at=at)
+        end = at + found.bits * (found.count or 1)
+    return Laid(whole[0] * 8, fields)
+
+
+def _field(types: Types, member: Member, end: int, depth: int) -> Field | None:
+    """The next field of a struct, of which so many bits are taken."""
+    node, scope = member.node, types.scope(member.owner.env, {})
+    if not isinstance(node, ir.Decl) or node.type is None:
+        return None
+    whole, multiple = (layout.measured(types, node.type, scope, aligned=aligned) for aligned in (False, True))
+    one = whole if not node.type.dims else layout.measured(types, replace(node.type, dims=()), scope)
+    if not whole or not one or not multiple:
+        return None
+    at = -(-end // (multiple * 8)) * multiple * 8
+    inner = (
+        None if len(node.type.dims) > 1 else _laid(types, types.named(replace(node.type, dims=()), scope), depth + 1)
+    )
+    return Field(at, one * 8, inner, whole // one if node.type.dims else None)

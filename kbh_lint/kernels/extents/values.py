@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint.base import values
@@ -11,13 +12,42 @@ from kbh_lint.kernels.extents.intervals import Linear
 Dims = tuple[Any, ...]
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class Laid:
+    """How a struct or a vector of so many bits lies in memory: its fields by name."""
+
+    bits: int
+    fields: Mapping[str, Field]
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field that begins after so many bits: a number, a struct, or an array of `count` of these."""
+
+    at: int
+    bits: int
+    kind: Laid | None = None
+    count: int | None = None
+
+
 class Pointer(NamedTuple):
     """An address: so many elements behind the start of a storage, each index on it being `unit` of them: four behind
-    a `float4*` to floats."""
+    a `float4*` to floats. `kind` is how a struct or a vector lies that it leads to."""
 
     storage: int
     offset: Linear
     unit: int = 1
+    kind: Laid | None = None
+
+
+class Place(NamedTuple):
+    """What a reference of C++ refers to: memory behind a pointer."""
+
+    at: Pointer
+
+    @property
+    def storage(self) -> int:
+        return self.at.storage
 
 
 class Described(NamedTuple):
@@ -44,7 +74,7 @@ class Test:
     doubt: bool = False
 
 
-Value = Linear | Pointer | Described | Test
+Value = Linear | Pointer | Place | Described | Test
 Env = dict[str, Value]
 
 

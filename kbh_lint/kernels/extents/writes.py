@@ -11,7 +11,7 @@ from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits
 from kbh_lint.kernels.extents.loads import Loads
 from kbh_lint.kernels.extents.reads import Parts, Reads, read_parts
-from kbh_lint.kernels.extents.values import Dims
+from kbh_lint.kernels.extents.values import Dims, Place
 
 
 class AllParts(NamedTuple):
@@ -21,24 +21,26 @@ class AllParts(NamedTuple):
     loads: Parts
     stores: Parts
     touched: Parts  # by stores and loads, where the stores are known
+    widths: Mapping[int, int | None]  # of the elements that are counted, in bits, where a kernel says it
 
 
 def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> AllParts:
     """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
     that it stores."""
-    if not can_be_followed(kernel):
-        return AllParts({}, {}, {})
+    if not can_be_followed(kernel, references=True):
+        return AllParts({}, {}, {}, {})
     with _Writes(kernel, args, grid, block) as follow:
         try:
             follow.run()
         except NOT_FOLLOWED:  # which the loads alone may not come to
-            return AllParts(read_parts(kernel, args, grid, block), {}, {})
+            return AllParts(read_parts(kernel, args, grid, block), {}, {}, {})
         reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
             reads = read_parts(kernel, args, grid, block)
         known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
         stores = {at: follow.written.get(at, []) for at in known}
-        return AllParts(reads, stores, {at: [*follow.parts.get(at, ()), *stored] for at, stored in stores.items()})
+        touched = {at: [*follow.parts.get(at, ()), *stored] for at, stored in stores.items()}
+        return AllParts(reads, stores, touched, dict(follow.widths))
 
 
 class _Writes(Reads):
@@ -51,7 +53,7 @@ class _Writes(Reads):
         self.unbounded: set[int] = set()  # storages of which a store may write anything
         for param in kernel.node.params if self.cpp else ():
             given = args.get(param.name)
-            if isinstance(given, values.Buffer) and _width(param.type, args) != dtypes.BITS.get(given.dtype):
+            if isinstance(given, values.Buffer) and self.widths.get(given.storage) != dtypes.BITS.get(given.dtype):
                 self.unbounded.add(given.storage)
         for given in args.values():
             if isinstance(given, values.Buffer):
@@ -81,7 +83,13 @@ class _Writes(Reads):
             self.note(self.expressions.binary("+", self.value(target.value), self.value(target.index)), limits)
         elif isinstance(target, ir.Unary) and target.op == "*":
             self.note(self.value(target.value), limits)
-        elif not isinstance(target, ir.Name):
+        elif isinstance(target, ir.Attr) and (place := self.place_of(target)) is not None:
+            self.note(place, limits)
+        elif isinstance(target, ir.Name):
+            there = self.frame.env.get(target.id)
+            if isinstance(there, Place):
+                self.note(there.at, limits)
+        else:
             self.lose(target)
 
     def store(self, node: ir.Call, limits: Limits) -> None:
@@ -105,18 +113,11 @@ class _Accesses(Loads):
     def call(self, node: ir.Call, limits: Limits) -> None:
         super().call(node, limits)
         run = self.run
+        if run.cpp and isinstance(node.func, ir.Name):
+            for position, arg in enumerate(node.args):
+                place = run.place_of(arg)
+                if place is not None and run.changes(node.func.id, position):
+                    run.apart(run.note, place, limits)
         if not run.cpp and run.expressions.called(node.func) == "store" and node.args:
             if not isinstance(node.args[0], ir.Star):
                 run.apart(run.store, node, limits)
-
-
-def _width(kind: object, args: Mapping[str, object]) -> int | None:
-    """The bits of what a pointer parameter points to, where it is a number."""
-    name = getattr(kind, "name", "")
-    given = args.get(name)
-    if isinstance(given, values.DType):
-        return dtypes.BITS.get(given.name)
-    if isinstance(given, values.TypeValue):
-        name = given.ref.name if not given.ref.pointers else ""
-    found = dtypes.from_cpp(name)
-    return None if found is None else dtypes.BITS.get(found)
