@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kbh_lint.findings import Report
-from kbh_lint.report.full import summary, unsaid
+from kbh_lint.report.entries import entries, unsaid
+from kbh_lint.report.full import summary
 from kbh_lint.report.text import clean, one_line
 
 
@@ -12,21 +13,15 @@ def render(report: Report, *, quiet: bool = False) -> str:
     lines: list[str] = []
     for file in report.files:
         path = clean(file.path)
-        for finding in file.findings:
-            span = finding.span
-            place = f"{clean(span.path)}:{span.line}:{span.column}"
-            lines.append(f"{place}: {finding.rule} [{finding.verdict}] {one_line(finding.message)}")
-        for promise in file.promises:
-            if promise.state == "broken" and not any(f.breaks in (promise.id, promise.kind) for f in file.findings):
-                lines.append(f"{path}:1:1: promise {clean(promise.id)} is broken{_because(promise.reason)}")
-        if file.verdict == "unproven":
-            reasons = [u.reason for u in file.unread] or [p.id for p in file.promises if p.state == "unproven"]
-            lines.append(f"{path}:1:1: unproven{_because('; '.join(reasons[:3]))}")
+        for entry in entries(file):
+            said, span = one_line("; ".join(entry.reasons[:3])), entry.span
+            if entry.finding is not None:
+                place = f"{clean(span.path)}:{span.line}:{span.column}"
+                lines.append(f"{place}: {entry.finding.rule} [{entry.finding.verdict}] {said}")
+                continue
+            what = f"promise {clean(entry.promise.id)} is broken" if entry.promise is not None else entry.kind
+            lines.append(f"{path}:1:1: {what}" + (f": {said}" if said else ""))
     lines += [f"error: {one_line(error)}" for error in unsaid(report)]
     if not quiet or not report.files:
         lines.append(summary(report))
     return "".join(f"{line}\n" for line in lines)
-
-
-def _because(reason: str) -> str:
-    return f": {one_line(reason)}" if reason else ""

@@ -1,6 +1,27 @@
 """The formats of `kbh-lint --output-format`: a row each, which renders a report by the module of its name.
 
-A further one is its module here and its row below, which `make docs` puts into docs/reports.md.
+A further one is its module here and its row below, which `make docs` puts into docs/reports.md. The module has a
+function `render`, which is handed what it uses of the report and of `Given`, and returns the whole output:
+
+    def render(report: Report) -> str:
+        lines = []
+        for file in report.files:
+            for entry in entries(file):  # findings, broken promises without one, and that a file is unproven
+                lines.append(f"{one_line(file.path)} {entry.kind} {one_line('; '.join(entry.reasons))}")
+        lines += [f"error {one_line(error)}" for error in unsaid(report)]
+        return "".join(f"{line}\n" for line in lines)
+
+`entries` and `unsaid` are of `kbh_lint.report.entries`, `one_line` and `clean` of `kbh_lint.report.text`; a finding,
+with its rule, verdict, shapes and related places, is `entry.finding` (`kbh_lint.findings.Finding`). What holds of
+every format, and tests/report/test_formats.py asks of each row:
+
+- Any text but ours may be hostile: messages, reasons, paths, names of promises, shapes, errors. It goes through
+  `clean` or `one_line`, which write out what drives a terminal and what XML forbids even as `&#27;`, and then through
+  the format's own escaping; output is UTF-8 without control characters other than line feeds.
+- A file in which nothing was followed, or a promise could not be shown, says `unproven` and why, never `clean`.
+- A promise that is broken without a finding is told, by its name.
+- Errors of the run are in what is `for_people`; of other formats they are on standard error, too.
+- The same report gives the same text, of no file as well: no clock, no path of this machine, no order of a set.
 """
 
 from __future__ import annotations

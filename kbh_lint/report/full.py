@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from kbh_lint.findings import NOTHING_FOLLOWED, FileReport, Finding, PromiseState, Related, Report
+from kbh_lint.report.entries import unsaid
 from kbh_lint.report.text import Paint, Sources, clean, excerpt, one_line
 from kbh_lint.source.spans import Span
 
@@ -43,12 +44,6 @@ def render(report: Report, rules: Mapping[str, Rule], *, colour: bool = False, q
     if not quiet or parts or not report.files:
         parts.append(summary(report))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def unsaid(report: Report) -> list[str]:
-    """The errors of a run that no file's lines have, such as paths that were not found; they are printed at the end."""
-    said = {item.reason for file in report.files for item in file.unread}
-    return [error for error in report.errors if error not in said]
 
 
 def summary(report: Report) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from kbh_lint.findings import FileReport, Finding, Report
+from kbh_lint.findings import Report
+from kbh_lint.report.entries import Entry, entries
 from kbh_lint.report.text import clean
 from kbh_lint.source.spans import Span
 
@@ -15,32 +16,24 @@ def render(report: Report) -> str:
     """One `::error ...::` command a finding, and one for each file whose verdict no finding explains."""
     lines: list[str] = []
     for file in report.files:
-        lines += [_finding(finding) for finding in file.findings]
-        lines += _file(file)
+        lines += [_entry(entry) for entry in entries(file)]
     lines += [f"::error title=kbh-lint::{_data(error)}" for error in report.errors]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _finding(finding: Finding) -> str:
-    text = finding.message
+def _entry(entry: Entry) -> str:
+    level = _LEVELS[entry.severity]
+    if entry.promise is not None:
+        text = " ".join([f"the promise {entry.promise.id} is broken.", *entry.reasons])
+        return _command(level, entry.span, "broken promise", text)
+    text, finding = "; ".join(entry.reasons), entry.finding
+    if finding is None:
+        return _command(level, entry.span, entry.kind, text)
     if finding.shapes:
         text += f" (on {'; '.join(finding.shapes)})"
     for item in finding.related:
         text += f"\n{item.span.path}:{item.span.line}: {item.message}"
-    return _command(_LEVELS[finding.severity], finding.span, f"{finding.rule} {finding.verdict}", text)
-
-
-def _file(file: FileReport) -> list[str]:
-    top = Span(file.path, 1, 1, 1, 1)
-    lines = [
-        _command("error", top, "broken promise", f"the promise {promise.id} is broken. {promise.reason}".strip())
-        for promise in file.promises
-        if promise.state == "broken" and not any(f.breaks in (promise.id, promise.kind) for f in file.findings)
-    ]
-    if file.verdict == "unproven":
-        reasons = "; ".join(item.reason for item in file.unread) or "a promise could not be shown kept or broken"
-        lines.append(_command("warning", top, "unproven", reasons))
-    return lines
+    return _command(level, entry.span, f"{finding.rule} {finding.verdict}", text)
 
 
 def _command(level: str, span: Span, title: str, text: str) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from kbh_lint.findings import FileReport, Finding, Report
+from kbh_lint.report.entries import entries
 from kbh_lint.source.spans import Span
 
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ def _result(finding: Finding, index: int) -> dict[str, object]:
 
 
 def _unread(file: FileReport) -> Iterable[dict[str, Any]]:
-    for item in file.unread:
-        span = item.span or Span(file.path, 1, 1, 1, 1)
-        yield {"level": "warning", "message": {"text": item.reason}, "locations": [_location(span)]}
+    said = [(item.reason, item.span or Span(file.path, 1, 1, 1, 1)) for item in file.unread]
+    if not said:
+        said = [(reason, e.span) for e in entries(file) if e.kind == "unproven" for reason in e.reasons]
+    for reason, span in said:
+        yield {"level": "warning", "message": {"text": reason}, "locations": [_location(span)]}
 
 
 def _location(span: Span) -> dict[str, object]:

@@ -57,7 +57,10 @@ def _read(path: str) -> list[str]:
 
 
 def clean(text: str) -> str:
-    """`text` with control and invisible characters written out, so that hostile source cannot drive the terminal."""
+    """`text` with control and invisible characters written out, so that hostile source cannot drive the terminal.
+
+    What is left may stand in XML, once its marks are escaped.
+    """
     if text.isascii() and text.isprintable():
         return text
     return "".join(_visible(char) for char in text)
@@ -71,8 +74,8 @@ def one_line(text: str) -> str:
 def _visible(char: str) -> str:
     if char == "\t":
         return " " * TAB
-    if unicodedata.category(char) in _HIDDEN:
-        code = ord(char)
+    code = ord(char)
+    if unicodedata.category(char) in _HIDDEN or code & 0xFFFE == 0xFFFE:  # the last two of a plane are no characters
         return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}" if code < 65536 else f"\\U{code:08x}"
     return char
 
