@@ -10,6 +10,7 @@ from kbh_lint.base.values import DType, Sym, TypeValue, Value
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
+from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.cpp_objects import (
     CStruct,
     IntArrayRef,
@@ -54,7 +55,7 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
         elif isinstance(value, IntArrayRef):
             plain.append(cpp_numbers.all_plain(value.attrs["items"]))
         else:
-            plain.append(cpp_numbers.all_plain(value) if type(value) is list else cpp_numbers.plain(value))
+            plain.append(cpp_numbers.all_plain(value) if type(value) in (list, Tensors) else cpp_numbers.plain(value))
     return plain, kwargs
 
 

@@ -13,6 +13,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.datamodel import names, operators
+from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
@@ -202,15 +203,22 @@ def _move(scope: Scope, moved: Mapping[Hashable, int], iterations: int) -> None:
 
 def lists(variables: Mapping[str, object]) -> dict[str, int]:
     """How long the lists among variables are."""
-    return {name: len(value) for name, value in variables.items() if type(value) is list}
+    return {name: len(value) for name, value in variables.items() if isinstance(value, list) and _plain(value)}
 
 
 def fill(variables: Mapping[str, Any], before: Mapping[str, int], iterations: int) -> None:
     """Gives the lists that one iteration made longer what so many more would have made: items like its own."""
     for name, length in before.items():
         value = variables.get(name)
-        if type(value) is list and 0 < len(value) - length <= MOST_ITEMS and len(value) + iterations <= MOST_ITEMS:
+        if not isinstance(value, list) or not _plain(value):
+            continue
+        if 0 < len(value) - length <= MOST_ITEMS and len(value) + iterations <= MOST_ITEMS:
             value += value[length:] * iterations
+
+
+def _plain(value: object) -> bool:
+    """Whether a list holds what was put into it and nothing else."""
+    return type(value) in (list, Tensors)
 
 
 def stands(events: list[Event], before: int, last: int) -> None:

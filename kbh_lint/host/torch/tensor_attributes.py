@@ -81,7 +81,7 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     row = _ATTRIBUTES.get(name)
     if row is not None:
         return row(interp, tensor, loc)
-    if name in tensor.attrs and name not in ("range", "known", "value", "holds"):
+    if name in tensor.attrs and name not in ("range", "known", "value", "holds", "lengths"):
         return tensor.attrs[name]
     return NotImplemented
 
@@ -89,7 +89,9 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
 def _shape(tensor: Tensor) -> Value:
     if tensor.shape is None:
         return Unknown((), "a shape")
-    return tuple(d if d is not None else Unknown((), "a dimension") for d in tensor.shape)
+    known: dict[int, Unknown] = tensor.attrs.get(tensor_views.LENGTHS, {})
+    sizes = enumerate(tensor.shape)
+    return tuple(d if d is not None else known.get(axis, Unknown((), "a dimension")) for axis, d in sizes)
 
 
 def _version(tensor: Tensor) -> Version:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import DType, Value
-from kbh_lint.host.torch import recording, view_offsets, view_shapes
+from kbh_lint.host.torch import recording, view_offsets, view_shapes, whole_numbers
 from kbh_lint.host.torch.memory_order import Strides
 from kbh_lint.host.torch.signatures import Shape
-from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Tensor, Unknown, broadcast, row_major
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ _KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what ho
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 _PARTS_OF = {wide: part for part, wide in _COMPLEX_OF.items()}
 
+LENGTHS = "lengths"  # the attribute of a view that says what its dimensions are that are no known numbers
 _SAME: Any = object()
 
 _PARAMETERS = {
@@ -112,6 +113,8 @@ def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: i
         return recording.make(interp, shape, tensor.dtype, event=event, device=tensor.device)
     offset = view_offsets.viewed(name, tensor, rest) if sliced else _SAME
     part = alias(tensor, shape, strides, is_slice=sliced, offset=offset)
+    if name == "narrow":
+        _narrowed(part, rest)
     return _bounded(interp, part, rest) if sliced else part
 
 
@@ -159,6 +162,13 @@ def _expanded(tensor: Tensor, shape: Shape, strides: Strides, wanted: Shape) -> 
     return alias(tensor, *view_shapes.expanded(shape, strides or row_major(shape), wanted))
 
 
+def _narrowed(part: Tensor, rest: Sequence[Value]) -> None:
+    """Notes how long a part is along the dimension that `narrow(axis, start, length)` cuts."""
+    axis, length = (rest[0], rest[2]) if len(rest) > 2 else (None, None)
+    if isinstance(axis, int) and isinstance(length, Unknown):
+        part.attrs[LENGTHS] = {axis % len(part.shape or (1,)): length}
+
+
 def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     """`tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
@@ -183,7 +193,22 @@ def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
         return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
     offset = view_offsets.indexed(tensor, keys)
     part = alias(tensor, shape, view_shapes.indexed_strides(tensor, keys), is_slice=True, offset=offset)
+    _cut(interp, part, keys)
     return _bounded(interp, part, keys)
+
+
+def _cut(interp: Run, part: Tensor, keys: Sequence[Value]) -> None:
+    """Notes how long a part is along dimensions where it is cut at numbers that are not known."""
+    if not all(isinstance(key, slice) for key in keys):
+        return
+    found = {}
+    for axis, key in enumerate(keys):
+        if isinstance(key, slice) and isinstance(key.stop, Unknown) and key.step in (None, 1):
+            start = 0 if key.start is None else key.start
+            ends = whole_numbers.apart(key.stop, start)
+            found[axis] = unknowns.merged(interp, start, key.stop, why="a dimension", ends=ends)
+    if found:
+        part.attrs[LENGTHS] = found
 
 
 def _takes_all(key: Value) -> bool:

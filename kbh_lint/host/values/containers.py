@@ -14,6 +14,10 @@ class Ring(list[Any]):
     longest: int | None = None
 
 
+class Tensors(list[Any]):
+    """A std::vector of tensors: what it holds more of after `resize` is not defined yet."""
+
+
 class Once(list[Any]):
     """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
 

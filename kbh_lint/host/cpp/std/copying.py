@@ -8,6 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.cpp_objects import CStruct, Slot
 from kbh_lint.host.values.objects import LibObject
 
@@ -22,7 +23,9 @@ def copied(interp: Run, value: Value, depth: int = 0) -> Any:
     """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
     if isinstance(value, list) and depth < MAX_NESTED:
         items = [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
-        return containers.objects(items, value.made) if isinstance(value, containers.Objects) else items
+        if isinstance(value, containers.Objects):
+            return containers.objects(items, value.made)
+        return Tensors(items) if isinstance(value, Tensors) else items
     if isinstance(value, dict) and depth < MAX_NESTED:
         made = type(value)()
         if isinstance(value, containers.Entries) and isinstance(made, containers.Entries):

@@ -13,6 +13,7 @@ from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import calling, containers, copying
 from kbh_lint.host.values import bounds
+from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -26,6 +27,7 @@ HOLDERS = frozenset(
     "Tensor".split()
 )
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
+TENSORS = frozenset(("at::Tensor", "torch::Tensor", "Tensor"))
 SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector"})  # `(3)` makes three elements
 CONTAINERS = VIEWS | SIZED | {"initializer_list", "array"}
 
@@ -115,9 +117,15 @@ def _sized(made: Making) -> Value:
     if not 0 <= count <= bounds.MAX_WIDTH or len(made.items) > 2:
         return _container(made)
     one, given = made.part(0), made.items[1:]
+    if one is not None and not given and _is_tensor(one):
+        return Tensors([None] * count)
     if given or one is None or one.pointers or cpp_types.own_class(made.run, one, made.env) is None:
         return [copying.copied(made.run.interp, given[0] if given else 0) for _ in range(count)]
     return [made.of(one, []) for _ in range(count)]
+
+
+def _is_tensor(one: ir.TypeRef) -> bool:
+    return not one.pointers and one.name in TENSORS
 
 
 def _elements(made: Making) -> Value:
@@ -125,6 +133,8 @@ def _elements(made: Making) -> Value:
     one, items = made.part(0), made.items
     if one is None or one.pointers:
         return list(items)
+    if _is_tensor(one):
+        return Tensors(items)
     if one.name.rpartition("::")[2] in ("pair", "tuple"):
         return containers.objects(items, tuple)
     if cpp_types.own_class(made.run, one, made.env) is None:

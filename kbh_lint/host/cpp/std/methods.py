@@ -8,6 +8,7 @@ from typing import TypeVar
 from kbh_lint.base.values import Value
 from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, hashed, iterator
 from kbh_lint.host.values import bounds, keys
+from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
 
@@ -19,8 +20,10 @@ class _Lists(Methods[list[Value]]):
 
     @models("push_back", "append")
     def push_back(self, site: Site, owner: list[Value], value: Value, /) -> None:
-        """One more at the end."""
-        owner.append(value)
+        """One more at the end; what stands in braces is made an object of the class."""
+        braces = value if type(value) is list else None
+        objects = owner if isinstance(owner, Objects) and owner.made is not tuple else None
+        owner.append(value if braces is None or objects is None else objects.made(braces))
 
     @models("emplace_back")
     def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> None:
@@ -84,7 +87,8 @@ class _Lists(Methods[list[Value]]):
         if not isinstance(count, int) or not 0 <= count <= bounds.MAX_WIDTH:
             return self.changed(site, owner)
         kept = kept[:count]
-        owner[:] = kept + [site.args[1] if len(site.args) > 1 else 0] * (count - len(kept))
+        fill = site.args[1] if len(site.args) > 1 else None if isinstance(owner, Tensors) else 0
+        owner[:] = kept + [fill] * (count - len(kept))
         return None
 
     @models("insert")
