@@ -202,6 +202,14 @@ def test_the_larger_of_two_less_their_sum_and_the_smaller_is_a_rounding_error() 
     assert [one(*steps).residuals for steps in (LARGER, negated)] == [1, 1]
 
 
+def test_the_minimum_and_the_maximum_of_two_values_are_both_of_them() -> None:
+    sorted_sum = ("FADD R6, R2, R5", "FMNMX R8, R2, R5, !PT", "FMNMX R9, R5, R2, PT", "FADD R7, R6, -R8",
+                  "FADD R10, -R7, R9")  # fmt: skip
+    same = tuple(step.replace("!PT", "PT") for step in sorted_sum)  # the smaller twice
+    other = tuple(step.replace("FMNMX R9, R5", "FMNMX R9, R4") for step in sorted_sum)
+    assert [one(*steps).residuals for steps in (sorted_sum, same, other)] == [1, 0, 0]
+
+
 @pytest.mark.parametrize(
     "between",
     [

@@ -8,7 +8,7 @@ A product by 1 or -1, an immediate or a register that holds it, is what it multi
 `fma(t - s, -1, y)` as `FFMA R, R, -1, R`, and that is a subtraction.
 
 Of two values, of which a predicate picks one and then the other, the second is their sum less the first: so the larger
-and the smaller of Neumaier's sum are followed, `(larger - t) + smaller`.
+and the smaller of Neumaier's sum are followed, `(larger - t) + smaller`, also as minimum and maximum.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ _PAIR = re.compile(r"(-?)(R(?:\d{1,3}|Z))(?:\.reuse)?\.F32x2\.HI_LO(?:\.reuse)?"
 _UNITS = {"1": 1, "-1": -1, "0x3f800000": 1, "0xbf800000": -1, "-0x40800000": -1}  # as tools write fp32's 1 and -1
 _UNIT_HALVES: dict[tuple[str, ...], int] = {("1.875", "0"): 1, ("-1.875", "0"): -1}  # the same bits as two of fp16
 _CONSTANTS = frozenset({"HFMA2", "HFMA2.MMA"})  # `HFMA2.MMA R7, -RZ, RZ, 1.875, 0` is how a constant is loaded, too
+_LEAST = frozenset({"FMNMX", "FMNMX.FTZ"})
 _PLAIN = frozenset({"FTZ", "RM", "RP", "RZ"})
 _NOT_FOLLOWED = ("GMMA", "CALL")
 
@@ -77,6 +78,8 @@ class Residuals:
             self._move(operands)
         elif opcode in _CONSTANTS and not guarded and operands[1:3] == ["-RZ", "RZ"]:
             self._hold(operands[0], _UNIT_HALVES.get(tuple(operands[3:])))
+        elif opcode in _LEAST and len(operands) == 4 and operands[3] in ("PT", "!PT") and not guarded:
+            self._least(operands)
         elif opcode == "FSEL" and len(operands) == 4 and not guarded:
             self._pick(operands)
         elif operands:
@@ -166,18 +169,32 @@ class Residuals:
         """`FSEL target, one, other, predicate`."""
         one, other = self._read(operands[1], _REGISTER, 0), self._read(operands[2], _REGISTER, 0)
         predicate = _PREDICATE.fullmatch(operands[3])
-        target = self._target(operands[0], 0)
-        if one is None or other is None or predicate is None or ZERO in (one[0], other[0]):
+        swapped = predicate is not None and bool(predicate.group(1))
+        pair = (other, one) if swapped else (one, other)
+        self._one_of(self._target(operands[0], 0), *pair, "" if predicate is None else predicate.group(2))
+
+    def _least(self, operands: Sequence[str]) -> None:
+        """`FMNMX target, one, other, PT`: the smaller, and with `!PT` the larger, which are picked by one question."""
+        one, other = self._read(operands[1], _REGISTER, 0), self._read(operands[2], _REGISTER, 0)
+        if one is not None and other is not None:
+            one, other = sorted((one, other), reverse=operands[3] == "!PT")
+        self._one_of(self._target(operands[0], 0), one, other, operands[3].lstrip("!"))
+
+    def _one_of(
+        self, target: str, one: tuple[int, Form] | None, other: tuple[int, Form] | None, predicate: str
+    ) -> None:
+        """A register becomes the first of two values where a predicate holds, and else the second."""
+        if one is None or other is None or not predicate or ZERO in (one[0], other[0]):
             self._write(target, None)
             return
-        (first, a), (second, b) = (other, one) if predicate.group(1) else (one, other)
-        before = self._picked.get((predicate.group(2), second, first))
+        (first, a), (second, b) = one, other
+        before = self._picked.get((predicate, second, first))
         both = None if before is None else _sum(a, b)
         if both is not None and before is not None:
             self._write(target, _sum(both, _scaled(before, -1)))
             return
         self._write(target, None)
-        self._picked[predicate.group(2), first, second] = self._registers[target][1]
+        self._picked[predicate, first, second] = self._registers[target][1]
 
     def _read(self, text: str, form: re.Pattern[str], lane: int) -> tuple[int, Form] | None:
         """The value of an operand and its signed form; None for what is not a plain register."""
