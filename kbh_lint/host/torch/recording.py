@@ -20,6 +20,7 @@ MAX_ADDRESSES = 1024  # of one content
 MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
 MAX_OTHERS = 64  # that one line writes into a buffer, each made of other inputs and weights
+FILLED = "filled"  # the note on a content of how much lines wrote of its storage in the call that made it
 MADE_OF = "made-of"  # the note on a content of these
 
 
@@ -40,30 +41,103 @@ def make(
 
 
 def write(
-    interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *, less: bool = False
-) -> None:
+    interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *,
+    less: bool = False, count: int | None = None,
+) -> None:  # fmt: skip
     """`event` writes `target`; a partial write keeps what else was there, unless the same line wrote it before, other
     than to other bytes or of other tensors in this call: also that, where it writes `less` now than it did in an
-    earlier call."""
+    earlier call, as of torch the numbers of elements say, of which a part of a tensor has `count`."""
     storage = target.storage
+    filled = _filled(interp, target, event, count) if (partial or target.is_slice) and event.kind != "launch" else None
     old = storage.content
     keep: Content | None = None
     place = target.place if target.is_slice else None
     band = target.band if target.is_slice and place is None else None
     if partial or target.is_slice:
-        keep = old
-        while not less and keep is not None and keep.event is not None and keep.event.loc == event.loc:
-            if keep.call == interp.trace.call_index and (_apart(keep, place, band) or _of_others(keep, event)):
-                break
-            keep = keep.previous
-        if keep is not None and (keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)):
-            keep = None
+        keep = _kept(interp, target, event, None if less else (place, band), filled)
     storage.content = Content(storage, dtype or target.dtype, interp.trace.call_index, "", event, keep)
     storage.content.place, storage.content.band = place, band
+    if filled is not None:
+        storage.content.notes[FILLED] = filled
     if old.label == "empty" and old.call or old.notes.get("over-empty"):
         storage.content.notes["over-empty"] = True  # allocated in a call, and nothing but such writes since
     storage.version += 1
     event.writes.append(storage.content)
+
+
+def _kept(
+    interp: Run, target: Tensor, event: Event, bytes_: tuple[range | None, tuple[range, int] | None] | None,
+    filled: _Filled | None,
+) -> Content | None:  # fmt: skip
+    """What stays of a storage that an event writes these bytes of, which are None where it writes less than before."""
+    keep: Content | None = target.storage.content
+    call = interp.trace.call_index
+    while bytes_ is not None and keep is not None and keep.event is not None and keep.event.loc == event.loc:
+        if keep.call == call and (_apart(keep, *bytes_) or _of_others(keep, event)):
+            break
+        if keep.call < call and filled is not None and _wrote_more(keep, filled):
+            break
+        keep = keep.previous
+    if filled is not None and keep is not None:
+        keep = _without_earlier(interp, target, keep, filled)
+    gone = keep is None or keep.label in ("empty", "constant") or _scratch_of_others(interp, keep, event)
+    return None if gone else keep
+
+
+_Filled = dict[ir.Loc | None, int | None]  # by line, how many elements it wrote in a call, where that is known
+
+
+def _filled(interp: Run, target: Tensor, event: Event, count: int | None) -> _Filled:
+    """What lines have written of a storage in this call when one writes a part of it."""
+    old = target.storage.content
+    known: _Filled = dict(old.notes.get(FILLED, ())) if old.call == interp.trace.call_index else {}
+    wrote = count if count is not None or not target.is_slice else product(target.shape)
+    before = known.get(event.loc, 0)
+    known[event.loc] = None if wrote is None or before is None else before + wrote
+    return known
+
+
+def _wrote_more(earlier: Content, filled: _Filled) -> bool:
+    """Whether a line wrote more elements in an earlier call, which made a content, than it has written in this one."""
+    loc = earlier.event.loc if earlier.event is not None else None
+    now, then = filled.get(loc), earlier.notes.get(FILLED, {}).get(loc)
+    return now is not None and then is not None and now < then
+
+
+def _without_earlier(interp: Run, target: Tensor, content: Content, filled: _Filled) -> Content | None:
+    """What is kept of a storage when lines have written so much of it in this call: nothing of earlier calls if that is
+    all of it, and nothing of what the same lines wrote then, unless that was more."""
+    size, width = target.storage.size, dtypes.STORED.get(target.dtype)
+    counts = [count for count in filled.values() if count is not None]
+    whole = isinstance(size, int) and width is not None and sum(counts) * width >= size * 8
+    call, last = interp.trace.call_index, None
+    kept: Content | None = content
+    while kept is not None and kept.call == call and kept.event is not None:
+        last, kept = kept, kept.previous
+    if whole and kept is not None and kept.call < call:
+        kept = None
+    kept = _but_for(kept, filled)
+    if last is None:
+        return kept
+    last.previous = kept
+    return content
+
+
+def _but_for(content: Content | None, filled: _Filled) -> Content | None:
+    """A content of an earlier call without what lines wrote that have written in this one, and no less."""
+    stay: list[Content] = []
+    under, looked = content, 0
+    while under is not None and under.event is not None and under.event.kind != "launch" and looked < MAX_PIECES:
+        if under.event.loc not in filled or _wrote_more(under, filled):
+            stay.append(under)
+        under, looked = under.previous, looked + 1
+    if looked == len(stay):
+        return content
+    for one in reversed(stay):
+        made = Content(one.storage, one.dtype, one.call, one.label, one.event, under)
+        made.notes, made.place, made.band = one.notes, one.place, one.band
+        under = made
+    return under
 
 
 def _apart(content: Content, place: range | None, band: tuple[range, int] | None) -> bool:

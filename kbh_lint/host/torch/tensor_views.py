@@ -12,7 +12,7 @@ from kbh_lint.host.torch import recording, view_offsets, view_shapes, whole_numb
 from kbh_lint.host.torch.memory_order import Strides
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments, unknowns
-from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Tensor, Unknown, broadcast, row_major
+from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Tensor, Unknown, broadcast, product, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -237,7 +237,8 @@ def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.
     event.reads.extend((c, Tensor(c.storage, c.dtype, None)) for c in contents)
     interp.emit(event)
     whole, old = key == slice(None) or key is Ellipsis, tensor.storage.content
-    recording.write(interp, tensor, event, partial=not whole)
+    count = None if whole else product(view_shapes.indexed(tensor.shape, key if isinstance(key, tuple) else (key,)))
+    recording.write(interp, tensor, event, partial=not whole, count=count)
     recording.addresses(interp, tensor, value, old)
 
 

@@ -29,7 +29,7 @@ from kbh_lint.host.torch import (
 )
 from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown, product
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -134,10 +134,11 @@ def compute(
     least = limits.least(name, args, kwargs)
     if least is not None:
         attrs["least"] = least
-    read = inputs[1:] if inputs and _unread_addend(name, args, kwargs) else inputs
+    puts = _puts(name, args, kwargs, inplace)
+    read = inputs[1:] if inputs and (puts or _unread_addend(name, args, kwargs)) else inputs
     event = recording.record(interp, kind_of(name), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
-        recording.write(interp, args[0], event)
+        recording.write(interp, args[0], event, puts, count=_count_put(name, args, kwargs))
         recording.addresses(interp, args[0], args[1:])
         return args[0]
     if brought:
@@ -175,6 +176,29 @@ def _unread_addend(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]
     """Whether a product is told not to read what it would add its result to: `beta=0`, in C++ the fourth argument."""
     beta = args[3] if len(args) > 3 else kwargs.get("beta")
     return name in ADDENDS and isinstance(beta, (int, float)) and beta == 0
+
+
+_PUTS = {  # the parameters behind the tensor that elements are put into, and what makes it add to these
+    "index_copy": "dim index source", "index_put": "indices values accumulate", "scatter": "dim index src reduce",
+    "masked_scatter": "mask source", "index_fill": "dim index value",
+}  # fmt: skip
+_ADDING = ("accumulate", "reduce")
+
+
+def _put(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> dict[str, Value]:
+    return {**dict(zip(_PUTS[name].split(), args[1:], strict=False)), **kwargs}
+
+
+def _puts(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], inplace: bool) -> bool:
+    """Whether an operation is in place and only puts other elements where an index says."""
+    return inplace and name in _PUTS and not any(_put(name, args, kwargs).get(word) for word in _ADDING)
+
+
+def _count_put(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
+    """How many elements that are, where the index or what is put says it."""
+    given = _put(name, args, kwargs) if name in _PUTS else {}
+    found = given.get({"index_copy": "source", "index_put": "values", "scatter": "index"}.get(name, ""))
+    return product(found.shape) if isinstance(found, Tensor) else None
 
 
 def _numbers(interp: Run, values: Sequence[Any]) -> tuple[Content, ...]:
