@@ -11,9 +11,10 @@ from kbh_lint.host.datamodel import exceptions, iteration
 from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
-from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
+from kbh_lint.host.values import bounds, equality, keys, modelled, taint, unknowns
 from kbh_lint.host.values.containers import Defaults, Once, Tally
 from kbh_lint.host.values.library_objects import Environment, OwnModule
+from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import (
     ClassV,
     Configured,
@@ -192,9 +193,15 @@ def _of_bytes(interp: Run, owner: bytes | bytearray, key: Value, loc: ir.Loc | N
     return NotImplemented if isinstance(key, Unknown) else bounds.visited(interp, owner)[at]
 
 
+def _of_kernel(interp: Run, owner: JitFunction, key: Value, loc: ir.Loc | None) -> Value:
+    """`kernel[grid]`, or what else a language has in the brackets."""
+    made = modelled.of_kernel(Site(interp, "__getitem__", loc, [key]), owner)
+    return Configured(owner, key) if made is NotImplemented else made
+
+
 # What an item is, by the class of what it is of.
 _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
-    JitFunction: lambda interp, owner, key, loc: Configured(owner, key),
+    JitFunction: _of_kernel,
     Configured: lambda interp, owner, key, loc: Configured(owner.jit, key, owner.bound),
     Tensor: tensor_views.index,
     Unknown: _of_unknown,

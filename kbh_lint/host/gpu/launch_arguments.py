@@ -157,7 +157,7 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
         return Buffer(seen_as or argument.dtype, tensor.storage.ident, content, leads)
     if argument.struct:
         return StructArg(tuple((name, given(part)) for name, part in argument.parts if _says_something(part)))
-    if isinstance(value, _CONSTANTS) or value is None or isinstance(value, str):
+    if isinstance(value, (*_CONSTANTS, Scalar)) or value is None or isinstance(value, str):
         return value
     if isinstance(value, (tuple, list)) and len(argument.parts) == len(value) and bounds.is_small(value):
         return tuple(given(part, constexpr) for _, part in argument.parts)

@@ -21,6 +21,7 @@ from kbh_lint.host.gpu import (
 from kbh_lint.host.gpu.kernel_cache import scope
 from kbh_lint.host.torch import recording, tensor_flags
 from kbh_lint.host.values import taint
+from kbh_lint.host.values.modelled import Site, of_kernel
 from kbh_lint.host.values.objects import Configured, HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import Content, Event, Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts, Traffic
@@ -122,6 +123,9 @@ def method(
 ) -> Any:
     """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
     jit = owner.jit if isinstance(owner, Configured) else owner
+    made = of_kernel(Site(interp, name, loc, args, kwargs), owner) if owner is jit else NotImplemented
+    if made is not NotImplemented:
+        return made
     if name == "warmup":
         return Configured(jit, None, constants(jit, bind(jit, args, kwargs)))
     if name in ("run", "launch", "__call__", "fn"):
@@ -228,16 +232,19 @@ def _outer(interp: Run, kernel: Func) -> list[Value]:
     return [value.args[0] if isinstance(value, LibObject) and value.args else value for value in found]
 
 
-def launch_of_dsl(interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None) -> Event:
+def launch_of_dsl(
+    interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None, block: Value = None
+) -> Event:
     """Record the launch of a kernel that is written in Python, in a language that has nothing to configure: `bound` are
-    its arguments. A launch of CUDA from C++ is `host.cpp.launches.launch_kernel`; both meet in `record`."""
+    its arguments, `block` the threads of a block where a kernel is what one does. A launch of CUDA from C++ is
+    `host.cpp.launches.launch_kernel`; both meet in `record`."""
     arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     taint.handed(interp, [grid, *bound.values()], loc)
     tensors = launch_arguments.tensors(arguments.values())
-    event = record(interp, func, tensors, [binding], facts, grid, loc, steer)
+    event = record(interp, func, tensors, [binding], facts, grid, loc, steer, block)
     event.attrs["numbers"], event.attrs["starts"] = numbers(interp, bound), launch_arguments.starts(arguments)
     pointer_tables.after_launch(tensors, event, facts)
     return event

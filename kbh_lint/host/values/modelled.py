@@ -14,9 +14,10 @@ from dataclasses import field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
+from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Func, Made
+from kbh_lint.base.values import Func, JitFunction, Made
 from kbh_lint.base.values import Value as Value
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.objects import Instance, LibObject, Method, Specialized
@@ -130,6 +131,11 @@ class Library:
         """A call on the host of a function of the language; NotImplemented: it runs like any other."""
         return NotImplemented
 
+    def kernel_method(self, site: Site, kernel: JitFunction) -> Value:
+        """A method of a kernel that is launched with brackets; `__getitem__` is what the brackets themselves are.
+        NotImplemented: as of Triton's, so that what is in the brackets is the grid."""
+        return NotImplemented
+
     def launch(self, site: Site, made: Specialized) -> Value:
         """A call of a compiled function (`objects.Specialized`); NotImplemented: it runs like any other."""
         return NotImplemented
@@ -153,6 +159,13 @@ class Library:
     def made_call(self, site: Site, made: Made) -> Value:
         """A call of what the package made for kernels."""
         return Unknown(site.run.contents_of(site.args), made.path)
+
+
+def of_kernel(site: Site, kernel: JitFunction) -> Value:
+    """A method of a kernel that is launched with brackets, as its language has it; NotImplemented: as Triton does."""
+    row = registry.of_function(kernel.func.language)
+    made: Value = NotImplemented if row is None else row.library.kernel_method(site, kernel)
+    return made
 
 
 class Builtin(Library):
