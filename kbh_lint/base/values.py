@@ -69,6 +69,16 @@ class DType:
     name: str
 
 
+class Single(float):
+    """A number of the host that was made in an element type narrower than Python's, as `np.float32(x)` is. What is
+    computed from it is a plain number; kernels in which types of constants count see its type."""
+
+    dtype = "f32"
+
+    def __reduce__(self) -> tuple[type[float], tuple[float]]:
+        return float, (float(self),)  # what leaves the process is a number
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Env(Brief):
     """Variables of one scope."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
-from kbh_lint.base.values import DType, Func, JitFunction, Made, Sym, Value
+from kbh_lint.base.values import DType, Func, JitFunction, Made, Single, Sym, Value
 from kbh_lint.host.datamodel import enums, exceptions, iteration, names, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
@@ -250,7 +250,7 @@ class Run(Recorder):
         if isinstance(func, Blob):
             return foreign.call_blob(self, func, args, kwargs, loc)
         if isinstance(func, DType):
-            return args[0] if args else Unknown()
+            return _of_type(func, args[0]) if args else Unknown()
         if isinstance(func, Specialized):
             return compiled.call(self, func, args, kwargs, loc)
         row = registry.of_object(func.path) if isinstance(func, Made) else None
@@ -369,3 +369,8 @@ class Run(Recorder):
         return None
 
     # --- the world as seen by libraries
+
+
+def _of_type(dtype: DType, value: Value) -> Value:
+    """`float32(value)`, of a number of the host."""
+    return Single(value) if dtype.name == Single.dtype and isinstance(value, (int, float)) else value

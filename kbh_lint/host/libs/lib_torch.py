@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kbh_lint.base.values import Func, Value
+from kbh_lint.base.values import Func, Single, Value
 from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.libs import custom_ops, nn_layers
 from kbh_lint.host.libs.plain import Decorating
@@ -125,7 +125,8 @@ class Numpy(Library):
         name, args, kwargs = site.name, site.args, site.kwargs
         first = args[0] if args else None
         if name in _NUMPY_NUMBERS and len(args) == 1 and isinstance(first, (int, float)):
-            return float(first) if name.startswith("float") else int(first)
+            kind = Single if name == "float32" else float if name.startswith("float") else int
+            return kind(first)
         at = _NUMPY_OUT.get(name, len(args))
         if at < len(args) and isinstance(args[at], Tensor):
             args, kwargs = args[:at], {**kwargs, "out": args[at]}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from kbh_lint.base.values import UNKNOWN, DType, Sym
 from kbh_lint.kernels.numeric import python
 from kbh_lint.kernels.numeric.builtins import Builtin
+from kbh_lint.kernels.numeric.numbers import LITERAL
 
 if TYPE_CHECKING:
     from kbh_lint.base import ir
@@ -24,6 +25,7 @@ class Dialect:
     modules: ClassVar[tuple[str, ...]] = ("math", "operator")  # of Python, that its kernels call
     functions: ClassVar[Mapping[str, Builtin]] = {}  # by the last part of the path
     methods: ClassVar[Mapping[str, Builtin]] = {}
+    constants: ClassVar[str] = LITERAL  # the element type of constants, where they do not take that of what they meet
     elements: ClassVar[bool] = False  # whether an index into memory is an element, read and written like a variable
 
     def element_type(self, path: str, name: str) -> str | None:
@@ -46,6 +48,10 @@ class Dialect:
             return NotImplemented
         packed.items.insert(0, callee.value)
         return handler(m, packed)
+
+    def indexed(self, value: object) -> object:
+        """What an index is applied to, where the value before it is an element of memory and, maybe, a part of it."""
+        return value
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:
         """Where `value[index]` is; asked only where indices are elements."""

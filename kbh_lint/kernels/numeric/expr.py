@@ -12,7 +12,7 @@ from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.numeric import builtins, ctypes, ops, places
 from kbh_lint.kernels.numeric import integers as whole
-from kbh_lint.kernels.numeric.numbers import Num
+from kbh_lint.kernels.numeric.numbers import LITERAL, Num
 from kbh_lint.kernels.numeric.state import (
     OTHER,
     Closure,
@@ -98,6 +98,8 @@ class Expressions:
         if self.m.outer is not None and not plain and values.module_names(value) is None:
             found = self.m.outer(value)
             return value if found is UNKNOWN else found
+        if isinstance(value, values.Single) and self.m.dialect.constants != LITERAL:
+            return self.m.ctypes.convert(float(value), ctypes.scalar(value.dtype))
         return ops.wrapped(value)
 
     def _attr(self, node: ir.Attr, frame: Frame) -> Value:
@@ -145,7 +147,7 @@ class Expressions:
     def _index(self, node: ir.Index, frame: Frame) -> Value:
         value = self.evaluate(node.value, frame)
         if not frame.cpp:
-            index = self.evaluate(node.index, frame)
+            value, index = self.m.dialect.indexed(value), self.evaluate(node.index, frame)
             if isinstance(value, tuple):
                 return value[index] if isinstance(index, int) and -len(value) <= index < len(value) else UNKNOWN
             if self.m.dialect.elements and isinstance(value, Ptr | values.Made):

@@ -114,6 +114,7 @@ class Machine:
         `starts` are the bytes at which its tensors begin."""
         self.block, self.grid = block, grid
         self.dialect: Dialect = registry.of_kernel(language).dialect or Dialect()
+        self.numbers.plain = self.dialect.constants
         self.outer, self.starts = outer, starts
         self.unsure = self.depth = 0
         for tensor in self.tensors.values():

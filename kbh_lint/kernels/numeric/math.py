@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.kernels.numeric import integers, ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, named
-from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, promoted, rounded
+from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, rounded
 from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr, Reference
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ def sigmoid(m: Machine, c: Args) -> Value:
     if value is None:
         return UNKNOWN
     grown = m.numbers.exp(m.numbers.neg(value))
-    return m.numbers.div(_ONE, m.numbers.add(_ONE, grown, c.site))
+    one = Num(_ONE.q, _ONE.f, grown.dt)
+    return m.numbers.div(one, m.numbers.add(one, grown, c.site))
 
 
 def transcendental(name: str) -> Builtin:
@@ -88,7 +89,7 @@ def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Value:
     if x is None or y is None:
         return UNKNOWN
     chosen = y if m.numbers.settle(math.isnan(x.f) or (y.f - x.f) * sign > 0) else x
-    dt = promoted(x.dt, y.dt)
+    dt = m.numbers.promoted(x.dt, y.dt)
     return Num(chosen.q, chosen.f, dt, x.src | y.src, chosen.near, chosen.wide)
 
 
@@ -117,7 +118,7 @@ def operation(op: str) -> Builtin:
 
 def reciprocal(m: Machine, c: Args) -> Value:
     value = c.number(m, 0)
-    return UNKNOWN if value is None else m.numbers.div(_ONE, value)
+    return UNKNOWN if value is None else m.numbers.div(Num(_ONE.q, _ONE.f, value.dt), value)
 
 
 def negative(m: Machine, c: Args) -> Value:
@@ -130,7 +131,7 @@ def power(m: Machine, c: Args) -> Value:
         return UNKNOWN
     if not a.src:
         return m.numbers.exp(b)
-    return m.numbers.function("pow", m.numbers.mul(a, b), promoted(a.dt, b.dt), a.src | b.src)
+    return m.numbers.function("pow", m.numbers.mul(a, b), m.numbers.promoted(a.dt, b.dt), a.src | b.src)
 
 
 def same(m: Machine, c: Args) -> Any:
@@ -170,7 +171,8 @@ def select(m: Machine, c: Args) -> Value:
         return either(a, b)
     chosen = a if condition else b
     if isinstance(chosen, Num) and isinstance(a, Num) and isinstance(b, Num) and a.dt != b.dt:
-        return Num(chosen.q, rounded(chosen.f, promoted(a.dt, b.dt)), promoted(a.dt, b.dt), chosen.src, chosen.near)
+        dt = m.numbers.promoted(a.dt, b.dt)
+        return Num(chosen.q, rounded(chosen.f, dt), dt, chosen.src, chosen.near)
     return chosen
 
 

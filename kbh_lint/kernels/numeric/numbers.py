@@ -18,13 +18,14 @@ from kbh_lint.base import dtypes
 from kbh_lint.base.records import dataclass
 
 PRIME = 10**18 + 9
+LITERAL = "lit"  # the element type of a constant, which takes that of what it meets
 EXP = 1  # the source bit of values that come out of an exponential
 _MAGIC = 2.0**20  # literals this large are added to force a rounding (to integers), not to sum
 _SENTINEL = 1.0e25  # literals beyond this stand for infinity
 _UNDERFLOW = -500.0
 _AMPLIFY = 2.0**24
 _SMALL = 2.0**-6  # what is larger has been amplified before
-_RANK = {"lit": 0, **{row.name: row.fmt.rank for row in dtypes.ROWS if row.fmt is not None and row.fmt.rank}}
+_RANK = {LITERAL: 0, **{row.name: row.fmt.rank for row in dtypes.ROWS if row.fmt is not None and row.fmt.rank}}
 _MANTISSA = {row.name: row.fmt.fraction + 1 for row in dtypes.ROWS if row.fmt is not None}
 
 
@@ -83,11 +84,6 @@ def rounded(f: float, dt: str) -> float:
         return math.ldexp(round(math.ldexp(mantissa, bits)), power - bits)
     except OverflowError:
         return math.copysign(math.inf, f)
-
-
-def promoted(a: str, b: str) -> str:
-    """The element type of a sum or product of two."""
-    return a if _RANK.get(a, 5) >= _RANK.get(b, 5) else b
 
 
 @dataclass(slots=True)
@@ -154,9 +150,16 @@ class Numbers:
         self.totals: dict[int, Total] = {}
         self.reductions: dict[int, Total] = {}
         self.logits = 0
+        self.plain = LITERAL  # what a constant is as, where it meets another number
         self.implicit_wide = False  # C++: a double constant widens one operation without widening the sum
         self._counts: dict[int, int] = {}
         self._bits = bits
+
+    def promoted(self, a: str, b: str) -> str:
+        """The element type of a sum or product of two."""
+        if self.plain != LITERAL and LITERAL in (a, b) and a != b:
+            a, b = (self.plain if dt == LITERAL else dt for dt in (a, b))
+        return a if _RANK.get(a, 5) >= _RANK.get(b, 5) else b
 
     def settle(self, found: object) -> Any:
         """What a comparison, or a rounding to integers, gives in this run."""
@@ -197,7 +200,9 @@ class Numbers:
 
     def perturbed(self, value: Num, site: int) -> Num:
         """The same quantity in another lane: zero stays zero, all else differs."""
-        other = self.mul(value, self.factor(site))
+        factor = self.factor(site)
+        factor.dt = value.dt
+        other = self.mul(value, factor)
         other.near = value.near if value.q == 0 else 0
         other.wide = value.wide
         return other
@@ -206,7 +211,7 @@ class Numbers:
 
     def add(self, a: Num, b: Num, site: int, plus: bool = True) -> Num:
         """`a + b`, or `a - b` when not `plus`."""
-        dt = a.dt if a.dt == b.dt else promoted(a.dt, b.dt)
+        dt = a.dt if a.dt == b.dt else self.promoted(a.dt, b.dt)
         f = a.f + b.f if plus else a.f - b.f
         q: int | None = None
         if a.q is not None and b.q is not None:
@@ -258,7 +263,7 @@ class Numbers:
 
     def fma(self, a: Num, b: Num, c: Num, site: int) -> Num:
         """`a * b + c`, rounded once."""
-        dt = promoted(promoted(a.dt, b.dt), c.dt)
+        dt = self.promoted(self.promoted(a.dt, b.dt), c.dt)
         q: int | None = None
         if a.q is not None and b.q is not None and c.q is not None:
             q = (a.q * b.q + c.q) % PRIME
@@ -266,7 +271,7 @@ class Numbers:
         return self._added(q, product.f + c.f, dt, product, c, site, True)
 
     def mul(self, a: Num, b: Num) -> Num:
-        dt = a.dt if a.dt == b.dt else promoted(a.dt, b.dt)
+        dt = a.dt if a.dt == b.dt else self.promoted(a.dt, b.dt)
         f = a.f * b.f
         if self.products and dt != "f64" and dt != "lit":
             f = rounded(f, dt)
@@ -274,7 +279,7 @@ class Numbers:
         return Num(q, f, dt, a.src | b.src, 0, max(a.wide, b.wide) if dt == "f64" else 0)
 
     def div(self, a: Num, b: Num) -> Num:
-        dt = promoted(a.dt, b.dt)
+        dt = self.promoted(a.dt, b.dt)
         f = a.f / b.f if b.f else (math.copysign(math.inf, a.f) if a.f else math.nan)
         if self.products:
             f = rounded(f, dt)

@@ -20,7 +20,7 @@ _VECTOR_FIELDS = ("x", "y", "z", "w")
 
 def wrapped(value: object) -> Any:
     """A value of the surrounding program as the evaluator holds it."""
-    if type(value) is float:
+    if isinstance(value, float):
         return literal(value)
     if type(value) is int:
         return value if -_MAX_INT < value < _MAX_INT else UNKNOWN

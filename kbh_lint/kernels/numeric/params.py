@@ -31,7 +31,7 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
         return Ptr(m.tensors.get(value.storage) or Memory(name, "param", kind), UNKNOWN, kind)
     if isinstance(value, tuple | list):
         return tuple(parameter(m, f"{name}.{i}", None, v, frame) for i, v in enumerate(value))
-    value = ops.wrapped(value)
+    value = _number(m, value)
     if isinstance(ref, ir.TypeRef):
         kind = m.ctypes.resolve(ref, frame)
         if kind.kind == "pointer" and value is None:
@@ -43,6 +43,13 @@ def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -
             return _parameters(m, name, kind, value.fields if isinstance(value, values.StructArg) else ())
         return m.ctypes.convert(value, kind)
     return value
+
+
+def _number(m: Machine, value: object) -> Value:
+    """A number of the host, as the type that it was given."""
+    if isinstance(value, values.Scalar) and value.dtype in dtypes.FLOATS and isinstance(value.value, float):
+        return m.ctypes.convert(value.value, ctypes.scalar(value.dtype))
+    return ops.wrapped(value)
 
 
 def _accessed(m: Machine, ref: object, frame: Frame) -> tuple[int, ...]:

@@ -120,6 +120,7 @@ class Places:
     def element(self, value: object, node: ir.Index, frame: Frame) -> Place | None:
         """Where `value[index]` lives."""
         index = self.m.expressions.evaluate(node.index, frame)
+        value = self.m.dialect.indexed(value)
         if self.m.dialect.elements and isinstance(value, Ptr):
             return self.m.dialect.place(value, index, self.m.site(frame, node))
         if isinstance(value, Reference):
