@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.tensors import kinds
+from kbh_lint.dsl.tensors.rows import array_of
 from kbh_lint.kernels.core.joins import tuple_of
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import HANDLE, NOTHING, UNKNOWN_V, Struct, Unbound, V, constant, leaves
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 _TYPE_NAMES = frozenset(("element_type", "dtype", "value_type"))
 _PARTS = {"atom": 0, "tma_tensor": 1}  # of what makes a TMA atom
 _SELF_NAMES = frozenset(("iterator", "ptr", "data", "value", "ir_value", "T", "llvm_ptr"))
-_SIZE_NAMES = frozenset(("shape", "stride", "layout", "leading_dim", "alignment", "memspace", "type", "size"))
+_SIZE_NAMES = frozenset(
+    ("shape", "stride", "strides", "layout", "leading_dim", "alignment", "memspace", "type", "size", "ndim", "nbytes")
+)
 
 
 class TensorExpressions(PythonExpressions):
@@ -65,7 +68,7 @@ class TensorExpressions(PythonExpressions):
         return base.with_(origins=origins, shape=None)
 
     def e_index(self, node: ir.Index) -> V:
-        base = self.eval(node.value)
+        base = array_of(self.eval(node.value))
         if isinstance(base.x, tuple) or isinstance(base.const, (values.Sym, values.DType)):
             return base if base.known else super().e_index(node)
         index, is_view = self.coordinate(node.index)
@@ -74,9 +77,18 @@ class TensorExpressions(PythonExpressions):
             return self.run.calls.bind_argument(str(index.const), base.const.get(index.const)) if found else V(x=HANDLE)
         if base.cells:
             at = self.placed(base, index)
-            return at if is_view else self.run.memory.load(at, "?", node.loc).with_(const=NOTHING)
+            if is_view:
+                return at
+            made = self.run.memory.load(at, "?", node.loc).with_(const=NOTHING)
+            return self.run.rows.read(made, at) if self.run.language.rows else made
+        if isinstance(base.const, kinds.Constants):
+            dtype = base.const.get("dtype")
+            memory = self.run.memory.tensor("local", dtype, node.loc, f"constants of {dtype}", one=True)
+            return base if is_view else self.run.memory.load(self.placed(memory, index), "?", node.loc)
         if isinstance(base.x, Unbound):
             self.run.facts.unread(f"what the argument {base.x.path} holds", node.loc)
+        if base.x is HANDLE and self.run.language.rows:
+            self.run.facts.unread("what a value of the host holds", node.loc)
         if isinstance(base.const, values.Made):
             coordinates = isinstance(base.const, kinds.Coordinates) and not is_view
             return V("i32", "i32", shape=()) if coordinates else base

@@ -36,6 +36,13 @@ class StructType(Made):
 
 
 @dataclass(frozen=True, slots=True)
+class Constants(Made):
+    """An array of the host of numbers that are constants of a kernel."""
+
+    path: str = "constants"
+
+
+@dataclass(frozen=True, slots=True)
 class Coordinates(Made):
     """A tensor of coordinates, which has no memory."""
 

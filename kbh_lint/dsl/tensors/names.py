@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir, values
 from kbh_lint.dsl.tensors import kinds
+from kbh_lint.dsl.tensors.rows import array_of
 from kbh_lint.kernels.core.value import HANDLE, UNKNOWN_V, Struct, V, constant
 from kbh_lint.kernels.languages.python.names import PythonNames
 
@@ -35,7 +36,7 @@ class TensorNames(PythonNames):
             elif isinstance(base.x, Struct):
                 self.assign(target.value, base.with_(x=Struct({**base.x.fields, target.name: value}, base.x.type)))
             return
-        base = self.run.expressions.eval(target.value) if isinstance(target, ir.Index) else UNKNOWN_V
+        base = array_of(self.run.expressions.eval(target.value)) if isinstance(target, ir.Index) else UNKNOWN_V
         if not base.cells or not isinstance(target, ir.Index):
             if base.x is HANDLE or isinstance(base.const, values.Made):
                 self.run.facts.unread("a store to memory that is not known", target.loc)

@@ -9,6 +9,7 @@ from kbh_lint.dsl.tensors.calls import TensorCalls
 from kbh_lint.dsl.tensors.expressions import TensorExpressions
 from kbh_lint.dsl.tensors.names import TensorNames
 from kbh_lint.dsl.tensors.objects import Objects
+from kbh_lint.dsl.tensors.rows import Rows
 from kbh_lint.dsl.tensors.statements import TensorStatements
 from kbh_lint.kernels.languages.python.language import KernelLanguage
 from kbh_lint.kernels.languages.python.run import PythonRun
@@ -31,6 +32,7 @@ class TensorRun(PythonRun):
     ) -> None:
         super().__init__(name, fuel, language, outer)
         self.objects = Objects(self)
+        self.rows = Rows()
         self.names = TensorNames(self)
         self.expressions = TensorExpressions(self)
         self.statements = TensorStatements(self)

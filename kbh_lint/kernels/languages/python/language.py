@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from kbh_lint.base import dtypes, values
+from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.value import V, constant
 from kbh_lint.kernels.languages.python.call import Builtin, Call, Method
 from kbh_lint.kernels.languages.python.run import PythonRun
@@ -17,6 +18,8 @@ class KernelLanguage:
     packages: ClassVar[tuple[str, ...]] = ()  # what its paths begin with
     operations: ClassVar[Mapping[str, Builtin]] = {}  # by the last part of the path
     methods: ClassVar[Mapping[str, Method]] = {}  # of values
+    numbers: ClassVar[type[Numbers]] = Numbers  # which type an operation has
+    rows: ClassVar[bool] = False  # of a language of tensors: whether an index may take a row, of which one takes more
     regions: ClassVar[frozenset[str]] = frozenset()  # operations whose arguments `A[m, k]` are tiles that begin there
 
     def run(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> PythonRun:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.kernels.core.numbers import Numbers
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.languages.python.calls import PythonCalls
@@ -34,7 +33,7 @@ class PythonRun(Run):
         self.convert_outer = outer
         self.unrolled: list[int] = []  # where the loops that are unrolled stand: memory made in one is its own
         self.tiles = Tiles(self)
-        self.numbers = Numbers(self)
+        self.numbers = language.numbers(self)
         self.memory = PythonMemory(self)
         self.names = PythonNames(self)
         self.expressions = PythonExpressions(self)

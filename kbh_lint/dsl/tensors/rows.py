@@ -1,0 +1,32 @@
+"""What an index takes of an array, in languages that index as numpy does: an element, or a row that has elements."""
+
+from __future__ import annotations
+
+from kbh_lint.base.records import dataclass
+from kbh_lint.kernels.core.value import V
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Row:
+    """Marks what was read by an index: how many an array takes is not known, so it may be a part of the array."""
+
+    array: V
+
+
+class Rows:
+    """The marks of a run: one for all reads that are alike, so that values meet and calls are known again."""
+
+    def __init__(self) -> None:
+        self.made: dict[object, Row] = {}
+
+    def read(self, value: V, array: V) -> V:
+        """What was read at a place of an array, with its mark."""
+        if value.x is not None or value.cells:
+            return value
+        key = array.cells, array.dtype, array.content, array.origins
+        return value.with_(x=self.made.setdefault(key, Row(array)))
+
+
+def array_of(value: V) -> V:
+    """The array that a value is, or that it may be a row of."""
+    return value.x.array if isinstance(value.x, Row) else value
