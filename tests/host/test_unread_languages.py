@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from kbh_lint import registry
-from kbh_lint.host.effects.foreign import LANGUAGES, is_unread_language, unread_languages
+from kbh_lint.host.effects.foreign import is_unread_language, unread_languages
 
 
-@pytest.mark.parametrize("package", LANGUAGES)
+@pytest.mark.parametrize("package", unread_languages())
 def test_a_package_and_what_is_in_it_is_of_the_language(package: str) -> None:
     assert is_unread_language(package)
     assert is_unread_language(f"{package}.kernel")

@@ -81,7 +81,7 @@ def addressed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None)
 # Packages of kernel languages, with what is in them: `tvm` has `tvm.tir`, and nothing of `tvm_ffi`; and what people
 # call the language, where it is one of its own. One with a row in `registry` is read.
 LANGUAGES: Mapping[str, str] = {
-    "numba": "Numba", "taichi": "Taichi", "warp": "Warp", "pallas": "Pallas", "jax.experimental.pallas": "Pallas",
+    "taichi": "Taichi", "warp": "Warp", "pallas": "Pallas", "jax.experimental.pallas": "Pallas",
     "helion": "Helion", "tvm": "TVM", "tvm_ffi": "TVM", "cutlass_library": "", "triton.experimental": "",
 }  # fmt: skip
 
