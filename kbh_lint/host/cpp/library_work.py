@@ -11,7 +11,7 @@ from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.gpu import cublas, pointer_tables
+from kbh_lint.host.gpu import cub, cublas, pointer_tables
 from kbh_lint.host.torch import recording, torchlib
 from kbh_lint.host.values.cpp_objects import Pointer, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
@@ -32,7 +32,7 @@ _PREPARING = tuple("Create Destroy Attribute Descriptor Heuristic Init cublasSet
 
 def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Records a call of cuBLAS, cuDNN, thrust or device-wide cub: library work on the pointers it is given, of which it
-    writes the last."""
+    writes those of its signature where that is known, and the last."""
     short = name.rpartition("::")[2]
     made = cublas.layout(short, args)
     if made is not NotImplemented:
@@ -45,11 +45,13 @@ def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Val
         return LibObject.by_path(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     plain = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
+    if cub.asks_for_a_size(name, plain):
+        return Sym("cudaSuccess")
     operands = cublas.operands(plain) or tuple(cublas.element(word) for word in run.cuda_types[:2])
     _work(run, "library", name, found, loc, {
         "symbol": name, "operands": operands or tuple(p.dtype for p in found[:2]),
         "flops": cublas.operations(short, plain), "steer": cpp_arguments.numbers(interp, args),
-    })  # fmt: skip
+    }, cub.places(name, [len(cpp_arguments.pointers([arg])) for arg in args]))  # fmt: skip
     return Sym("CUBLAS_STATUS_SUCCESS")
 
 
@@ -83,14 +85,21 @@ def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
     return tuple(places) or tuple(range(len(found))[-1:])
 
 
-def _work(run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs) -> None:
-    """The event of a library's work on pointers."""
+def _work(
+    run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs,
+    signature: cub.Places | None = None,
+) -> None:  # fmt: skip
+    """The event of a library's work on pointers, of which its signature, where it is known, says what is written."""
     found = _reached(found)
-    places = _written(run.interp, found, name)
-    reads = [pointer.tensor for place, pointer in enumerate(found) if place not in places]
+    if signature is not None and signature.writes:
+        places, read = tuple(signature.writes), signature.reads
+    else:
+        places = _written(run.interp, found, name)
+        read = [place for place in range(len(found)) if place not in places]
     event = recording.record(
-        run.interp, kind, name, loc, reads, {**attrs, "places": places, "round": run.interp.trace.round}
-    )
+        run.interp, kind, name, loc, [found[place].tensor for place in read],
+        {**attrs, "places": places, "round": run.interp.trace.round},
+    )  # fmt: skip
     for place in places:
         recording.write(run.interp, found[place].tensor, event)
 
