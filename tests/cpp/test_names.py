@@ -104,6 +104,12 @@ OWN_NAMES = {
     "a directive": (OWN + "using namespace own;", "", f"{SORTER}::SortPairsDescending"),
     "a class in the place of the library's": (OWN + f"using own::{SORTER};", "", f"{SORTER}::SortPairsDescending"),
 }
+BOXED = """#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+static const std::string kind = "top";
+static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + kind + "k").c_str(), "");
+"""
+PUSHED = "torch::jit::Stack stack; stack.reserve(5); torch::jit::push(stack, x, c10::IValue(k), -1, true, true); "
 TORCH = {
     "an alias": ("namespace t = at;", "auto both = t::topk(x, k);"),
     "a using-declaration": ("using at::topk;", "auto both = topk(x, k);"),
@@ -127,6 +133,22 @@ TORCH = {
         "auto both = op().call(x, k, -1, true, true);",
     ),
     "a namespace of the text": ("namespace l { using namespace at; }", "auto both = l::topk(x, k);"),
+    "a boxed call": (
+        BOXED,
+        PUSHED + "op.callBoxed(stack); auto both = std::make_tuple(stack[0].toTensor(), stack.back().toTensor());",
+    ),
+    "a boxed call by address": (
+        BOXED,
+        PUSHED + "op.callBoxed(&stack); auto second = torch::jit::pop(stack).toTensor(); "
+        "auto both = std::make_tuple(torch::jit::pop(stack).toTensor(), second);",
+    ),
+    "a boxed call of what was put into a vector": (
+        BOXED,
+        "std::vector<c10::IValue> stack{c10::IValue(x), c10::IValue(k)}; stack.emplace_back(-1); "
+        "stack.push_back(c10::IValue(true)); stack.emplace_back(true); op.callBoxed(&stack); "
+        "auto both = std::make_tuple(torch::jit::peek(stack, 0, 2).toTensor(), "
+        "torch::jit::peek(stack, 1, 2).toTensor());",
+    ),
 }
 
 

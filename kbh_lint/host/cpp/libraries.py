@@ -184,6 +184,7 @@ _PARTS: tuple[Handler, ...] = (
     lambda run, call: cpp_std.call(run, call.name, call.args, call.loc),
     lambda run, call: cpp_python.imported(run, call.name, call.args, call.loc),
     _module_of_code,
+    lambda run, call: library_work.stack_call(call.name, call.args),
     _of_torch,
     lambda run, call: passing.call(run, call.name, call.given, call.args),
 )

@@ -190,7 +190,11 @@ def _cutlass(owner: CutlassOperator, asked: Asked) -> Value:
 
 
 def _schema(owner: Schema, asked: Asked) -> Value:
-    """`.typed<F>().call(...)` of an operator that the dispatcher found; before `redispatch`'s arguments stand keys."""
+    """`.typed<F>().call(...)` of an operator that the dispatcher found, or `.callBoxed(&stack)`; before `redispatch`'s
+    arguments stand keys."""
+    if asked.name in library_work.BOXED:
+        made = library_work.boxed(asked.run, owner, asked.args, asked.node.loc)
+        return _unread(owner, asked) if made is NotImplemented else made
     if asked.name not in ("call", "redispatch"):
         return owner
     args = asked.args[asked.name == "redispatch" :]
@@ -271,7 +275,7 @@ def _index_put(owner: Tensor, asked: Asked) -> Value:
     return owner
 
 
-_ITSELF = "cast get value unsafeGetTensorImpl packed_accessor32 packed_accessor64 accessor".split()
+_ITSELF = "cast get value toTensor unsafeGetTensorImpl packed_accessor32 packed_accessor64 accessor".split()
 _ADDRESSES = "data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split()
 _OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
     **dict.fromkeys(_ITSELF, _itself),

@@ -13,7 +13,7 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.gpu import cub, cublas, pointer_tables
 from kbh_lint.host.torch import recording, torchlib
-from kbh_lint.host.values.cpp_objects import Pointer, Slot, TensorOptions
+from kbh_lint.host.values.cpp_objects import Pointer, Schema, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
 
@@ -190,3 +190,44 @@ def without_overload(name: str) -> str:
     while "_" in base.strip("_") and not cpp_names.is_operation(base):
         base = base.rpartition("_")[0]
     return base + end if cpp_names.is_operation(base) else name
+
+
+# --- boxed calls of torch's dispatcher: values lie on a stack, an operator takes them off and leaves its results
+
+BOXED = frozenset({"callBoxed", "redispatchBoxed", "callBoxedForDispatchKey"})
+
+
+def stack_call(name: str, args: Sequence[Value]) -> Value:
+    """`torch::jit::push(stack, a, b)`, `pop(stack)`, `drop(stack, n)`, `peek(stack, i, n)`, else NotImplemented."""
+    stack = _stack(args[:1]) if name.startswith(("torch::jit::", "jit::")) else None
+    if stack is None:
+        return NotImplemented
+    short, rest = name.rpartition("::")[2], [one.get() if isinstance(one, Slot) else one for one in args[1:]]
+    count = rest[-1] if rest and isinstance(rest[-1], int) else 1
+    if short in ("push", "push_one"):
+        stack.extend(rest)
+    elif short == "pop":
+        return stack.pop() if stack else NotImplemented
+    elif short == "drop":
+        del stack[max(len(stack) - count, 0) :]
+    elif short == "peek" and len(rest) == 2 and isinstance(rest[0], int) and 0 <= rest[0] < count <= len(stack):
+        return stack[len(stack) - count + rest[0]]
+    else:
+        return NotImplemented
+    return None
+
+
+def boxed(run: Cpp, owner: Schema, args: Sequence[Value], loc: ir.Loc | None) -> Value:
+    """`op.callBoxed(stack)`: the operator on what lies on the stack, which holds its results then."""
+    stack = next((found for one in args if (found := _stack([one])) is not None), None)
+    if stack is None:
+        return NotImplemented
+    made = aten(run, owner.attrs["name"], list(stack), loc)
+    stack[:] = list(made) if isinstance(made, (tuple, list)) else [made]
+    return None
+
+
+def _stack(args: Sequence[Value]) -> list[Value] | None:
+    """The stack that a call is given, by reference or by its address."""
+    held = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
+    return held if isinstance(held, list) else None

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 # What holds one value, or none: it is followed as that value.
 HOLDERS = frozenset(
     "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned function "
-    "Tensor".split()
+    "Tensor IValue".split()
 )
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
 TENSORS = frozenset(("at::Tensor", "torch::Tensor", "Tensor"))
-SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector"})  # `(3)` makes three elements
+SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector", "Stack"})  # `(3)` makes three elements
 CONTAINERS = VIEWS | SIZED | {"initializer_list", "array"}
 
 
