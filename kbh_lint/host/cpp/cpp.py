@@ -364,6 +364,10 @@ class Cpp:
         held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))
         return held or self.interp.truth(value, loc)
 
+    def equal(self, left: CStruct, right: CStruct) -> Value:
+        """What an own `operator==` says of two objects, as keys of a map are compared; NotImplemented without one."""
+        return cpp_classes.operator(self, "==", left, right, None)
+
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """C++ arithmetic: integer division truncates, pointers carry their tensor."""
         if any(isinstance(one, CStruct) for one in (left, right)):

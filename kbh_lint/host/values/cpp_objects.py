@@ -15,6 +15,8 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 class CStruct(LibObject):
     """An object of a class of the text, or of a vector of CUDA; `struct:NAME` is what reports call it."""
 
+    by_fields = True
+
 
 @of_paths("cpp.template")
 class Template(LibObject):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.containers import Keys
+from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import Bound, Instance, LibObject, ProcessNumber, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Unknown
@@ -90,7 +91,11 @@ def _statuses(interp: Run, left: Value, right: Value) -> Value:
 
 
 def _of_fields(interp: Run, left: Value, right: Value) -> Value:
-    """Objects that are compared by their fields, and keys of dicts, which are compared as sets."""
+    """Objects of C++ by an `operator==`, others by their fields; keys of dicts, which are compared as sets."""
+    if isinstance(left, CStruct) and isinstance(right, CStruct):
+        answer = interp.cpp.equal(left, right)
+        if answer is not NotImplemented:
+            return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     if isinstance(left, (Instance, LibObject)) or isinstance(right, (Instance, LibObject)):
         one, other = compared_as(left), compared_as(right)
         if one is not left or other is not right:

@@ -127,6 +127,8 @@ class LibObject(Brief):
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = field(default_factory=dict)
 
+    by_fields = False  # whether two of them are equal that hold equal values
+
     def __repr__(self) -> str:
         return "<LibObject>"
 
@@ -189,10 +191,12 @@ def is_named_tuple(value: Instance) -> bool:
 
 
 def compared_as(value: Value) -> Any:
-    """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass
-    its class and its fields. Everything else is itself."""
+    """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass or
+    of a class of C++ its class and its fields. Everything else is itself."""
+    if isinstance(value, NamedTuple):
+        return tuple(value.attrs["items"])
     if isinstance(value, LibObject):
-        return tuple(value.attrs["items"]) if isinstance(value, NamedTuple) else value
+        return (value.path, *value.attrs.values()) if value.by_fields else value
     if isinstance(value, Instance) and not value.cls.by_identity and "__eq__" not in value.cls.env.vars:
         names = value.cls.compared_names()
         if names:

@@ -56,10 +56,10 @@ def put_through(to: list[Any], items: list[Any]) -> None:
 
 
 class Entries(dict[Any, Any]):
-    """std::map and std::unordered_map; `fresh` makes the value that `[]` puts under a key that is not there, `rising`
-    says that the keys lie in their order."""
+    """std::map and std::unordered_map; `fresh` makes the value of a key that is not there, of nothing for `[]` and of
+    what `emplace` is given, `rising` says that the keys lie in their order."""
 
-    fresh: Callable[[], Any] | None = None
+    fresh: Callable[[Sequence[Value]], Any] | None = None
     rising = False
 
 
@@ -89,7 +89,7 @@ def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:
     key = hashed(key)
     found = keys.held_key(run.interp, owner, key)
     if found is keys.MISSING and isinstance(owner, Entries) and owner.fresh is not None:
-        owner[key] = owner.fresh()
+        owner[key] = owner.fresh(())
         return key
     return found
 

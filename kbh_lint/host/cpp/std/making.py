@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -87,9 +87,13 @@ def _map(made: Making) -> Value:
     return entries
 
 
-def _fresh(made: Making, kind: ir.TypeRef) -> Value:
-    """What `map[key]` makes of a value type: zero, an object without arguments, a tensor that is not defined yet."""
-    value = made.of(kind, [])
+def _fresh(made: Making, kind: ir.TypeRef, given: Sequence[Value]) -> Value:
+    """What a map makes of a value type: of nothing zero, an object without arguments, a tensor that is not defined yet;
+    else an object of what its constructor is given. One that is there already is taken as it is."""
+    own = not kind.pointers and cpp_types.own_class(made.run, kind, made.env) is not None
+    if len(given) == 1 and (isinstance(given[0], CStruct) or not own):
+        return given[0]
+    value = made.of(kind, list(given))
     opaque = isinstance(value, LibObject) and not isinstance(value, CStruct)
     return Unknown((), "a missing entry") if opaque else value
 

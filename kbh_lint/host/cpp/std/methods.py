@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
-from kbh_lint.base.values import Value
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, hashed, iterator
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
@@ -162,6 +163,12 @@ class _Maps(Methods[dict[Value, Value]]):
     @models("insert", "emplace")
     def insert(self, site: Site, owner: dict[Value, Value], first: Value, /, *rest: Value) -> Value:
         """An entry where there is none yet."""
+        if len(rest) == 2 and isinstance(first, Sym):  # `std::piecewise_construct`, and what key and value are made of
+            of, made_of = rest
+            first = of[0] if isinstance(of, (list, tuple)) and len(of) == 1 else of
+            rest = tuple(made_of) if isinstance(made_of, (list, tuple)) else (made_of,)
+        if rest and isinstance(owner, Entries):
+            return self.try_emplace(site, owner, first, *rest)
         key, value = self._entry(owner, first, rest)
         return self._put(site, owner, key, lambda: value, over=False)
 
@@ -174,9 +181,9 @@ class _Maps(Methods[dict[Value, Value]]):
     @models("try_emplace")
     def try_emplace(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
         """The same as `insert`, of a key, also one in braces, and what the value is made of."""
-        fresh = owner.fresh if isinstance(owner, Entries) and not rest else None
+        fresh = owner.fresh if isinstance(owner, Entries) else None
         value = rest[-1] if rest else key
-        return self._put(site, owner, key, fresh or (lambda: value), over=False)
+        return self._put(site, owner, key, (lambda: value) if fresh is None else partial(fresh, rest), over=False)
 
     def _entry(self, owner: dict[Value, Value], first: Value, rest: tuple[Value, ...]) -> tuple[Value, Value]:
         """The key and the value that a call gives: two arguments, or one that is a pair."""

@@ -1,0 +1,88 @@
+"""Keys and values of C++'s maps that are objects: they are equal by their operator, or by their fields, and values are
+made of what `emplace` is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import lint
+from test_objects_of_cpp import KAHAN, MERGE, MOST, RESULT, solution
+
+ABOVE = (
+    "#include <torch/extension.h>\n#include <cfloat>\n#include <map>\n#include <unordered_map>\n"
+    "#define READ(row, i) x[(row) * n + (i)]\n#define WRITE(v, row, i) y[(row) * n + (i)] = (v)\n"
+    "__global__ void softmax(const float* x, float* y, int n) {\n"
+    + MOST + f"  float s = 0, c = 0;\n  for (int i = threadIdx.x; i < n; i += 256) {{ {KAHAN} }}\n" + MERGE + RESULT
+)  # fmt: skip
+LAUNCH = "softmax<<<x.size(0), 256>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));"
+KEY = """struct Key {
+  uint64_t place, version;
+  std::array<int64_t, 2> sizes{};
+  EQUAL
+};
+struct Hash { size_t operator()(const Key& k) const { return k.place ^ k.version; } };
+"""
+WHOLE = "bool operator==(const Key& o) const { return place == o.place && version == o.version && sizes == o.sizes; }"
+PLACE = "bool operator==(const Key& o) const { return place == o.place && sizes == o.sizes; }"
+SIZES = "bool operator==(const Key& o) const { return sizes == o.sizes; }"
+ORDER = (
+    "std::tuple<uint64_t, uint64_t, std::array<int64_t, 2>> all() const { return std::tie(place, version, sizes); }\n"
+    "  bool operator<(const Key& o) const { return all() < o.all(); }"
+)
+RUN = """torch::Tensor run(torch::Tensor x) {
+  static MAP known;
+  Key key{(uint64_t)x.data_ptr(), x._version(), {x.size(0), x.size(1)}};
+  FIND
+}
+"""
+OUTPUTS = {
+    "of try_emplace": "auto [it, fresh] = known.try_emplace(key);\n"
+                      f"  auto& y = it->second; if (fresh) {{ y = torch::empty_like(x); {LAUNCH} }}\n  return y;",
+    "of find": "auto it = known.find(key);\n  if (it != known.end()) return it->second;\n"
+               f"  auto y = torch::empty_like(x); {LAUNCH}\n  known.emplace(key, y);\n  return y;",
+    "of brackets": "auto& y = known[key];\n"
+                   f"  if (!y.defined()) {{ y = torch::empty_like(x); {LAUNCH} }}\n  return y;",
+}  # fmt: skip
+MAPS = {
+    "unordered, all of it": ("std::unordered_map<Key, torch::Tensor, Hash>", WHOLE, "unchanged-input-output-memo"),
+    "unordered, without the version": (
+        "std::unordered_map<Key, torch::Tensor, Hash>", PLACE, "output-memoization"),
+    "in its order": ("std::map<Key, torch::Tensor>", ORDER, "unchanged-input-output-memo"),
+}  # fmt: skip
+ROOMS = """struct Room {
+  explicit Room(int64_t rows, int64_t n) : y(torch::empty({rows, n}, torch::kCUDA)), rows(rows) {}
+  torch::Tensor over(torch::Tensor x) { LAUNCH return y; }
+  torch::Tensor y;
+  int64_t rows;
+};
+"""
+MADE = {
+    "try_emplace": "auto& room = known.try_emplace(key, x.size(0), x.size(1)).first->second; return room.over(x);",
+    "emplace": "auto it = known.find(key);\n"
+               "  if (it == known.end()) it = known.emplace(key, Room(x.size(0), x.size(1))).first;\n"
+               "  return it->second.over(x);",
+    "emplace in pieces": "auto it = known.emplace(std::piecewise_construct, std::forward_as_tuple(key),\n"
+                         "  std::forward_as_tuple(x.size(0), x.size(1))).first; return it->second.over(x);",
+}  # fmt: skip
+
+
+def text(kind: str, equal: str, find: str) -> str:
+    rooms = ROOMS.replace("LAUNCH", LAUNCH)
+    return solution(ABOVE + KEY.replace("EQUAL", equal) + rooms + RUN.replace("MAP", kind).replace("FIND", find))
+
+
+@pytest.mark.parametrize("how", OUTPUTS)
+@pytest.mark.parametrize("kind", MAPS)
+def test_an_output_is_found_by_a_key_that_is_an_object(how: str, kind: str, tmp_path: Path) -> None:
+    named, equal, leak = MAPS[kind]
+    report = lint(tmp_path, text(named, equal, OUTPUTS[how]), "04_kahan_softmax")
+    assert leak in {f.leak_class for f in report.findings}, (report.verdict, report.unread)
+
+
+@pytest.mark.parametrize("equal", [WHOLE, SIZES])
+@pytest.mark.parametrize("how", MADE)
+def test_room_that_a_map_makes_by_a_constructor_is_written_in_each_call(how: str, equal: str, tmp_path: Path) -> None:
+    report = lint(tmp_path, text("std::unordered_map<Key, Room, Hash>", equal, MADE[how]), "04_kahan_softmax")
+    assert report.verdict == "clean", ([f.message for f in report.findings], report.unread)
+    assert {promise.state for promise in report.promises} <= {"kept", "kept-by-precision"}
