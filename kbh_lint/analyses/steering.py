@@ -191,8 +191,8 @@ def _sides(branch: Branch) -> str:
 def _steered_by(contract: Contract, event: Event, branch: Branch, change: str) -> tuple[str, ...]:
     held: dict[int, Content] = event.attrs["contents"]
     chosen = [o for o in branch.origins if o.storage in held]
-    if change == "skip" and any(_exact(o) for o in chosen):
-        return ()
+    if change == "skip":  # a bound that only begins at zero is none in the rounds after the first
+        chosen = [o for o in chosen if not _exact(o)]
     contents = [content for o in chosen for content in _at_the_place(event, o, held[o.storage])]
     numbers: dict[str, tuple[Content, ...]] = event.attrs.get("numbers", {})
     contents += [c for name in branch.params for c in numbers.get(name, ())]

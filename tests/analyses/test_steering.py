@@ -181,6 +181,22 @@ def test_leaving_out_small_tiles_is_sniffing(tmp_path: Path) -> None:
     assert classes(tmp_path, product, "return self.plain(x, offsets)") == {"input-magnitude-sniffing"}
 
 
+BOUND = """peak = tl.max(tl.abs(a).to(tl.float32))
+            if peak > CONDITION:
+                g, u = tl.dot(a, b, g), tl.dot(a, c, u)
+            loud = tl.maximum(loud, peak)"""
+
+
+@pytest.mark.parametrize(("bound", "found"), [("loud * 0.001", {"input-magnitude-sniffing"}), ("0.0", set())])
+def test_a_bound_that_begins_at_zero_and_grows_is_sniffing(tmp_path: Path, bound: str, found: set[str]) -> None:
+    text = HEAD.replace("        for k in range", "        loud = 0.0\n        for k in range")
+    path = tmp_path / "solution.py"
+    body = "\n        return self.plain(x, offsets)\n"
+    path.write_text(text.replace("PRODUCT", BOUND.replace("CONDITION", bound)) + body)
+    report = lint([path], problem="06_sonic_moe_swiglu").files[0]
+    assert {finding.leak_class for finding in report.findings} == found
+
+
 CUDA = '''
 import torch
 import torch.nn as nn
