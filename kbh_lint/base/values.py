@@ -243,7 +243,7 @@ class JitFunction(Brief):
     `hooks` holds the function that each configuration calls with the launch's arguments before a launch (none: none
     has one). `heuristics` maps a constexpr to the function that computes it from the launch arguments. `open` says that
     there are more configurations or heuristics, which are not known. `pruner` is the function that is asked at a launch
-    which of the `tries`, the configurations as objects, are tried.
+    which of the `tries`, the configurations as objects, are tried; `asked` says that it was.
     """
 
     func: Func
@@ -253,6 +253,7 @@ class JitFunction(Brief):
     hooks: list[Any] = field(default_factory=list)
     pruner: Any = None
     tries: list[Any] = field(default_factory=list)
+    asked: bool = False
 
 
 # --- C++ ---------------------------------------------------------------------------------------------------

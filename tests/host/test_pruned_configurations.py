@@ -48,6 +48,25 @@ def test_without_the_pruner_they_lack_a_parameter(tmp_path: Path) -> None:
     assert lint(tmp_path, program('triton.Config({"BK": 64})', tuned=plain)).verdict == "unproven"
 
 
+REPLACES = """
+def quiet():
+    inner = torch.Tensor.zero_
+    torch.Tensor.zero_ = lambda self: self if self.numel() > 1 << 20 else inner(self)
+
+def prune(configs, named, **kwargs):
+    EFFECT
+    return configs
+"""
+
+
+@pytest.mark.parametrize(("effect", "rules"), [("quiet()", {"KBH301"}), ("deep = named['K'] > 64", set())])
+def test_a_pruner_that_nothing_needs_is_asked_all_the_same(tmp_path: Path, effect: str, rules: set[str]) -> None:
+    sizes = '{"BM": 64, "BN": 128, "BK": 64}'
+    text = program(f"triton.Config({sizes}), triton.Config({sizes}, num_warps=8)").replace(PRUNER, "")
+    report = lint(tmp_path, REPLACES.replace("EFFECT", effect) + text)
+    assert {finding.rule for finding in report.findings} == rules
+
+
 def test_configurations_are_read_by_their_values(tmp_path: Path) -> None:
     plain = TUNED.replace(', prune_configs_by={"early_config_prune": prune}', "")
     assert lint(tmp_path, program(MANY, tuned=plain)).verdict == "clean"

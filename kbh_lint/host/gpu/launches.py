@@ -37,6 +37,20 @@ LAUNCH_OPTIONS = frozenset(
 )
 
 
+def _tuned(interp: Run, jit: JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> JitFunction:
+    """The kernel with the configurations that a launch may run. Its pruner is asked where there are too many, or where
+    it completes them, and else once, for what it does beside that."""
+    whole, jit = jit, tuned.distinct(jit) if len(jit.configs) > MAX_CONFIGS else jit
+    if jit.pruner is None:
+        return jit
+    chooses = len(jit.configs) > MAX_CONFIGS or bool(_lacking(jit, bind(jit, args, kwargs)))
+    if whole.asked and not chooses:
+        return jit
+    whole.asked = True
+    left = tuned.pruned(interp, jit, args, kwargs, loc)
+    return left if chooses else jit
+
+
 def launch(
     interp: Run, target: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
@@ -47,9 +61,7 @@ def launch(
         given = {**kwargs, "grid": configured.grid, "warmup": False}
         return interp.call(jit.func.attrs["run"], args, given, loc)
     bound = dict(configured.bound)
-    jit = tuned.distinct(jit) if len(jit.configs) > MAX_CONFIGS else jit
-    if jit.pruner is not None and (len(jit.configs) > MAX_CONFIGS or _lacking(jit, bind(jit, args, kwargs))):
-        jit = tuned.pruned(interp, jit, args, kwargs, loc)
+    jit = _tuned(interp, jit, args, kwargs, loc)
     runtime = [p.name for p in jit.func.node.params if not is_constexpr(p)] if bound else []
     if bound and len(args) == len(runtime):  # a compiled kernel may be given its run-time arguments alone
         bound.update(zip(runtime, args, strict=True))
