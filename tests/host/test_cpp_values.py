@@ -110,6 +110,11 @@ TRUE = {
                             "std::map<int, int, std::greater<int>> d = {{2, 1}, {8, 2}}; int n = m.begin()->second;",
                             "m.lower_bound(4)->second == 3 && m.upper_bound(4)->first == 8 && n == 2 && "
                             "m.lower_bound(9) == m.end() && all.lower_bound(3)->first == 4"),
+    "steps of iterators": ("std::map<int, int> m = {{8, 1}, {2, 2}, {4, 3}}; auto last = m.end(); --last; "
+                           "auto below = m.upper_bound(7); int n = (--below)->second; auto on = m.begin(); ++on; "
+                           "auto other = m.find(9);",
+                           "last->first == 8 && n == 3 && on->first == 4 && std::next(on)->first == 8 && "
+                           "std::prev(m.end(), 3)->second == 2 && std::next(last) == m.end() && other == m.end()"),
     "an alias of a vector": ("Row v; v.push_back(3); Many<int> w(2, 5);", "v.size() == 1 && v[0] == 3 && w[1] == 5"),
     "an alias of a map": ("inner::Table m; m[3] = 4; using Here = Row; Here v; v.push_back(1);",
                           "m.count(3) == 1 && v.size() == 1"),

@@ -27,6 +27,7 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.cpp.std import containers as cpp_containers
 from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
@@ -388,6 +389,10 @@ class Cpp:
                 return found
         if op == "<<" and isinstance(left, LibObject):
             return left
+        if op in "+-" and isinstance(left, (LibObject, cpp_containers.End)) and type(right) is int:
+            found = cpp_containers.stepped(left, right if op == "+" else -right)
+            if found is not NotImplemented:
+                return found
         return operators.binary(self.interp, op, left, right, loc)
 
 

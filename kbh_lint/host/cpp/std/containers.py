@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 END = "end"  # what `end()` of a container is
 
 
+class End(str):
+    """What is behind the last entry of a map, `owner`."""
+
+    owner: dict[Any, Any]
+
+
+def end_of(owner: dict[Any, Any]) -> End:
+    """`end()` of a map: equal to `END`."""
+    made = End(END)
+    made.owner = owner
+    return made
+
+
 class Keys(dict[Any, Any]):
     """std::set and std::unordered_set, as a dict of its keys; `rising` says that they lie in their order."""
 
@@ -68,20 +81,42 @@ class _Pair(dict[str, Any]):
 
     def __init__(self, owner: dict[Any, Any], key: Value) -> None:
         super().__init__(first=key, second=owner[key])
-        self._owner = owner
+        self.owner = owner
 
     def __getitem__(self, name: str) -> Value:
-        return self._owner.get(self["first"]) if name == "second" else super().__getitem__(name)
+        return self.owner.get(self["first"]) if name == "second" else super().__getitem__(name)
 
     def __setitem__(self, name: str, value: Value) -> None:
         super().__setitem__(name, value)
         if name == "second":
-            self._owner[self["first"]] = value
+            self.owner[self["first"]] = value
 
 
 def iterator(owner: dict[Any, Any], key: Value) -> LibObject:
     """An iterator of a map, at the entry of a key."""
     return LibObject("cpp.iterator", _Pair(owner, key))
+
+
+def stepped(at: Value, by: Value) -> Value:
+    """An iterator of a map so many entries on; NotImplemented for what is none, Unknown in no known order."""
+    held = at.attrs if isinstance(at, LibObject) else None
+    if not isinstance(by, int) or not isinstance(at, End) and not isinstance(held, _Pair):
+        return NotImplemented
+    owner = at.owner if isinstance(at, End) else held.owner if isinstance(held, _Pair) else {}
+    order = in_order(owner)
+    if order is None:
+        return Unknown((), "a place in a map")
+    place = by + (len(order) if isinstance(at, End) or held is None else order.index(held["first"]))
+    if not 0 <= place <= len(order):
+        return Unknown((), "a place outside a map")
+    return end_of(owner) if place == len(order) else iterator(owner, order[place])
+
+
+def in_order(owner: dict[Any, Any]) -> list[Any] | None:
+    """The keys of a map from the least on: of numbers or of texts, where the map keeps their order; None of others."""
+    rising = isinstance(owner, (Entries, Keys)) and owner.rising
+    kinds = {int if isinstance(key, int) else type(key) for key in owner}
+    return sorted(owner) if rising and (kinds <= {int} or kinds <= {str}) else None
 
 
 def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.host.cpp.std import calling, copying
-from kbh_lint.host.cpp.std.containers import END, Back, put_through
+from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Slot
 from kbh_lint.host.values.modelled import Library, Site, models
@@ -73,6 +73,16 @@ class _Values(Library):
     def end(self, site: Site, container: Value, /) -> Value:
         """What is behind the last element."""
         return END if isinstance(container, list) else NotImplemented
+
+    @models("next")
+    def next(self, site: Site, at: Value, by: Value = 1, /) -> Value:
+        """The iterator so many entries on."""
+        return stepped(at, by)
+
+    @models("prev")
+    def prev(self, site: Site, at: Value, by: Value = 1, /) -> Value:
+        """The iterator so many entries back."""
+        return stepped(at, -by) if isinstance(by, int) else NotImplemented
 
     @models("back_inserter")
     def back_inserter(self, site: Site, container: Value, /) -> Value:

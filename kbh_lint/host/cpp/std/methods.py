@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, hashed, iterator
+from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, end_of, hashed, in_order, iterator
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
-
-_Key = TypeVar("_Key", int, str)
 
 
 class _Lists(Methods[list[Value]]):
@@ -150,10 +147,10 @@ class _Maps(Methods[dict[Value, Value]]):
         first = self._after(owner, None)
         return iterator(owner, next(iter(owner))) if owner and isinstance(first, Unknown) else first
 
-    @models("end")
+    @models("end", "cend")
     def end(self, site: Site, owner: dict[Value, Value]) -> str:
         """What is behind the last."""
-        return END
+        return end_of(owner)
 
     @models("clear")
     def clear(self, site: Site, owner: dict[Value, Value]) -> None:
@@ -208,7 +205,7 @@ class _Maps(Methods[dict[Value, Value]]):
     def find(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
         """An iterator at the entry of a key."""
         held = self._held(site, owner, key)
-        return END if held is keys.MISSING else iterator(owner, held)
+        return end_of(owner) if held is keys.MISSING else iterator(owner, held)
 
     @models("lower_bound")
     def lower_bound(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
@@ -222,14 +219,13 @@ class _Maps(Methods[dict[Value, Value]]):
 
     def _after(self, owner: dict[Value, Value], key: Value, *, behind: bool = False) -> Value:
         """An iterator at the least key of all, or the least at or behind one, of what lies in the order of its keys."""
-        rising = isinstance(owner, (Entries, Keys)) and owner.rising
-        given = list(owner) if key is None else [*owner, key]
-        numbers, texts = [one for one in given if isinstance(one, int)], [one for one in given if isinstance(one, str)]
-        if not rising or len(given) not in (len(numbers), len(texts)):
+        order = in_order(owner)
+        if order is None or key is not None and not all(_are_alike(one, key) for one in order):
             return Unknown((), "a place in a map")
-        at = None if key is None else len(given) - 1
-        least: Value = _least(texts, at, behind) if texts else _least(numbers, at, behind)
-        return END if least is None else iterator(owner, least)
+        for one in order:
+            if key is None or one > key or one == key and not behind:
+                return iterator(owner, one)
+        return end_of(owner)
 
     @models("count")
     def count(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
@@ -265,12 +261,9 @@ class _Maps(Methods[dict[Value, Value]]):
         return Unknown((), site.name)
 
 
-def _least(keys: list[_Key], at: int | None, behind: bool) -> _Key | None:
-    """The least key, or the least that is no less than the one at a place, or behind it."""
-    if at is None:
-        return min(keys, default=None)
-    own = keys[at]
-    return min((one for one in keys[:at] if one > own or one == own and not behind), default=None)
+def _are_alike(one: Value, key: Value) -> bool:
+    """Whether two keys have an order that is known: numbers, or texts."""
+    return isinstance(one, int) and isinstance(key, int) or isinstance(one, str) and isinstance(key, str)
 
 
 LISTS = _Lists()
