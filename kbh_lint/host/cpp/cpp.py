@@ -389,11 +389,8 @@ class Cpp:
                 return found
         if op == "<<" and isinstance(left, LibObject):
             return left
-        if op in "+-" and isinstance(left, (LibObject, cpp_containers.End)) and type(right) is int:
-            found = cpp_containers.stepped(left, right if op == "+" else -right)
-            if found is not NotImplemented:
-                return found
-        return operators.binary(self.interp, op, left, right, loc)
+        stepped = cpp_containers.stepped(op, left, right)
+        return stepped if stepped is not NotImplemented else operators.binary(self.interp, op, left, right, loc)
 
 
 def _address(pointer: Pointer) -> Pointer | int:

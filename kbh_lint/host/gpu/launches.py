@@ -37,7 +37,9 @@ LAUNCH_OPTIONS = frozenset(
 )
 
 
-def _tuned(interp: Run, jit: JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> JitFunction:
+def _tuned(
+    interp: Run, jit: JitFunction, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None
+) -> JitFunction:
     """The kernel with the configurations that a launch may run. Its pruner is asked where there are too many, or where
     it completes them, and else once, for what it does beside that."""
     whole, jit = jit, tuned.distinct(jit) if len(jit.configs) > MAX_CONFIGS else jit

@@ -19,10 +19,10 @@ END = "end"  # what `end()` of a container is
 class End(str):
     """What is behind the last entry of a map, `owner`."""
 
-    owner: dict[Any, Any]
+    owner: dict[Value, Value]
 
 
-def end_of(owner: dict[Any, Any]) -> End:
+def end_of(owner: dict[Value, Value]) -> End:
     """`end()` of a map: equal to `END`."""
     made = End(END)
     made.owner = owner
@@ -97,11 +97,12 @@ def iterator(owner: dict[Any, Any], key: Value) -> LibObject:
     return LibObject("cpp.iterator", _Pair(owner, key))
 
 
-def stepped(at: Value, by: Value) -> Value:
+def stepped(op: str, at: Value, by: Value) -> Value:
     """An iterator of a map so many entries on; NotImplemented for what is none, Unknown in no known order."""
     held = at.attrs if isinstance(at, LibObject) else None
-    if not isinstance(by, int) or not isinstance(at, End) and not isinstance(held, _Pair):
+    if op not in "+-" or not isinstance(by, int) or not isinstance(at, End) and not isinstance(held, _Pair):
         return NotImplemented
+    by = by if op == "+" else -by
     owner = at.owner if isinstance(at, End) else held.owner if isinstance(held, _Pair) else {}
     order = in_order(owner)
     if order is None:
@@ -112,11 +113,12 @@ def stepped(at: Value, by: Value) -> Value:
     return end_of(owner) if place == len(order) else iterator(owner, order[place])
 
 
-def in_order(owner: dict[Any, Any]) -> list[Any] | None:
+def in_order(owner: dict[Value, Value]) -> list[int] | list[str] | None:
     """The keys of a map from the least on: of numbers or of texts, where the map keeps their order; None of others."""
-    rising = isinstance(owner, (Entries, Keys)) and owner.rising
-    kinds = {int if isinstance(key, int) else type(key) for key in owner}
-    return sorted(owner) if rising and (kinds <= {int} or kinds <= {str}) else None
+    numbers, texts = [key for key in owner if isinstance(key, int)], [key for key in owner if isinstance(key, str)]
+    if not (isinstance(owner, (Entries, Keys)) and owner.rising) or len(owner) not in (len(numbers), len(texts)):
+        return None
+    return sorted(texts) if texts else sorted(numbers)
 
 
 def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:

@@ -77,12 +77,12 @@ class _Values(Library):
     @models("next")
     def next(self, site: Site, at: Value, by: Value = 1, /) -> Value:
         """The iterator so many entries on."""
-        return stepped(at, by)
+        return stepped("+", at, by)
 
     @models("prev")
     def prev(self, site: Site, at: Value, by: Value = 1, /) -> Value:
         """The iterator so many entries back."""
-        return stepped(at, -by) if isinstance(by, int) else NotImplemented
+        return stepped("-", at, by)
 
     @models("back_inserter")
     def back_inserter(self, site: Site, container: Value, /) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from kbh_lint.base.values import Sym, Value
@@ -219,13 +219,12 @@ class _Maps(Methods[dict[Value, Value]]):
 
     def _after(self, owner: dict[Value, Value], key: Value, *, behind: bool = False) -> Value:
         """An iterator at the least key of all, or the least at or behind one, of what lies in the order of its keys."""
-        order = in_order(owner)
-        if order is None or key is not None and not all(_are_alike(one, key) for one in order):
+        order: Sequence[Value] | None = in_order(owner)
+        if order is not None and key is not None:
+            order = _from(order, key, behind)
+        if order is None:
             return Unknown((), "a place in a map")
-        for one in order:
-            if key is None or one > key or one == key and not behind:
-                return iterator(owner, one)
-        return end_of(owner)
+        return iterator(owner, order[0]) if order else end_of(owner)
 
     @models("count")
     def count(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
@@ -261,9 +260,15 @@ class _Maps(Methods[dict[Value, Value]]):
         return Unknown((), site.name)
 
 
-def _are_alike(one: Value, key: Value) -> bool:
-    """Whether two keys have an order that is known: numbers, or texts."""
-    return isinstance(one, int) and isinstance(key, int) or isinstance(one, str) and isinstance(key, str)
+def _from(order: Sequence[Value], key: Value, behind: bool) -> Sequence[Value] | None:
+    """Those of keys in their order that are no less than one, or behind it; None where that is not known."""
+    if isinstance(key, int):
+        numbers = [one for one in order if isinstance(one, int)]
+        return [one for one in numbers if one > key - (not behind)] if len(numbers) == len(order) else None
+    texts = [one for one in order if isinstance(one, str)]
+    if not isinstance(key, str) or len(texts) < len(order):
+        return None
+    return [one for one in texts if one > key or one == key and not behind]
 
 
 LISTS = _Lists()
