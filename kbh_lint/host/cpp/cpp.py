@@ -387,10 +387,11 @@ class Cpp:
             found = cpp_numbers.binary(op, left, right)
             if found is not NotImplemented:
                 return found
-        if op == "<<" and isinstance(left, LibObject):
-            return left
-        stepped = cpp_containers.stepped(op, left, right)
-        return stepped if stepped is not NotImplemented else operators.binary(self.interp, op, left, right, loc)
+        if isinstance(left, (LibObject, cpp_containers.End)):
+            found = left if op == "<<" else cpp_containers.stepped(op, left, right)
+            if found is not NotImplemented:
+                return found
+        return operators.binary(self.interp, op, left, right, loc)
 
 
 def _address(pointer: Pointer) -> Pointer | int:
