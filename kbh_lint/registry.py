@@ -192,4 +192,4 @@ register(
 )
 register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang", backends=("tilelang",)))
 register(Language("cutile", "cutile.kernel", ("cuda.tile", "cuda.tile_experimental"), "kbh_lint.dsl.cutile"))
-register(Language("numba", "numba.kernel", ("numba",), "kbh_lint.dsl.numba"))
+register(Language("numba", "numba.kernel", ("numba",), "kbh_lint.dsl.numba", on_tensors=("copy_to_host",)))

@@ -155,6 +155,15 @@ KEPT = {
         ("    part = cuda.local.array(ROWS, float32)\n", "    part = cuda.shared.array(0, float32)\n"),
         (LAUNCHED, LAUNCHED.replace("stream]", "stream, 4 * ROWS]")),
     ],
+    "copies that go through the host": [
+        ("x.contiguous().view(torch.int16), self.w_q", "cuda.to_device(x.view(torch.int16), stream=stream), self.w_q"),
+        (
+            "y = torch.empty(m, self.n, dtype=torch.bfloat16, device=x.device)",
+            "y = cuda.device_array((m, self.n), np.uint16)",
+        ),
+        ("y.view(torch.uint16)", "y"),
+        ("return y\n", "return torch.from_numpy(y.copy_to_host()).view(torch.bfloat16).to(x.device)\n"),
+    ],
     "an array that numba makes": [
         (
             "y = torch.empty(m, self.n, dtype=torch.bfloat16, device=x.device)",
