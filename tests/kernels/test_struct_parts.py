@@ -18,6 +18,8 @@ struct Mixed { double whole; float part; };
 struct Row { float scale; float of[3]; Sum sum; };
 union Either { float number; int bits; };
 __device__ void changed(Sum& own) { own.low = 0.f; }
+__device__ float low_of(const Sum* own, int i) { return own[i].low; }
+__device__ void set(Sum* own, int i) { own[i].high = 0.f; }
 __device__ float seen(const Sum& own) { return own.low; }
 __global__ void kernel(const float* x, float* y, PARAM p) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -65,6 +67,11 @@ def test_a_struct_that_is_copied_is_all_of_its_fields(body: str) -> None:
 def test_what_a_function_takes_by_reference_may_be_changed() -> None:
     assert parts("changed(p[i]);")[1][3] == [BOTH]
     assert parts("y[i] = seen(p[i]);")[1][3] == []
+
+
+def test_a_function_that_is_handed_a_pointer_to_structs_reads_and_writes_fields() -> None:
+    loads, stores, _ = parts("y[i] = low_of(p, i); set(p, i);")
+    assert (loads[3], stores[3]) == ([LOW], [HIGH])
 
 
 def test_what_is_added_to_is_read() -> None:

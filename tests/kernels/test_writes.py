@@ -100,6 +100,19 @@ def test_a_function_of_cuda_reads_what_it_is_handed_and_leaves_what_it_takes_by_
     assert 2 not in touched
 
 
+def test_a_template_of_cuda_reads_at_what_it_is_deduced_from() -> None:
+    text = CALLED.replace("__device__ float of(const float* p", "template <typename T>\n__device__ T of(const T* p")
+    reads, touched = both(kernel_of(text.replace("CHANGE", "")), ARGS)
+    assert (reads[1], touched[2]) == ([Part(0, 64, 64)], [Part(0, 16, 16)])
+    led = text.replace("__device__ T of", "__device__ const T* of").replace("return sum;", "return p;")
+    assert (
+        1
+        not in both(
+            kernel_of(led.replace("CHANGE", "").replace("float sum = of(x, i, n)", "float sum = *of(x, i, n)")), ARGS
+        )[0]
+    )
+
+
 def test_loads_have_their_steps_to_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
     alone = read_parts(triton(), ARGS, (4,), (16,))
     spent: list[int] = []

@@ -138,7 +138,7 @@ class Expressions:
         base = node.value.id if isinstance(node.value, ir.Name) else ""
         axes = self.run.axes.get(base)
         if axes is None or base in self.run.frame.env or node.name not in ("x", "y", "z"):
-            return self.run.member(node)
+            return self.run.member(node) if self.run.cpp else self.run.unknown()
         return axes["xyz".index(node.name)]
 
     def decided(self, test: Value) -> bool | None:

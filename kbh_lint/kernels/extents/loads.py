@@ -88,10 +88,12 @@ class Loads:
         """Expressions whose values are used as numbers."""
         for part in parts:
             self.visit(part, limits)
-            self.pointers_in(part)
+        self.pointers_in(*parts)
 
     def _member(self, node: ir.Attr, limits: Limits) -> None:
         """`value.name`: a field of a struct in memory, or of another."""
+        if isinstance(node.value, ir.Name) and node.value.id not in self.run.frame.env:
+            return  # blockIdx.x
         place = self.run.place_of(node)
         if place is None:
             self.visit(node.value, limits)
@@ -241,10 +243,10 @@ class Loads:
         run, func = self.run, self._device_function(node)
         if func is None or len(func.node.params) != len(node.args):
             return False
-        inner: dict[str, Value] = {}
+        inner: dict[str, Value] = {param.name: run.unknown() for param in func.node.template}
         for param, arg in zip(func.node.params, node.args, strict=True):
             given, changed = run.value(arg), isinstance(param.type, ir.TypeRef) and param.type.reference
-            if isinstance(given, Pointer) and (changed or not run.counts_elements(param.type)):
+            if isinstance(given, Pointer) and (changed or not self._takes(func, param, given)):
                 return False
             inner[param.name] = given if isinstance(given, (Pointer, Linear)) and not changed else run.unknown()
         if not any(isinstance(given, Pointer) for given in inner.values()):
@@ -252,19 +254,31 @@ class Loads:
         self._run(func, inner, limits)
         return True
 
+    def _takes(self, func: values.Func, param: ir.Param, given: Pointer) -> bool:
+        """Whether a parameter counts as the pointer does that it is given, which a template deduces it from."""
+        kind = param.type
+        if isinstance(kind, ir.TypeRef) and kind.name in {one.name for one in func.node.template}:
+            return kind.pointers == 1 and not kind.args
+        return self.run.counts_elements(kind) if given.kind is None else self.run.laid(kind) is given.kind
+
+    def _gives(self, func: values.Func, kind: ir.TypeRef) -> bool:
+        """Whether a type that a function returns is a number, also one that a template deduces, or nothing."""
+        deduced = any(param.name == kind.name for param in func.node.template)
+        return kind.name == "void" or deduced or self.run.element(kind) is not None
+
     def _device_function(self, node: ir.Call) -> values.Func | None:
-        """The function of the submission that is called: one that is no template, has one overload, and gives back a
-        number or nothing, so that it hands no pointer on."""
+        """The function of the submission that is called: one that has one overload, and gives back a number or nothing,
+        so that it hands no pointer on."""
         run = self.run
         try:
             found = run.frame.kernel.env.lookup(node.func.id) if isinstance(node.func, ir.Name) else None
         except KeyError:
             return None
         func = found.funcs[0] if isinstance(found, values.Overloads) and len(found.funcs) == 1 else found
-        if not isinstance(func, values.Func) or func.node.template or run.statements.depth > MAX_DEPTH:
+        if not isinstance(func, values.Func) or run.statements.depth > MAX_DEPTH:
             return None
         body, gives = func.node.body, func.node.returns
-        plain = isinstance(gives, ir.TypeRef) and (gives.name == "void" or run.element(gives) is not None)
+        plain = isinstance(gives, ir.TypeRef) and not gives.pointers and self._gives(func, gives)
         return func if plain and body is not None and can_be_followed(func, references=True) else None
 
     def _run(self, func: values.Func, inner: dict[str, Value], limits: Limits) -> None:

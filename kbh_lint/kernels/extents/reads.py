@@ -102,6 +102,9 @@ class Reads(Follow):
             elif isinstance(stmt, ir.Decl) and stmt.type is not None:
                 if stmt.type.dims or stmt.type.reference and self.place_of(stmt.init) is None:
                     self.lose(stmt.init)
+        elif isinstance(stmt, ir.Return):
+            self.loads.visit(stmt.value, self.limits)
+            self.loads.pointers_in(stmt.value)
         elif isinstance(stmt, (ir.CFor, ir.While)):
             self.lose(stmt.test, getattr(stmt, "step", None))
         elif not isinstance(stmt, ir.Block):
@@ -215,7 +218,7 @@ class Reads(Follow):
         return Pointer(owner.storage, offset, field.bits // width, field.kind), field.count is not None
 
     def member(self, node: ir.Attr) -> Value:
-        found, array = self._of_field(node) if self.cpp else (None, False)
+        found, array = self._of_field(node)
         return found if found is not None and array else self.unknown()
 
     def referred(self, node: object) -> Value:
