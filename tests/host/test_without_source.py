@@ -33,6 +33,10 @@ UNSEEN = {
         "lib.finish(ctypes.byref(Place(y.data_ptr())))",
     ),
     "with what is not known": (LIBRARY, 'lib.finish(os.environ.get("PLACE"))'),
+    "by a pattern in a folder beside": (
+        'import glob\nlib = ctypes.CDLL(glob.glob("../parts/*/libnvrtc.so*")[0])\n',
+        "lib.finish()",
+    ),
     "an operator's library": ('torch.ops.load_library("finish.so")\n', ""),
     "a module": (
         "import importlib.util\n"
@@ -50,6 +54,8 @@ SYSTEM = {
     "beside torch, by a path": 'ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libnvrtc-12ab.so.12"))',
     "of the toolkit": 'ctypes.CDLL(os.path.join(os.environ.get("CUDA_HOME", "/usr/local/cuda"), "lib64/libnvrtc.so"))',
     "by a pattern": 'ctypes.CDLL(glob.glob("/usr/local/cuda/lib64/libcudart.so*")[0])',
+    "by a pattern in a folder beside torch": "ctypes.CDLL(sorted(glob.glob(os.path.join(os.path.dirname("
+    'torch.__file__), "..", "nvidia", "*", "lib", "libnvrtc.so*")))[-1])',
     "of the process": "ctypes.CDLL(None)",
     "marks for a profiler": 'ctypes.CDLL("libnvToolsExt.so.1")',
 }
