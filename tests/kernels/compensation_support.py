@@ -47,10 +47,10 @@ def facts(text: str, name: str = "kernel", **args: Any) -> CompensationFacts:
     return evaluate(kernel, {"x": X, "y": Y, "n": 8192, "BLOCK": 1024, **args})
 
 
-def row(loop: str, total: str = "s", **args: Any) -> CompensationFacts:
+def row(loop: str, total: str = "s", text: str = ROW, **args: Any) -> CompensationFacts:
     """The same of ROW with a loop body and a total."""
     body = textwrap.indent(textwrap.dedent(loop).strip("\n"), " " * 8)
-    return facts(ROW.replace("{LOOP}", body).replace("{TOTAL}", total), **args)
+    return facts(text.replace("{LOOP}", body).replace("{TOTAL}", total), **args)
 
 
 MERGE = """

@@ -27,6 +27,11 @@ SOURCE = "by source; what counts is in kbh_lint/kernels/numeric/residuals.py"
 MACHINE = "in machine code; what counts is in grader/silicon/sass/residuals.py"
 
 
+def state(row: dict[str, Any]) -> list[str]:
+    """The names that last from one step to the next."""
+    return str(row.get("state", "s c")).split()
+
+
 def python(row: dict[str, Any]) -> str:
     lines = [line.strip() for line in row["step"].split(";") if line.strip()]
     return re.sub(r"(\d)f\b", r"\1", FUNCTIONS.sub(r"tl.\1(", "\n".join(lines)))
@@ -34,7 +39,7 @@ def python(row: dict[str, Any]) -> str:
 
 def cuda(row: dict[str, Any]) -> str:
     """The step with its locals declared; Triton's names of functions in C++."""
-    known, lines = {"s", "c"}, []
+    known, lines = set(state(row)), []
     for line in (line.strip() for line in row["step"].split(";") if line.strip()):
         name = line.split()[0]
         lines.append(f"{'' if name in known else 'float '}{line};")
@@ -44,19 +49,27 @@ def cuda(row: dict[str, Any]) -> str:
     )
 
 
+def began(row: dict[str, Any]) -> str:
+    """What lasts, in C++, before the first step."""
+    return f"float {', '.join(f'{name} = 0.0f' for name in state(row))};"
+
+
 def wanted(row: dict[str, Any]) -> bool:
     return bool(row.get("compensated", True))
 
 
 @EVERY
 def test_a_form_is_told_in_triton(row: dict[str, Any]) -> None:
-    found = compensation_support.row(python(row), row["total"])
+    began = "".join(f"    {name} = 0.0\n" for name in state(row))
+    text = compensation_support.ROW.replace("    s = 0.0\n    c = 0.0\n", began)
+    found = compensation_support.row(python(row), row["total"], text=text)
     assert (found.state == "effective") == wanted(row), f"{found.state} {SOURCE}"
 
 
 @EVERY
 def test_a_form_is_told_in_cuda(row: dict[str, Any]) -> None:
-    text = compensation_cuda_support.KERNEL.replace("LOOP", cuda(row)).replace("TOTAL", row["total"])
+    text = compensation_cuda_support.KERNEL.replace("float s = 0.0f, c = 0.0f;", began(row))
+    text = text.replace("LOOP", cuda(row)).replace("TOTAL", row["total"])
     found = compensation_cuda_support.facts(HELPERS + text)
     assert (found.state == "effective") == wanted(row), f"{found.state} {found.unread} {SOURCE}"
 
@@ -69,7 +82,7 @@ def residuals(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
     knobs = pytest.importorskip("triton", reason="triton brings the disassembler").knobs
     folder = tmp_path_factory.mktemp("forms")
     kernels = [
-        f'extern "C" __global__ void form{number}(const float* x, float* y, int n) {{ float s = 0.f, c = 0.f;'
+        f'extern "C" __global__ void form{number}(const float* x, float* y, int n) {{ {began(row)}'
         f" for (int i = threadIdx.x; i < n; i += 32) {{ const float e = x[i]; {cuda(row)} }}"
         f" y[threadIdx.x] = {row['total']}; }}"
         for number, row in enumerate(ROWS)

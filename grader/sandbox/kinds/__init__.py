@@ -28,8 +28,11 @@ and raises SandboxError with one sentence where this machine does not have it:
 `supervised.Supervised` starts the process, with a program in front where one is given (it must hand on descriptors
 and exit status) and with what the process does to itself (`launch.Restriction`), and ends it with all below it;
 limits, user, environment and descriptors are seen to. A kind with a process table of its own, which only the first
-process in it can end, is a class with the methods of `base.Sandbox` instead. Of a kind that is `closed` must hold,
-for every `base.Jail`:
+process in it can end, is a class instead, with `record`, `spawn`, `alive` and `end` of `base.Sandbox`;
+`bubblewrap.py` is the one there is, and to be read then. Its processes start by `launch.start` with
+`Restriction(namespace=True)`, which makes the first process wait for the others; the judge keeps a descriptor of that
+process and ends all by `reap.end_namespace`; `Paired.second`, for a second process that shares memory with the first,
+may be left out. Of a kind that is `closed` must hold, for every `base.Jail`:
 
 - Of the file system it shows what `places.places(jail)` names in `read`, writable what is in `write`, and nothing
   beneath what is `hidden`, which may lie in `read`; `places.expand` splits folders for a kind that cannot hide. Of

@@ -24,9 +24,10 @@ _MISSING = object()
 def as_object(interp: Run, func: Func) -> LibObject:
     """A lambda as the object that it is: what it captures are its fields, its body is `operator()`.
 
-    A field has what the captured name holds where the lambda stands: a device lambda captures by value. One that
-    captures by reference is refused by nvcc (`frontends.cuda.refused`), so where a handler waits for that the build
-    fails; elsewhere it is read as if it captured by value, since what it was meant to do says more than that.
+    A field has what the captured name holds in the scope around the lambda at the launch. Of a capture by value that is
+    the copy which `host.cpp.lambdas.captured` made where the lambda stands; of one by reference what the name holds by
+    now. nvcc refuses the latter in device code (`frontends.cuda.refused`), so where a handler waits for that the build
+    fails; elsewhere it is read all the same, since what it was meant to do says more than that.
     """
     held: dict[str, Any] = {}
     for capture in func.node.captures:
