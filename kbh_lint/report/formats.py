@@ -11,8 +11,10 @@ function `render`, which is handed what it uses of the report and of `Given`, an
         lines += [f"error {one_line(error)}" for error in unsaid(report)]
         return "".join(f"{line}\n" for line in lines)
 
-`entries` and `unsaid` are of `kbh_lint.report.entries`, `one_line` and `clean` of `kbh_lint.report.text`; a finding,
-with its rule, verdict, shapes and related places, is `entry.finding` (`kbh_lint.findings.Finding`). What holds of
+`entries` and `unsaid` are of `kbh_lint.report.entries`, `one_line` and `clean` of `kbh_lint.report.text`. An entry has
+`kind` (finding, broken, unproven), `severity` (error, warning, info), `span` (path, lines and columns from 1) and
+`reasons`; a finding, with rule, verdict, shapes and related places, is `entry.finding`
+(`kbh_lint.findings.Finding`), a promise that is broken without one `entry.promise`. What holds of
 every format, and tests/report/test_formats.py asks of each row:
 
 - Any text but ours may be hostile: messages, reasons, paths, names of promises, shapes, errors. It goes through

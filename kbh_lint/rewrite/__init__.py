@@ -1,7 +1,8 @@
 """Rewrites of submissions: those that keep the meaning (`evade`) and those that change it (`leakify`).
 
 A module a theme; each has its rewrites as rows of `REWRITES`, of which `compose` (and `leaks.all_leaks`) is the list.
-`kbh-lint evade --list` prints the rows. A further one is a function and its row in the module of its theme:
+`kbh-lint evade --list` prints the rows. A further one is a function and its row in the module of its theme, as this
+one, in short, is of `kernels`:
 
     def cast_calls(program: Program, rng: Random) -> Program:
         \"\"\"`x.to(t)` becomes `tl.cast(x, t)`.\"\"\"
@@ -15,7 +16,7 @@ A module a theme; each has its rewrites as rows of `REWRITES`, of which `compose
             self.count += 1  # none counted: NotApplicable, with the words that `run` is given
             return expression(f"{self.tl}.cast({code(func.value)}, {code(updated_node.args[0])})")
 
-    REWRITES = (..., Rewrite("cast-calls", "casts in kernels are calls of tl.cast", cast_calls))
+    REWRITES = (..., Rewrite("kernel-casts", "casts in kernels are calls of tl.cast", cast_calls))
 
 The class it derives from says where it goes: `tree.HostTransformer` through what Python itself runs,
 `tree.BodyTransformer` through that with `depth`, how many functions are around, and `kernels.KernelTransformer`
