@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Slice, facts_of
+from kbh_lint.base import ir
 from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
 from kbh_lint.host.gpu.kernel_scope import exact
@@ -84,6 +86,49 @@ def of_launch(event: Event, found: Slice) -> CompensationFacts:
             answer = replace(answer, state="vacuous", reason="unused")
         answers.append(answer)
     return min(answers, key=lambda a: _ORDER.index(a.state))
+
+
+def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, CompensationFacts] | None:
+    """What a launch does where a branch of its kernel, the test of which stands there, is taken always, and never.
+
+    None where it has no such branch that sums on both sides: in the rounds of one loop both may be parts of one sum,
+    so each side must have a loop of its own.
+    """
+    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
+
+    kernel, binding, grid, block = _configured(event, 0)
+    found: list[CompensationFacts] = []
+    for taken in (True, False):
+        body = _decided(kernel.node.body or (), loc, taken)
+        if body is None:
+            return None
+        numbers, node = event.attrs["answered"].budgets.numbers, replace(kernel.node, body=body)
+        found.append(
+            compensation.evaluate(
+                replace(kernel, node=node), binding, grid=grid, block=block, budget=numbers,
+                outer=event.attrs.get("outer"),
+            )
+        )  # fmt: skip
+    return found[0], found[1]
+
+
+def _decided(body: tuple[ir.Stmt, ...], loc: ir.Loc, taken: bool) -> tuple[ir.Stmt, ...] | None:
+    """Statements of which one branch is decided; None where it is not among them or has no loop on each side."""
+    for at, node in enumerate(body):
+        if isinstance(node, ir.If) and node.loc == loc:
+            if not _loops(node.body) or not _loops(node.orelse):
+                return None
+            return (*body[:at], *(node.body if taken else node.orelse), *body[at + 1 :])
+        if isinstance(node, ir.Block) and (inner := _decided(node.body, loc, taken)) is not None:
+            return (*body[:at], replace(node, body=inner), *body[at + 1 :])
+        if isinstance(node, ir.If) and (inner := _decided(node.body, loc, taken)) is not None:
+            return (*body[:at], replace(node, body=inner), *body[at + 1 :])
+    return None
+
+
+def _loops(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether there is a loop in statements."""
+    return any(isinstance(node, (ir.For, ir.While, ir.CFor)) for node in walk(body))
 
 
 def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Slice) -> bool:

@@ -4,6 +4,7 @@ by what each side multiplies."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from kbh_lint.analyses import compensation
 from kbh_lint.analyses.flow import Slice, facts_of, last_call, reach, roots
@@ -16,12 +17,16 @@ from kbh_lint.base.facts import ValueBranch
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
-from kbh_lint.kernels.core.facts import Branch, Origin, ProductTypes
+from kbh_lint.kernels.core.facts import Branch, KernelFacts, Origin, ProductTypes
 from kbh_lint.problems import Contract
+
+if TYPE_CHECKING:
+    from kbh_lint.kernels.numeric.compensation import CompensationFacts
 
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
 CAREFUL, PLAIN = "a compensated sum", "a plain sum"
+MAX_CHOICES = 16  # of one kernel, that are looked at for sums
 MAX_SUMS = 8  # launches whose sums are looked at
 MAX_EARLIER = 3  # launches that what lies at a place is followed through
 
@@ -179,6 +184,28 @@ def _device(contract: Contract, run: ShapeRun) -> Iterator[ShapeFact]:
                     sides = (_types(branch.taken), _types(branch.other))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
                     yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))
+            yield from _sums(contract, event, facts)
+
+
+def _sums(contract: Contract, event: Event, facts: KernelFacts) -> Iterator[ShapeFact]:
+    """Branches of a kernel on values, one side of which compensates its sum and the other does not."""
+    if not facts.sums or facts.products or len(facts.choices) > MAX_CHOICES:
+        return
+    for choice in facts.choices:
+        branch = Branch(choice.origins, frozenset(), frozenset(), frozenset(), choice.loc)
+        names = _steered_by(contract, event, branch, "skip")
+        sides = compensation.of_sides(event, choice.loc) if names else None
+        care = [_careful(one) for one in sides or ()]
+        if sorted(care) == [CAREFUL, PLAIN]:
+            fact = ValueBranch(layer="kernel", inputs=names, change="compensation", sides=(care[0], care[1]))
+            yield ShapeFact(fact, choice.loc, tuple(launched_from(event)))
+
+
+def _careful(found: CompensationFacts) -> str:
+    """Whether a kernel compensates its sum of exponentials; `?` where that is not known, or it has none."""
+    if found.state in ("effective", "precise"):
+        return CAREFUL
+    return PLAIN if found.state in ("absent", "vacuous") and found.sums else "?"
 
 
 def _sides(branch: Branch) -> str:

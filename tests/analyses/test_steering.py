@@ -352,6 +352,53 @@ def test_a_sum_that_is_plain_for_some_values_is_steered_by_them(tmp_path: Path, 
     assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
 
 
+TERM = "tl.exp(tl.load(x + row * n + start + lane, mask=start + lane < n, other=-float('inf')) - peak)"
+LOOP = "for start in range(0, n, BLOCK):"
+CAREFULLY = f"""        {LOOP}
+            term = {TERM} - lost
+            more = total + term
+            lost = (more - total) - term
+            total = more
+"""
+NEUMAIER = f"""        {LOOP}
+            term = {TERM}
+            more = total + term
+            lost -= tl.where(tl.abs(total) >= tl.abs(term), (total - more) + term, (term - more) + total)
+            total = more
+"""
+PLAINLY = f"""        {LOOP}
+            total += {TERM}
+"""
+NOTHING = f"""        {LOOP}
+            tl.store(y + row * n + start + lane, tl.zeros((BLOCK,), tl.float32), mask=start + lane < n)
+        return
+"""
+LOW = "    low = tl.min(tl.load(x + row * n + lane), 0)\n"
+IN_KERNELS = {
+    "plain where values are far apart": (f"{LOW}    if peak - low < 20:\n{CAREFULLY}    else:\n{PLAINLY}", True),
+    "plain where the largest is small": (f"    if peak < 3.0:\n{PLAINLY}    else:\n{CAREFULLY}", True),
+    "two ways to take care": (f"    if peak < 3.0:\n{NEUMAIER}    else:\n{CAREFULLY}", False),
+    "a row without any number": (f"    if peak == -float('inf'):\n{NOTHING}    else:\n{CAREFULLY}", False),
+    "plain both": (f"    if peak < 3.0:\n{PLAINLY}    else:\n{PLAINLY}", False),
+    "by the length of a row": (f"    if n > 4096:\n{CAREFULLY}    else:\n{PLAINLY}", False),
+    "terms that are nothing": (
+        f"    {LOOP}\n        term = {TERM}\n        if tl.max(term, 0) > 0:\n            term -= lost\n"
+        "            more = total + term\n            lost = (more - total) - term\n            total = more\n", False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", IN_KERNELS)
+def test_a_kernel_that_sums_plainly_for_some_values_is_steered_by_them(tmp_path: Path, how: str) -> None:
+    body, steered = IN_KERNELS[how]
+    begin, rest = SUMS.split("    lost = tl.zeros((BLOCK,), tl.float32)\n")
+    end = rest[rest.index("    whole = ") :]
+    text = f"{begin}    lost = tl.zeros((BLOCK,), tl.float32)\n{body}{end}"
+    text = text.replace("KERNEL", f"rows[(x.shape[0],)]{GIVEN}KEEP=True, BLOCK=512)")
+    report = report_of(tmp_path, text, "04_kahan_softmax")
+    assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
+
+
 SERIES = """
 import torch
 import torch.nn as nn
