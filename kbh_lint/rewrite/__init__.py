@@ -1,6 +1,8 @@
 """Rewrites of submissions: those that keep the meaning (`evade`) and those that change it (`leakify`).
 
-A module a theme; each has its rewrites as rows of `REWRITES`, of which `compose` (and `leaks.all_leaks`) is the list.
+A module a theme: spelling (of tensor operations), calls, control, names, arguments, lookups, imports, launches, kernels
+(inside them), structure, places (of texts), wrappers, decoys; the first line of each says more. Each has its rewrites
+as rows of `REWRITES`, of which `compose` (and `leaks.all_leaks`) is the list.
 `kbh-lint evade --list` prints the rows. A further one is a function and its row in the module of its theme, as this
 one, in short, is of `kernels`:
 

@@ -25,14 +25,17 @@ and raises SandboxError with one sentence where this machine does not have it:
         code = program(memory_files=jail.gpu, families=families, reach_others=False, shared_user=shared_user)
         return Restriction(seccomp=code)
 
-`supervised.Supervised` starts the process, with a program in front where one is given (it must hand on descriptors
-and exit status) and with what the process does to itself (`launch.Restriction`), and ends it with all below it;
-limits, user, environment and descriptors are seen to. A kind with a process table of its own, which only the first
-process in it can end, is a class instead, with `record`, `spawn`, `alive` and `end` of `base.Sandbox`;
-`bubblewrap.py` is the one there is, and to be read then. Its processes start by `launch.start` with
-`Restriction(namespace=True)`, which makes the first process wait for the others; the judge keeps a descriptor of that
-process and ends all by `reap.end_namespace`; `Paired.second`, for a second process that shares memory with the first,
-may be left out. Of a kind that is `closed` must hold, for every `base.Jail`:
+`supervised.Supervised` starts the process, with a program in front where one is given, and with what the process does
+to itself (`launch.Restriction`), and ends it with all below it; limits, user, environment and descriptors are seen
+to. The program in front starts first, by the judge's user and unrestricted, so it may be setuid; it must hand on
+descriptors, environment and exit status, and start the command that it is given, which restricts itself and then runs
+the submission. All that it starts must be seen below it in the judge's process table, which a namespace of processes
+of its own leaves so, and be the judge's to kill: of a helper that stays root under a judge who is not, nothing is
+accepted. A kind whose processes the judge is not to look for one by one, since they end with the first one of a
+namespace, is a class instead, with `record`, `spawn`, `alive` and `end` of `base.Sandbox`; `bubblewrap.py` is the one
+there is, and to be read then: started by `launch.start` with `Restriction(namespace=True)`, it reports the first
+process on a descriptor, and `reap.end_namespace` ends that. `Paired.second`, for a second process that shares memory
+with the first, may be left out. Of a kind that is `closed` must hold, for every `base.Jail`:
 
 - Of the file system it shows what `places.places(jail)` names in `read`, writable what is in `write`, and nothing
   beneath what is `hidden`, which may lie in `read`; `places.expand` splits folders for a kind that cannot hide. Of
