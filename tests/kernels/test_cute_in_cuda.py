@@ -84,6 +84,21 @@ def test_an_atom_says_what_a_tiled_product_runs_on(
     assert (report.verdict, states["fp8-products"]) == (verdict, state), report.promises
 
 
+@pytest.mark.parametrize(
+    ("atom", "held", "verdict"),
+    [
+        ("SM89_16x8x32_F32E4M3E4M3F32_TN", "cutlass::float_e4m3_t", "clean"),
+        ("SM80_16x8x16_F32BF16BF16F32_TN", "cutlass::bfloat16_t", "rubric_leak"),
+    ],
+)
+def test_an_atom_may_be_named_where_it_is_used(tmp_path: Path, atom: str, held: str, verdict: str) -> None:
+    named = "decltype(make_tiled_mma(ATOM{}, Layout<Shape<_2, _2, _1>>{}))"
+    text = TEXT.replace("TiledMMA<MMA_Atom<ATOM>, Layout<Shape<_2, _2, _1>>>", named)
+    assert text != TEXT
+    report = report_of(tmp_path, text.replace("ATOM", atom).replace("HELD", held))
+    assert (report.verdict, report.unread) == (verdict, ())
+
+
 PIECES = (  # the same product step by step, each step's number a type
     "gemm(mma, ra, rb, acc);",
     "for_each(make_int_sequence<size<2>(ra)>{}, [&](auto i) { gemm(mma, ra(_, _, i), rb(_, _, i), acc); });",

@@ -301,6 +301,7 @@ _TABLE = spelled(
 
 
 _SIZE = re.compile(r"(?:cute::)?(?:Int|_\d+)\Z")  # a size of CuTe that is a type
+_ATOM = re.compile(r"(?:cute::)?SM\d+_\w+\Z")  # an instruction of CuTe, which is a type that holds no data
 
 
 def is_builtin(name: str) -> bool:
@@ -348,7 +349,7 @@ def _of_type(call: CppCall, name: str) -> V | None:
         return call.m.objects.construct(CType(found), call.args, call.loc, call.loc, "", call.nodes)
     if path.rpartition("::")[0].endswith("Barrier"):  # CUTLASS's, by address
         return _barrier(call) if "wait" in name else V("i32", "i32")
-    if "access_property::" in path or name == "PipelineState":
+    if "access_property::" in path or name == "PipelineState" or _ATOM.match(path):
         return V(ct=CType(name=path))
     if path.startswith(("std::integral_constant", "std::true_type", "std::false_type")) or _SIZE.match(path):
         return UNKNOWN_V
