@@ -53,6 +53,7 @@ def share_of_exponentials(total: Event) -> float:
     return best
 
 
+Configured = tuple[Func, dict[str, Any], Any, Any]  # a kernel with its arguments, grid and block
 MAX_LAUNCHES = 24
 _CONSTANT = ("constant", "random")
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
@@ -66,7 +67,7 @@ def _configurations(event: Event) -> list[int]:
     return list(order)[:MAX_EVALUATED]
 
 
-def _configured(event: Event, i: int) -> tuple[Func, dict[str, Any], Any, Any]:
+def _configured(event: Event, i: int) -> Configured:
     """Kernel, arguments, grid and block of one configuration of a launch; of the last one where there are fewer."""
     bindings, kernels = event.attrs["bindings"], event.attrs.get("kernels")
     i = min(i, len(bindings) - 1)
@@ -94,21 +95,14 @@ def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, Compensation
     None where it has no such branch that sums on both sides: in the rounds of one loop both may be parts of one sum,
     so each side must have a loop of its own.
     """
-    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
-
     kernel, binding, grid, block = _configured(event, 0)
     found: list[CompensationFacts] = []
     for taken in (True, False):
         body = _decided(kernel.node.body or (), loc, taken)
         if body is None:
             return None
-        numbers, node = event.attrs["answered"].budgets.numbers, replace(kernel.node, body=body)
-        found.append(
-            compensation.evaluate(
-                replace(kernel, node=node), binding, grid=grid, block=block, budget=numbers,
-                outer=event.attrs.get("outer"),
-            )
-        )  # fmt: skip
+        decided = replace(kernel, node=replace(kernel.node, body=body))
+        found.append(_on_numbers(event, (decided, binding, grid, block)))
     return found[0], found[1]
 
 
@@ -141,19 +135,25 @@ def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts
 def _evaluated(event: Event, i: int) -> CompensationFacts:
     """The compensation of one launch, evaluated once for equal launches."""
     cache: dict[object, CompensationFacts] = event.attrs["answered"].here
-    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
-
-    kernel, binding, grid, block = _configured(event, i)
+    configured = kernel, binding, grid, block = _configured(event, i)
     key = ("compensation", identity(kernel), normal_key(binding), grid, block)
     if key not in cache:
-        numbers = event.attrs["answered"].budgets.numbers
         if event.attrs.get("scope", key[1]) != key[1]:  # other numbers than those that it was launched with
             changed = "what the kernel sees changed after its launch", kernel.node.loc
-            return compensation.CompensationFacts("unknown", unread=(changed,))
-        cache[key] = compensation.evaluate(
-            kernel, binding, grid=grid, block=block, budget=numbers, outer=event.attrs.get("outer")
-        )
+            return _on_numbers(event, configured, changed)
+        cache[key] = _on_numbers(event, configured)
     return cache[key]
+
+
+def _on_numbers(event: Event, configured: Configured, unread: tuple[str, ir.Loc] | None = None) -> CompensationFacts:
+    """What a kernel of a launch does, evaluated on numbers; `unknown` where something was not read before that."""
+    from kbh_lint.kernels.numeric import compensation  # start-up: few problems have kernels evaluated on numbers
+
+    if unread is not None:
+        return compensation.CompensationFacts("unknown", unread=(unread,))
+    kernel, binding, grid, block = configured
+    budget, outer = event.attrs["answered"].budgets.numbers, event.attrs.get("outer")
+    return compensation.evaluate(kernel, binding, grid=grid, block=block, budget=budget, outer=outer)
 
 
 # --- several launches -----------------------------------------------------------------------------------------------
