@@ -115,6 +115,8 @@ TRUE = {
                            "auto other = m.find(9);",
                            "last->first == 8 && n == 3 && on->first == 4 && std::next(on)->first == 8 && "
                            "std::prev(m.end(), 3)->second == 2 && std::next(last) == m.end() && other == m.end()"),
+    "a step from an entry that is gone": ("std::map<int, int> m = {{8, 1}, {2, 2}}; auto it = m.find(2); m.erase(2); "
+                                          "int n = m.size(); ++it;", "n == 1"),
     "an alias of a vector": ("Row v; v.push_back(3); Many<int> w(2, 5);", "v.size() == 1 && v[0] == 3 && w[1] == 5"),
     "an alias of a map": ("inner::Table m; m[3] = 4; using Here = Row; Here v; v.push_back(1);",
                           "m.count(3) == 1 && v.size() == 1"),

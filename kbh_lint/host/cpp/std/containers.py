@@ -105,7 +105,7 @@ def stepped(op: str, at: Value, by: Value) -> Value:
     by = by if op == "+" else -by
     owner = at.owner if isinstance(at, End) else held.owner if isinstance(held, _Pair) else {}
     order = in_order(owner)
-    if order is None:
+    if order is None or held is not None and held["first"] not in order:  # or its entry was erased
         return Unknown((), "a place in a map")
     place = by + (len(order) if isinstance(at, End) or held is None else order.index(held["first"]))
     if not 0 <= place <= len(order):
