@@ -37,6 +37,10 @@ UNSEEN = {
         'import glob\nlib = ctypes.CDLL(glob.glob("../parts/*/libnvrtc.so*")[0])\n',
         "lib.finish()",
     ),
+    "far above torch": (
+        'lib = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "../../../own/libnvrtc.so"))\n',
+        "lib.finish()",
+    ),
     "an operator's library": ('torch.ops.load_library("finish.so")\n', ""),
     "a module": (
         "import importlib.util\n"

@@ -308,8 +308,10 @@ def process(site: Site, command: Value, given: Value, cwd: Value) -> None:
 def of_the_system(path: str) -> bool:
     """Whether a library is one of CUDA's or of the system's, by its name and by the folder, if one is given."""
     folder, slash, base = path.rpartition("/")
-    unknown = folder.startswith("<")  # where a package lies, also what is beside it: `<torch>/../nvidia/...`
-    folder = f"{posixpath.normpath(folder)}/" if slash and not unknown else folder  # without one: the loader's own
+    head, _, rest = folder.partition("/")
+    if head.startswith("<"):  # where a package lies: `<torch>/../nvidia/...` is beside it, further up is anywhere
+        folder = f"/site-packages/package/{rest}"
+    folder = f"{posixpath.normpath(folder)}/" if slash else ""  # without one the loader looks in the system's
     if base in ("", "None"):
         return True
     known = not folder or folder.startswith(SYSTEM_FOLDERS) or "-packages/" in folder
