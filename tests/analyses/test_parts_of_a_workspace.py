@@ -7,6 +7,21 @@ from pathlib import Path
 import pytest
 from linted import report_of
 
+SUMMED = """\
+    float sum = 0.f, low = 0.f;
+    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32) {
+        float y = __fsub_rn(expf(x[(size_t)blockIdx.y * n + i] - top), low);
+        float t = __fadd_rn(sum, y);
+        low = __fsub_rn(__fsub_rn(t, sum), y);
+        sum = t;
+    }
+    for (int o = 16; o > 0; o >>= 1) {
+        float y = __fsub_rn(__shfl_xor_sync(~0u, sum, o), low + __shfl_xor_sync(~0u, low, o));
+        float t = __fadd_rn(sum, y);
+        low = __fsub_rn(__fsub_rn(t, sum), y);
+        sum = t;
+    }
+"""
 CUDA = """
 __device__ float of_all(const float* tops, int parts) {
     float top = -INFINITY;
@@ -29,20 +44,7 @@ __global__ void maxima(const float* x, float* tops, int n, int each) {
 __global__ void sums(const float* x, const float* tops, float* part, int n, int each) {
     float top = TOP;
     int end = min((int)(blockIdx.x + 1) * each, n);
-    float sum = 0.f, low = 0.f;
-    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32) {
-        float y = __fsub_rn(expf(x[(size_t)blockIdx.y * n + i] - top), low);
-        float t = __fadd_rn(sum, y);
-        low = __fsub_rn(__fsub_rn(t, sum), y);
-        sum = t;
-    }
-    for (int o = 16; o > 0; o >>= 1) {
-        float y = __fsub_rn(__shfl_xor_sync(~0u, sum, o), low + __shfl_xor_sync(~0u, low, o));
-        float t = __fadd_rn(sum, y);
-        low = __fsub_rn(__fsub_rn(t, sum), y);
-        sum = t;
-    }
-    if (threadIdx.x == 0) part[blockIdx.y * gridDim.x + blockIdx.x] = sum - low;
+SUMMED    if (threadIdx.x == 0) part[blockIdx.y * gridDim.x + blockIdx.x] = sum - low;
 }
 
 __global__ void write(const float* x, const float* tops, const float* part, float* y, int n, int each) {
@@ -68,7 +70,7 @@ void softmax(torch::Tensor x, torch::Tensor y, torch::Tensor kept, int64_t parts
     sums<<<grid, 32>>>(x.data_ptr<float>(), tops, part, n, each);
     write<<<grid, 32>>>(x.data_ptr<float>(), tops, part, y.data_ptr<float>(), n, each);
 }
-"""
+""".replace("SUMMED", SUMMED)
 HOST = '''
 import torch
 from torch import nn
@@ -290,20 +292,7 @@ __global__ void sums(const float* x, PARAM, int n, int each) {
     float top = -INFINITY;
     for (int i = 0; i < gridDim.x; ++i) top = fmaxf(top, kept[blockIdx.y * gridDim.x + i].top);
     int end = min((int)(blockIdx.x + 1) * each, n);
-    float sum = 0.f, low = 0.f;
-    for (int i = blockIdx.x * each + threadIdx.x; i < end; i += 32) {
-        float y = __fsub_rn(expf(x[(size_t)blockIdx.y * n + i] - top), low);
-        float t = __fadd_rn(sum, y);
-        low = __fsub_rn(__fsub_rn(t, sum), y);
-        sum = t;
-    }
-    for (int o = 16; o > 0; o >>= 1) {
-        float y = __fsub_rn(__shfl_xor_sync(~0u, sum, o), low + __shfl_xor_sync(~0u, low, o));
-        float t = __fadd_rn(sum, y);
-        low = __fsub_rn(__fsub_rn(t, sum), y);
-        sum = t;
-    }
-    if (threadIdx.x == 0) { STORED }
+SUMMED    if (threadIdx.x == 0) { STORED }
 }
 
 __global__ void write(const float* x, PARAM, float* y, int n, int each) {
@@ -330,7 +319,7 @@ void softmax(torch::Tensor x, torch::Tensor y, torch::Tensor kept, int64_t parts
     sums<<<grid, 32>>>(x.data_ptr<float>(), whole, n, each);
     write<<<grid, 32>>>(x.data_ptr<float>(), whole, y.data_ptr<float>(), n, each);
 }
-"""
+""".replace("SUMMED", SUMMED)
 BY_FIELD = "Part* own = kept + blockIdx.y * gridDim.x + blockIdx.x; own->sum = sum; own->low = low;"
 BY_REFERENCE = "Part& own = kept[blockIdx.y * gridDim.x + blockIdx.x]; own.sum = sum; own.low = low;"
 COPIED = """Part own = kept[blockIdx.y * gridDim.x + blockIdx.x]; own.sum = sum; own.low = low;
