@@ -141,15 +141,6 @@ def _bits(m: Machine, c: Args) -> Value:
     return mathematics.to_bits(m, c)
 
 
-def _float(dt: str) -> Builtin:
-    """A conversion, or a function, whose arguments are of a type."""
-
-    def run(m: Machine, c: Args) -> Value:
-        return m.ctypes.convert(c.get(0), scalar(dt), c.site)
-
-    return run
-
-
 def _of_type(handler: Builtin, dt: str) -> Builtin:
     """A function that takes its arguments as fp32, or as fp16."""
 
@@ -184,8 +175,8 @@ FUNCTIONS: dict[str, Builtin] = {
     **{f"{LIBDEVICE}{name}": _bits for name in ("float_as_int", "float_as_uint", "double_as_longlong")},
     **{f"{LIBDEVICE}{name}": mathematics.from_bits("f32") for name in ("int_as_float", "uint_as_float")},
     f"{LIBDEVICE}longlong_as_double": mathematics.from_bits("f64"),
-    **{f"{LIBDEVICE}double2float_r{way}": _float("f32") for way in "nzud"},
-    f"{LIBDEVICE}half2float": _float("f32"), f"{LIBDEVICE}float2half_rn": _float("f16"),
+    **{f"{LIBDEVICE}double2float_r{way}": mathematics.to_type("f32") for way in "nzud"},
+    f"{LIBDEVICE}half2float": mathematics.to_type("f32"), f"{LIBDEVICE}float2half_rn": mathematics.to_type("f16"),
 }  # fmt: skip
 
 
@@ -246,7 +237,7 @@ class Numbers(TensorDialect):
         root, _, name = path.partition(".")
         if root == "numpy":
             dtype = element(root, name)
-            return _float(dtype) if dtype is not None else python.function(name)
+            return mathematics.to_type(dtype) if dtype is not None else python.function(name)
         if root != PACKAGE:
             return super().builtin(path)
         found = FUNCTIONS.get(name)

@@ -13,7 +13,7 @@ from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric import math as mathematics
 from kbh_lint.kernels.numeric import ops
 from kbh_lint.kernels.numeric.builtins import LIMITS, Args, Builtin, named
-from kbh_lint.kernels.numeric.ctypes import LANES, scalar
+from kbh_lint.kernels.numeric.ctypes import LANES
 from kbh_lint.kernels.numeric.numbers import literal
 from kbh_lint.kernels.numeric.state import CType, Obj, Ptr, Reference
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -90,13 +90,6 @@ def _measured(m: Machine, c: Args, *, aligned: bool) -> Value:
     return UNKNOWN if found is None else whole.typed(found, "u64")
 
 
-def _to(dt: str) -> Builtin:
-    def apply(m: Machine, c: Args) -> Value:
-        return m.ctypes.convert(c.get(0), scalar(dt), c.site)
-
-    return apply
-
-
 def _vector(dt: str, lanes: int) -> Builtin:
     def apply(m: Machine, c: Args) -> Value:
         return m.structs.construct(CType("vec", dt, lanes), c.items, c.node, c.frame)
@@ -137,8 +130,9 @@ FUNCTIONS: dict[str, Builtin] = {
             "shared_address": mathematics.unknown, "to_i32": mathematics.unknown, "lround": mathematics.unknown,
             "lrint": mathematics.unknown, "forward": mathematics.same, "aligned": mathematics.same,
             "same": mathematics.same, "to_bits": mathematics.to_bits, "from_bits_f32": mathematics.from_bits("f32"),
-            "from_bits_f64": mathematics.from_bits("f64"), "to_f32": _to("f32"), "to_f64": _to("f64"),
-            "to_f16": _to("f16"), "to_bf16": _to("bf16"), "pack_values": _pack, "tie": _pack, "swap": _swap,
+            "from_bits_f64": mathematics.from_bits("f64"),
+            **{f"to_{dt}": mathematics.to_type(dt) for dt in ("f32", "f64", "f16", "bf16")},
+            "pack_values": _pack, "tie": _pack, "swap": _swap,
         },
     ),
     "reduce": _group_reduce, "select": mathematics.select, "load": _read, "store": _write,

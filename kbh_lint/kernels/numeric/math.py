@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import UNKNOWN, Sym, Value
 from kbh_lint.kernels.numeric import integers, ops
 from kbh_lint.kernels.numeric.builtins import Args, Builtin, either, named
+from kbh_lint.kernels.numeric.ctypes import scalar
 from kbh_lint.kernels.numeric.numbers import EXP, Num, exact, literal, rounded
 from kbh_lint.kernels.numeric.state import Bits, Obj, Ptr, Reference
 
@@ -146,6 +147,15 @@ def nothing(m: Machine, c: Args) -> Value:
 
 def unknown(m: Machine, c: Args) -> Value:
     return UNKNOWN
+
+
+def to_type(dt: str) -> Builtin:
+    """A conversion of C++ to an element type, or a function that makes one of its argument."""
+
+    def apply(m: Machine, c: Args) -> Value:
+        return m.ctypes.convert(c.get(0), scalar(dt), c.site)
+
+    return apply
 
 
 def test(kind: str) -> Builtin:
