@@ -5,9 +5,13 @@ Screenshots are kept in the folder that KBH_SCREENSHOTS names, else among the te
 
 from __future__ import annotations
 
+import functools
+import http.server
 import importlib.util
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -223,6 +227,33 @@ def test_what_is_put_into_a_page_by_hand_does_not_run(browser: Any, made: tuple[
     assert sorted(refused) == ["connect-src", "img-src", "script-src-elem", "style-src-attr"]
     assert page.evaluate("window.ran") is None
     context.close()
+
+
+class Slow(http.server.SimpleHTTPRequestHandler):
+    """Sends a page in two parts, the second of them late."""
+
+    def copyfile(self, source: Any, outputfile: Any) -> None:
+        whole = source.read()
+        for part in (whole[: len(whole) // 2], whole[len(whole) // 2 :]):
+            outputfile.write(part)
+            outputfile.flush()
+            time.sleep(0.3 if self.path.endswith(".html") else 0)
+
+    def log_message(self, *_: Any) -> None:
+        """Says nothing."""
+
+
+def test_a_page_that_arrives_slowly_stands_still(browser: Any, made: tuple[Site, Path]) -> None:
+    """No row moves the columns of those that are shown already: pages appear when all of them is there."""
+    serve = functools.partial(Slow, directory=str(made[1] / "out"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        page = browser.new_page()
+        for name in ("runs.html", "pairs.html", "index.html"):
+            page.goto(f"http://127.0.0.1:{server.server_port}/{name}")
+            assert page.evaluate(SHIFTS) == 0, name
+        page.close()
+        server.shutdown()
 
 
 def test_ten_thousand_trials_paint_at_once_and_answer_quickly(show: Open, tmp_path: Path) -> None:
