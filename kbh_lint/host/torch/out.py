@@ -1,9 +1,11 @@
 """`out=`: the tensors that a caller brings for the results of an operation of torch, and how these are written there.
 
-As torch does it: one of another shape than its result is given that shape, and one whose type is of a kind that cannot
-hold the result's (fractions in whole numbers, whole numbers in truth values) is an error. Who spells it otherwise hands
-it on as the keyword: `at::mm_out(out, a, b)` in `host.cpp.library_work` (`aten`), `numpy.add(a, b, out)` in
-`host.libs.lib_torch`. What makes tensors, `torch.zeros(3, out=y)`, is in `tensor_makers`: it may be of any type.
+As torch does it: one of another shape than its result is given that shape. Of which type it may be depends on the
+operation (`holds`): most convert to any type of a kind that holds the result's (no fractions in whole numbers, no whole
+numbers in truth values); products, selections and orders take the type of their result alone; a sum is made in the type
+of what was brought. Another type is an error. Who spells it otherwise hands on the keyword: `at::mm_out(out, a, b)`
+in `host.cpp.library_work` (`aten`), `numpy.add(a, b, out)` in `host.libs.lib_torch`. What makes tensors,
+`torch.zeros(3, out=y)`, is in `tensor_makers`: it may be of any type.
 """
 
 from __future__ import annotations
@@ -23,6 +25,18 @@ if TYPE_CHECKING:
 
 # Each kind holds those before it: truth values, whole numbers, fractions, complex numbers.
 _KIND = {**dict.fromkeys(dtypes.INTS, 1), "bool": 0, **dict.fromkeys(dtypes.FLOATS, 2), "c64": 3, "c128": 3}
+EXACT = frozenset(
+    "linear mm bmm mv dot vdot inner matmul addmm addmv addbmm baddbmm tensordot multi_dot softmax log_softmax gelu "
+    "hardshrink softshrink softplus logsigmoid abs absolute neg negative sign sgn round floor ceil trunc fix frac "
+    "nan_to_num conj_physical bitwise_not float_power heaviside signbit isin isneginf isposinf lerp where tril triu "
+    "diag all any amax amin aminmax argmax argmin argsort bucketize searchsorted cummax cummin logcumsumexp sort msort "
+    "topk kthvalue median nanmedian mode quantile nanquantile histc norm vector_norm gather index_select masked_select "
+    "take take_along_dim nonzero multinomial renorm complex polar frexp det slogdet inv inv_ex inverse qr eigh "
+    "cholesky_ex solve".split()
+)
+"""Operations that take `out=` of the type of their result alone."""
+IN_ITS_TYPE = frozenset("sum prod cumsum cumprod".split())
+"""Operations that compute in the type of what was brought: running ones in any but truth values."""
 
 
 def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
@@ -41,9 +55,10 @@ def write(
     """`event` writes its results, of the shapes and types `found`, into what the caller brought for them; `lies` says
     with which strides a new tensor of a shape would lie in memory."""
     results = found if isinstance(found, list) else [found]
+    name = "" if event.attrs.get("symbol", "").startswith("numpy.") else event.name  # numpy converts wherever it can
     for number, target in enumerate(brought):
         shape, dtype = results[number] if number < len(results) else (None, dtypes.UNKNOWN)
-        if not _holds(target.dtype, dtype):
+        if not holds(name, target.dtype, dtype):
             interp.fails("builtins.RuntimeError", event.loc)
         shaped(target, shape, lies)
         recording.write(interp, target, event)
@@ -55,9 +70,13 @@ def shaped(target: Tensor, shape: Shape, lies: Callable[[Shape], Shape]) -> None
         target.shape, target.strides = shape, lies(shape) or row_major(shape)
 
 
-def _holds(target: str, result: str) -> bool:
-    """Whether a tensor of one type may take a result of another, as `torch.can_cast(result, target)` says."""
-    return _KIND.get(target, 3) >= _KIND.get(result, 0)
+def holds(name: str, target: str, result: str) -> bool:
+    """Whether the operation `name` writes a result of the type `result` into a tensor of the type `target`; what is not
+    known of a type counts as if it did."""
+    if name in EXACT and dtypes.UNKNOWN not in (target, result):
+        return target == result
+    converted = name in IN_ITS_TYPE and not (name.startswith("cum") and target == "bool")
+    return converted or _KIND.get(target, 3) >= _KIND.get(result, 0)
 
 
 def _differ(one: tuple[Value, ...], other: tuple[Value, ...]) -> bool:
