@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 
 def is_options(value: object) -> bool:
-    """Whether a value is `TensorOptions` of any of torch's namespaces."""
+    """Whether a value is a `TensorOptions` object, of `torch::`, `at::` or `c10::`."""
     return isinstance(value, TensorOptions)
 
 
 def tensor_options(owner: LibObject, args: Sequence[Value]) -> LibObject:
-    """TensorOptions().dtype(...).device(...)."""
+    """Models `TensorOptions().dtype(...).device(...)`: returns the options of `owner` with the element type given in
+    `args`."""
     attrs = dict(owner.attrs)
     for value in args:
         if isinstance(value, DType):
@@ -43,7 +44,8 @@ def tensor_options(owner: LibObject, args: Sequence[Value]) -> LibObject:
 
 
 def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """C++ arguments as Python ones: options become keywords."""
+    """Splits the arguments of a C++ call into positional ones and keywords, as Python's torch takes them: options
+    become keywords."""
     plain: list[Any] = []
     kwargs: dict[str, Any] = {}
     for value in args:
@@ -60,13 +62,13 @@ def torch_args(args: list[Any]) -> tuple[list[Any], dict[str, Any]]:
 
 
 def part(args: Sequence[Value]) -> slice:
-    """What `torch::indexing::Slice(start, stop, step)` takes."""
+    """Returns the Python slice that `torch::indexing::Slice(start, stop, step)` makes."""
     start, stop, step = (*(_index(value) for value in args), None, None, None)[:3]
     return slice(start, stop, step)
 
 
 def indices(given: Value) -> tuple[Value, ...]:
-    """The indices of `t.index({Slice(a, b), None, "...", 3})` as Python's."""
+    """Converts the indices of `t.index({Slice(a, b), None, "...", 3})` to those of a subscript in Python."""
     given = given.get() if isinstance(given, Slot) else given
     return tuple(map(_index, given)) if isinstance(given, (list, tuple)) else (_index(given),)
 
@@ -101,7 +103,7 @@ def pointers(args: Value, depth: int = 0) -> list[Pointer]:
 
 
 def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
-    """What numbers among arguments that are not known were computed from: sizes, and how far on pointers point."""
+    """Returns the contents that unknown numbers among the arguments (sizes, offsets of pointers) were computed from."""
     found: list[Content] = []
     for value in args if isinstance(args, (list, tuple)) else [args]:
         if isinstance(value, Slot):
@@ -119,8 +121,8 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
 
 
 def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
-    """Notes that a function or a type that nobody knows was given memory that nothing has written so far: it may
-    be what fills it."""
+    """Notes that an unknown function or type `name` was given memory that nothing has written so far: it may be what
+    fills the memory."""
     if fresh := [pointer for pointer in pointers(args) if pointer.tensor.storage.content.label == "empty"]:
         interp.note("given", {"name": name}, loc)
         for pointer in fresh:
@@ -128,8 +130,8 @@ def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
 
 
 def unanswered(interp: Run, target: Value, args: list[Any], answer: Value, loc: ir.Loc | None) -> None:
-    """Notes a call of which nothing is known, neither what it did nor what it answered: it may have filled the memory
-    that it was given, and whatever a function that nobody knows may reach."""
+    """Notes a call whose callee and result are both unknown: it may have filled the memory that it was given, and
+    whatever else an unknown function can reach."""
     if isinstance(target, Unknown):
         interp.note("given", {"name": target.why or "an unknown function"}, loc)
     if not isinstance(answer, Unknown) and not (type(answer) is LibObject and answer.path.startswith("cpp:")):

@@ -55,7 +55,7 @@ class Bindings:
 
 
 def read(modules: list[ir.Module]) -> Bindings:
-    """The bindings that lowered texts hold."""
+    """Collects what the lowered source texts of an extension bind for Python."""
     found = Bindings()
     for module in modules:
         rows: list[ir.Seq] = []
@@ -183,7 +183,7 @@ def _row(row: ir.Seq, found: Bindings) -> None:
 
 
 def exported(run: Cpp, extension: Extension, name: str) -> ExtFunction | None:
-    """What Python finds under a name of an extension; None where the texts bind nothing that could be read."""
+    """Returns what Python finds as `extension.name`; None where the source texts bind nothing that could be read."""
     bound = extension.attrs.get("__bindings__")
     if not isinstance(bound, Bindings):
         return None
@@ -204,7 +204,7 @@ def _value(run: Cpp, made: Binding, env: Env) -> Any:
 
 
 def made(run: Cpp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """An object of a bound class."""
+    """Makes an object of a class that is bound for Python, by its bound constructor or factory."""
     bound: BoundClass = func.func
     env = func.extension.env
     maker = next((m for m in bound.makers if isinstance(m.target, ir.Lambda)), None)
@@ -227,7 +227,8 @@ def made(run: Cpp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], l
 
 
 def of_object(run: Cpp, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute of an object of a bound class, as Python sees it; NotImplemented where nothing is bound."""
+    """Returns `owner.name`, as Python sees an object of a bound class; NotImplemented where nothing is bound under the
+    name."""
     extension = owner.kwargs.get("extension")
     kind = owner.kwargs.get("kind")
     if not isinstance(kind, CppType):
@@ -274,8 +275,8 @@ def _method(run: Cpp, extension: Extension, owner: LibObject, name: str, made: B
 
 
 def arguments(run: Cpp, func: ExtFunction, args: list[Any], kwargs: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The arguments of a call from Python, with those by keyword in the order that the binding names, and its
-    defaults where they are left out."""
+    """Returns the positional and keyword arguments that the bound C++ function gets of a call from Python: keywords in
+    the order that the binding names, and the binding's defaults for arguments left out."""
     bound = func.binding
     if func.this is not None and not (isinstance(bound, Binding) and bound.static):
         args = [func.this, *args]

@@ -50,7 +50,8 @@ CHECKS = frozenset(
 
 
 def call(run: Cpp, node: ir.Call, env: Env) -> Any:
-    """Evaluate a C++ call expression, and note where nothing is known of what a call did with fresh memory."""
+    """Evaluates a C++ call expression; notes the call where an unknown callee was given memory that nothing has written
+    yet."""
     before = len(run.interp.trace.events)
     run.called = None
     value = _call(run, node, env)

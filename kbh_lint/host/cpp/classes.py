@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
-    """Makes an object of a struct of the submission, by its constructor or as an aggregate."""
+    """Makes an object of a class of the submission from the arguments `items`, by its constructor or as an
+    aggregate."""
     template, classes = kind.node.template, run.types.classes
     kind, bound = classes.instance(kind, ref.args, env)
     node, whole = kind.node, classes.defined(kind, bound)
@@ -41,7 +42,7 @@ def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
 
 
 def named(run: Cpp, kind: CppType, node: ir.ClassDef) -> TypeValue:
-    """The type that a class which is no template defines."""
+    """Returns the type of a class that is not a template: one object a class, so that equal launches look equal."""
     types: dict[CppType, TypeValue] = run.named
     return types.setdefault(kind, TypeValue(ir.TypeRef(node.name, (), node.loc), kind.env))
 
@@ -60,26 +61,28 @@ def _fields(run: Cpp, made: LibObject, kind: Class, items: Sequence[Value]) -> N
 
 
 def static_method(run: Cpp, ref: ir.TypeRef, env: Env) -> Overloads | None:
-    """What `Class<arguments>::name` calls, also where an alias or a choice of types stands for the class."""
+    """Returns the overloads that `Class<arguments>::name` means, also where an alias or `std::conditional` names the
+    class; None without any."""
     member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member, env) if ref.member else None
     return Overloads(member.funcs) if member is not None and member.funcs else None
 
 
 def of(owner: LibObject) -> Class | None:
-    """The class of the submission's C++ that an object is of; None where it is of no such class."""
+    """Returns the submission's C++ class that `owner` is an object of; None where it is of no such class."""
     kind = owner.kwargs.get("class")
     return kind if isinstance(kind, Class) else None
 
 
 def method(owner: LibObject, name: str) -> Overloads | None:
-    """A method of a struct object."""
+    """Returns the overloads of the method `name` of an object's class; None where it has no such method."""
     kind = of(owner)
     member = None if kind is None else kind.members.get(name)
     return Overloads(member.funcs) if member is not None and member.funcs else None
 
 
 def ends_with_scope(value: Value, env: Env) -> None:
-    """Notes the destructor of an object that a variable of this scope holds, to be called at its end."""
+    """Registers the destructor of the object `value`, held by a variable of this scope, to be called when the scope
+    ends."""
     if isinstance(value, LibObject) and isinstance(kind := value.kwargs.get("kind"), CppType):
         ending = method(value, f"~{kind.node.name}")
         if ending is not None and ending.funcs[0].node.body:
@@ -87,8 +90,8 @@ def ends_with_scope(value: Value, env: Env) -> None:
 
 
 def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Value:
-    """A submission's own operator, where one side is an object of a class of it; NotImplemented without one. `place` is
-    where `left` lies, for an operator that changes it."""
+    """Calls the submission's own `operator op` for two operands; NotImplemented where their classes define none.
+    `place` is where `left` lies, for an operator that changes it."""
     name = f"operator{op}"
     own = method(left, name) if isinstance(left, LibObject) else None
     if own is not None:
@@ -106,7 +109,8 @@ def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, p
 
 
 def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Value:
-    """`a += b` by an operator of the submission, to which `a` is handed as it is; NotImplemented without one."""
+    """Evaluates `target op= by` by an operator of the submission, which is given `target` by reference; NotImplemented
+    where there is none."""
     sides = (old, by)
     if not any(isinstance(one, CStruct) for one in sides):
         return NotImplemented
@@ -114,7 +118,8 @@ def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env,
 
 
 def converted_to(run: Cpp, value: LibObject, ref: ir.TypeRef, env: Env) -> Value:
-    """What a conversion operator of a struct makes of it for a type that is no number; NotImplemented without one."""
+    """Returns an object converted by its conversion operator to a type that is not a number; NotImplemented where it
+    has none."""
     kind = of(value)
     wanted = run.types.key(TypeValue(ref, env)) if kind is not None else None
     if kind is None or wanted is None:
@@ -131,7 +136,8 @@ def converted_to(run: Cpp, value: LibObject, ref: ir.TypeRef, env: Env) -> Value
 
 
 def conversion(run: Cpp, value: LibObject, dtype: str) -> Any:
-    """What a conversion operator of a struct makes of it for a type of numbers; NotImplemented without one."""
+    """Returns an object converted by its conversion operator to the element type `dtype`; NotImplemented where it has
+    none."""
     kind = of(value)
     operators = run.types.classes.conversions_of(kind) if kind is not None else []
     chosen = construction.converter(run.types, operators, dtype)

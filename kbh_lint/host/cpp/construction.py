@@ -30,8 +30,9 @@ _UNNAMED = ("auto", "void", "")
 
 
 def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
-    """A value as a variable, parameter, field or result of a type holds it: numbers convert, braces make an object,
-    objects convert by their operators, and numbers by a constructor. Itself where the type says nothing."""
+    """Returns `value` as a variable, parameter, field or result of the type `ref` holds it: numbers convert, braces
+    make an object, objects convert by their operators, numbers by a constructor. Unchanged where the type says
+    nothing."""
     if ref.dims:
         return _array(run, ref, value, True, env) if isinstance(value, list) else value
     if ref.pointers:
@@ -72,7 +73,7 @@ def _own_class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
 
 
 def initial(run: Cpp, node: ir.Decl, env: Env) -> Value:
-    """The value of a declared variable."""
+    """Evaluates the initial value of a declared variable."""
     init, ref = node.init, node.type
     if ref is not None and init is not None and not isinstance(init, ir.Seq):
         return _assigned(run, ref, init, env)
@@ -141,7 +142,8 @@ def _objects(run: Cpp, one: ir.TypeRef, items: list[Value], size: int, env: Env)
 
 
 def vector(name: str, items: Sequence[Value]) -> Value:
-    """A `float2` or its like, of one of its kind or of its lanes; those that are not given are zero."""
+    """Makes a vector of a CUDA type such as `float2` from another vector or from its lanes; lanes not given are
+    zero."""
     base, lanes = dtypes.vector_from_cpp(name) or ("?", 0)
     if len(items) == 1 and not isinstance(items[0], (int, float)):
         return items[0]
@@ -164,8 +166,8 @@ def _of_library(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
 def construct(
     run: Cpp, ref: ir.TypeRef, items: list[Any], env: Env, loc: ir.Loc | None, *, braces: bool = False
 ) -> Any:
-    """An object of a C++ type from constructor arguments, or from what stands in `braces`: of a type that libraries
-    have by its row, then of one of the text, then of one that nobody knows."""
+    """Makes an object of a C++ type from constructor arguments, or from a `braces` list. Types that libraries define
+    are looked up first (`_MAKERS`), then the submission's own; any other is unknown."""
     ref, env = _of_library(run, ref, env)
     if ref.pointers:
         return items[0] if items else None

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """Follows a copy by the runtime or the driver: first comes where to, then where from, on the device or the host."""
+    """Models a copy by the runtime or the driver (destination first, then source), each side on the device or the
+    host."""
     ends = [_row(a) if isinstance(a, Slot) else a for a in args]
     found = [a for a in ends if isinstance(a, (Pointer, Tensor))]
     if len(found) >= 2:
@@ -95,20 +96,20 @@ def _elements(run: Cpp, source: Pointer | Tensor, count: int, loc: ir.Loc | None
 
 
 def allocate(run: Cpp, args: Sequence[Value]) -> Value:
-    """cudaMalloc(&pointer, bytes)."""
+    """Models `cudaMalloc(&pointer, bytes)`."""
     if args and isinstance(args[0], Slot):
         args[0].set(allocated(run, args[1] if len(args) > 1 else None))
     return Sym("cudaSuccess")
 
 
 def allocated(run: Cpp, size: Value) -> Pointer:
-    """So many bytes of device memory that nobody has written."""
+    """Returns a pointer to `size` new bytes of device memory that nothing has written."""
     size = size.get() if isinstance(size, Slot) else size
     return Pointer(recording.make(run.interp, (size if isinstance(size, int) else None,), "u8", "empty"), "?")
 
 
 def from_blob(run: Cpp, args: list[Any], loc: ir.Loc | None) -> Any:
-    """torch::from_blob over host memory: what the numbers in it were computed from."""
+    """Models `torch::from_blob` over host memory: the tensor's content is computed from the numbers in it."""
     if isinstance(args[0], Pointer):
         return _of_device(args[0], args[1:])
     items = [list(a.attrs.values()) if isinstance(a, LibObject) else a for a in args[0]]

@@ -69,62 +69,58 @@ class Cpp:
         self.cuda_types: list[str] = []
         self.programs: list[Env] = []  # texts compiled at run time
         self.capture: Any = None
-        self.called: tuple[Any, list[Any]] | None = (
-            None  # what the call that was followed last calls, and its arguments
-        )
+        self.called: tuple[Any, list[Any]] | None = None  # callee and arguments of the call that was followed last
         self.by_place = False  # whether the function that runs returns a reference
         self.result_place: Slot | None = None  # what the reference that the last call returned refers to
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
-        self.named: dict[
-            CppType, TypeValue
-        ] = {}  # types of classes that are no templates: one each, for equal launches
+        self.named: dict[CppType, TypeValue] = {}  # one type for each class that is no template, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 
     # --- what launches, places and values mean: the modules of this side reach each other through these
 
     def launch(self, node: ir.Launch, env: Env) -> Any:
-        """`kernel<<<grid, block>>>(...)`."""
+        """Evaluates `kernel<<<grid, block>>>(...)`."""
         return cpp_launches.launch(self, node, env)
 
     def launch_value(self, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
-        """A launch of a kernel that is held as a value."""
+        """Launches the kernel that the value `target` is; `grid` is [grid, block]."""
         return cpp_launches.launch_value(self, target, args, grid, loc)
 
     def launch_kernel(self, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
-        """A launch of the kernel that a call means."""
+        """Records a launch of the kernel that overload resolution chose."""
         return cpp_launches.launch_kernel(self, choice, args, grid, loc)
 
     def library(self, name: str, given: tuple[Any, ...], args: list[Any], loc: ir.Loc | None) -> Any:
-        """A function outside the text."""
+        """Calls a function that the submission's source does not define, by its C++ name."""
         return cpp_libraries.library(self, name, given, args, loc)
 
     def built(self, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
-        """The texts of an extension, each lowered once, and the scope that they share."""
+        """Lowers the source texts of an extension, each once; returns the scope that they share, and their modules."""
         return cpp_texts.build_env(self.interp, sources, flags, arch)
 
     def opaque(self, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-        """A call that could not be read."""
+        """Records a call of something that could not be read."""
         return cpp_libraries.opaque(self, name, args, loc)
 
     def place(self, node: ir.Expr, env: Env) -> Slot | None:
-        """Where the value of an expression lies; None for one that has no place."""
+        """Returns where the value of an expression lies; None where it is no lvalue."""
         return cpp_places.place(self, node, env)
 
     def global_slot(self, decl: ir.Decl, env: Env) -> Slot:
-        """Where a variable outside functions lies."""
+        """Returns where a variable declared outside functions lies."""
         return cpp_places.global_slot(self, decl, env)
 
     def assign(self, target: ir.Expr, value: Value, env: Env) -> None:
-        """`target = value`."""
+        """Evaluates `target = value`."""
         cpp_places.assign(self, target, value, env)
 
     def lookup(self, name: str, env: Env) -> Any:
-        """What a name means in a scope."""
+        """Returns what a name means in a scope."""
         return cpp_places.lookup(self, name, env)
 
     def outside(self, name: str, env: Env) -> str:
-        """A name as the library spells it that defines it: once for all functions of a file, where `around` has it."""
+        """Returns the full name by which a library defines `name` (`names.outside`), cached for each file scope."""
         around = cpp_names.around(name, env)
         if around is None:
             return cpp_names.outside(name, env, self.types.classes)
@@ -134,8 +130,7 @@ class Cpp:
         return known[1]
 
     def unbound(self, name: str, env: Env) -> bool:
-        """Whether a text is seen to have nothing that a name is called as, or begins as, like most of libraries: looked
-        for once for all functions of a file."""
+        """Whether the source binds neither `name` nor its first part, as of library names; cached for each file."""
         around = cpp_names.around(name, env)
         if around is None:
             return False
@@ -145,31 +140,31 @@ class Cpp:
         return known[1]
 
     def initial(self, node: ir.Decl, env: Env) -> Any:
-        """The value of a declared variable or field."""
+        """Evaluates the initial value of a declared variable or field."""
         return cpp_construction.initial(self, node, env)
 
     def converted(self, ref: ir.TypeRef, value: Value, env: Env) -> Any:
-        """A value as a variable, parameter, field or result of a type holds it."""
+        """Returns `value` as a variable, parameter, field or result of the type `ref` holds it."""
         return cpp_construction.converted(self, ref, value, env)
 
     def construct(
         self, ref: ir.TypeRef, items: list[Value], env: Env, loc: ir.Loc | None, *, braces: bool = False
     ) -> Value:
-        """An object of a type from constructor arguments, or from what stands in `braces`."""
+        """Makes an object of a type from constructor arguments, or from a `braces` list."""
         return cpp_construction.construct(self, ref, items, env, loc, braces=braces)
 
     def exported(self, extension: Extension, name: str) -> ExtFunction | None:
-        """What Python finds under a name of an extension; None where nothing is bound that could be read."""
+        """Returns what Python finds as `extension.name`; None where nothing is bound that could be read."""
         return cpp_bindings.exported(self, extension, name)
 
     def of_object(self, owner: LibObject, name: str, loc: ir.Loc | None) -> Any:
-        """An attribute of an object of a bound class, as Python sees it; NotImplemented where nothing is bound."""
+        """Returns `owner.name`, as Python sees an object of a bound class; NotImplemented where nothing is bound."""
         return cpp_bindings.of_object(self, owner, name, loc)
 
     # --- calls
 
     def call_export(self, func: ExtFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        """A call from Python."""
+        """Calls, from Python, a function or class that an extension binds; returns the result as Python sees it."""
         target = func.func
         cpp_places.initialise(self, func.extension.env)
         if isinstance(target, cpp_bindings.BoundClass):
@@ -205,7 +200,8 @@ class Cpp:
         env: Env | None = None,
         nodes: tuple[ir.Expr, ...] = (),
     ) -> Choice:
-        """The function that a call means, for template arguments that are `given` in a scope."""
+        """Chooses the function to call by overload resolution; `given` are explicit template arguments, read in
+        `env`."""
         funcs = target.funcs if isinstance(target, Overloads) else [target]
         return cpp_templates.choose(self, funcs, args, given, env, nodes)
 
@@ -217,6 +213,7 @@ class Cpp:
         template: dict[str, Any] | None = None,
         this: Value = None,
     ) -> Any:
+        """Calls a C++ function of the submission with evaluated arguments; returns its result."""
         interp = self.interp
         if func.node.body is None:
             return cpp_libraries.declared(self, func.node.name, args, loc)
@@ -258,14 +255,14 @@ class Cpp:
         )
 
     def parameter(self, kind: Value, value: Value, env: Env) -> Any:
-        """Converts an argument to what a parameter of its type holds."""
+        """Converts an argument to the declared type of its parameter, copying it where it is passed by value."""
         if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
             return value
         made = self.converted(kind, value, env)
         return made if made is not value or kind.reference else copying.copied(self.interp, value)
 
     def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
-        """The arguments of a call, with places for the parameters that a function may change."""
+        """Replaces the arguments that `func` takes by non-const reference by the places where they lie."""
         if func.node.body is None or any(isinstance(node, ir.Star) for node in nodes):
             return args
         out = list(args)
@@ -279,6 +276,7 @@ class Cpp:
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
+        """Runs statements in order; returns the signal (a return, a break) that ended them, or None."""
         signal = None
         for node in body:
             signal = self.statement(node, env)
@@ -292,6 +290,7 @@ class Cpp:
         return signal
 
     def statement(self, node: ir.Stmt, env: Env) -> Any:
+        """Runs one statement; one that cannot be followed makes its targets unknown."""
         self.interp.burn()
         handler = cpp_statements.STATEMENTS.get(type(node))
         if handler is None:
@@ -311,13 +310,15 @@ class Cpp:
     # --- expressions
 
     def eval(self, node: object, env: Env) -> Any:
+        """Evaluates an expression to a value."""
         self.interp.fuel -= 1
         handler = cpp_expressions.EXPRESSIONS.get(type(node))
         value = handler(self, node, env) if handler is not None else Unknown((), type(node).__name__)
         return value.get() if isinstance(value, Slot) and not isinstance(node, (ir.Unary, ir.Cast)) else value
 
     def eval_place(self, node: object, env: Env) -> Any:
-        """An argument: a variable of class type or an address goes as a place, so that the callee can change it."""
+        """Evaluates an argument; an address gives the place (`Slot`) that it points to, so that the callee can
+        write."""
         if isinstance(node, ir.Unary) and node.op == "&":
             return cpp_expressions.e_unary(self, node, env)
         if isinstance(node, ir.Cast) and isinstance(node.value, ir.Unary) and node.value.op == "&":
@@ -333,7 +334,7 @@ class Cpp:
         return self.eval(node, env)
 
     def arguments(self, nodes: Sequence[ir.Expr], env: Env) -> list[Any]:
-        """The arguments of a call, with parameter packs laid out."""
+        """Evaluates the arguments of a call, with parameter packs expanded."""
         out: list[Any] = []
         for node in nodes:
             if not isinstance(node, ir.Star):
@@ -349,7 +350,7 @@ class Cpp:
         return out
 
     def each(self, pattern: ir.Expr, env: Env) -> list[Env] | None:
-        """A scope for each item of the packs that a pattern is laid out over; None where it has none of one length."""
+        """Returns a scope for each element of the packs in `pattern`; None without packs, or of unequal lengths."""
         packs: dict[str, Pack] = {}
         for node in walk(pattern):
             name = node.id if isinstance(node, ir.Name) else node.name if isinstance(node, ir.TypeRef) else ""
@@ -361,16 +362,16 @@ class Cpp:
         return [Env(dict(zip(packs, items, strict=True)), env) for items in zip(*packs.values(), strict=True)]
 
     def truth(self, value: Value, loc: ir.Loc | None) -> bool:
-        """Whether a condition holds: what holds a tensor or a function, as an optional does, is not empty."""
+        """Whether a condition holds; an optional or handle that holds a tensor or a function counts as true."""
         held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))
         return held or self.interp.truth(value, loc)
 
     def equal(self, left: CStruct, right: CStruct) -> Value:
-        """What an own `operator==` says of two objects, as keys of a map are compared; NotImplemented without one."""
+        """Compares two objects by the submission's `operator==`, as keys of a map; NotImplemented where it has none."""
         return cpp_classes.operator(self, "==", left, right, None)
 
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
-        """C++ arithmetic: integer division truncates, pointers carry their tensor."""
+        """Evaluates C++ arithmetic `left op right`: integer division truncates, pointer arithmetic keeps the tensor."""
         if any(isinstance(one, CStruct) for one in (left, right)):
             found = cpp_classes.operator(self, op, left, right, loc)
             if found is not NotImplemented:

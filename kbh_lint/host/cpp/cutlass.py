@@ -17,8 +17,8 @@ MAX_LEAVES = 4000
 
 
 def cutlass(run: Cpp, ref: ir.TypeRef, env: Env) -> CutlassType | None:
-    """The product inside a CUTLASS device-level type; None when it is not one. What a type of a file's scope is made
-    of is looked at once: each object asks for it."""
+    """Returns the matrix product that a CUTLASS type describes; None when it describes none. Types at file scope are
+    cached, since each object of a type asks."""
     if not ref.args and not ref.name.rpartition("::")[2].startswith("Sm"):
         return None  # neither an architecture nor made of types
     if not env.outermost:

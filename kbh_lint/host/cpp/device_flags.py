@@ -28,7 +28,7 @@ SYMBOL_CALLS = {
 
 
 def values(interp: Run, kernel: Func) -> dict[str, Scalar]:
-    """What the flags hold that a kernel may read, as arguments of its analysis."""
+    """Returns the known numbers in the `__device__` variables that a kernel names, as arguments of its analysis."""
     found: dict[str, Scalar] = {}
     for name, decl in _named(interp, kernel).items():
         value = _table(interp, decl, kernel.env)[decl.name]
@@ -38,7 +38,8 @@ def values(interp: Run, kernel: Func) -> dict[str, Scalar]:
 
 
 def after_launch(interp: Run, kernel: Func, facts: KernelFacts) -> None:
-    """Puts into the flags what a launch stored to them. A number that is known carries no data from call to call."""
+    """Updates the `__device__` flags that a launch stored to: to the stored number, or to an unknown one. A known
+    number carries no data from call to call."""
     decls = _named(interp, kernel) if facts.settings or facts.stores else {}
     written = {s.param for s in facts.stores}
     settings = dict(facts.settings)
@@ -49,7 +50,8 @@ def after_launch(interp: Run, kernel: Func, facts: KernelFacts) -> None:
 
 
 def symbol_call(run: Cpp, name: str, node: ir.Call, env: Env) -> Value:
-    """cudaMemcpyToSymbol(variable, &source, size), cudaMemcpyFromSymbol(&target, variable, size) and the like."""
+    """Models cudaMemcpyToSymbol(variable, &source, size), cudaMemcpyFromSymbol(&target, variable, size) and the like;
+    NotImplemented where the variable is not in the source."""
     at, other_at = SYMBOL_CALLS[name]
     decl = _declared(node.args[at], env) if len(node.args) > max(at, other_at) else None
     if decl is None:

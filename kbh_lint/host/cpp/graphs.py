@@ -21,7 +21,7 @@ _DOES = "__does__"
 
 
 def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function about graphs, captures and their nodes."""
+    """Models a function of the CUDA runtime or driver about graphs, stream captures and graph nodes."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     graphs = [value for value in plain if isinstance(value, Graph)]
     if "BeginCapture" in name:

@@ -26,15 +26,15 @@ _PLACE = regex(r"(?:.*::)?_([1-9])$")
 
 
 def is_callable(value: Value) -> bool:
-    """Whether a value can be called, as far as the text tells."""
+    """Whether a value can be called, as far as the source shows."""
     if isinstance(value, (Func, Overloads, Template, OwnMethod, Bound)):
         return True
     return isinstance(value, LibObject) and cpp_classes.method(value, "operator()") is not None
 
 
 def standard(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
-    """A function of the standard library that calls, or binds, the one that it is given first; NotImplemented for
-    others. What std::bind is given is copied, but for what stands in a std::ref, and places stay open."""
+    """Models a function of the standard library (`std::invoke`, `std::bind`) that calls or binds its first argument;
+    NotImplemented for others. Arguments of std::bind are copied unless in a std::ref, and placeholders stay open."""
     plain = [_value(a) for a in args]
     if not name.startswith("std::") or not plain or not is_callable(plain[0]):
         return NotImplemented
@@ -54,7 +54,7 @@ def standard(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
 
 
 def invoke(run: Cpp, target: Value, args: list[Any], loc: ir.Loc | None) -> Any:
-    """`std::invoke(target, args...)`: a method takes its object from the first argument."""
+    """Models `std::invoke(target, args...)`: a method takes its object from the first argument."""
     target = _value(target)
     if isinstance(target, Bound):
         held = target.attrs["args"]
@@ -105,7 +105,7 @@ def _by_place(func: Func, at: int) -> bool:
 
 
 def captured(run: Cpp, func: ir.FuncDef, env: Env) -> Env:
-    """The scope of a lambda: copies of what it captures by value over the scope around it."""
+    """Returns the scope of a lambda: copies of what it captures by value, over the scope in which it is written."""
     own: dict[str, Any] = {}
     for capture in func.captures:
         if capture.init is not None:
@@ -129,7 +129,7 @@ def _local(env: Env, name: str) -> Env | None:
 
 
 def dispatch(run: Cpp, node: ir.Call, env: Env) -> Value:
-    """AT_DISPATCH_*: run the lambda with scalar_t as the tensor's element type."""
+    """Models `AT_DISPATCH_*`: runs the lambda with `scalar_t` as the tensor's element type."""
     kind = run.eval(_dispatched_on(node.args), env) if node.args else None
     for label, func in _lambdas(node.args):
         wanted = run.eval(label, env) if label is not None else kind

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
-    """`kernel<<<grid, block, shared, stream>>>(...)`."""
+    """Evaluates `kernel<<<grid, block, shared, stream>>>(...)`."""
     target = run.eval(node.func, env)
     args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in run.arguments(node.args, env)]
     shape = [cpp_numbers.plain(run.eval(n, env)) if n is not None else None for n in (node.grid, node.block)]
@@ -49,7 +49,8 @@ def _limit(run: Cpp, block: object, shared: object) -> None:
 
 
 def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
-    """Launch whatever a kernel expression gave; `grid` is [grid, block] where known."""
+    """Launches the value of a kernel expression; `grid` is [grid, block] where known. A kernel without source is
+    recorded as unread."""
     args = [launch_arguments.opened(run.interp, arg) for arg in args]
     given, env = (), None
     func = target
@@ -62,7 +63,7 @@ def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.
 
 
 def launch_kernel(run: Cpp, choice: Choice, args: Sequence[Value], grid: Value, loc: ir.Loc | None) -> Any:
-    """Record the launch of a CUDA kernel."""
+    """Records the launch of the CUDA kernel that overload resolution chose."""
     interp, func = run.interp, choice.func
     args = [_as_parameter(run, func, i, arg, Env(dict(choice.bound), func.env)) for i, arg in enumerate(args)]
     names = (param.name for param in func.node.params)

@@ -57,7 +57,8 @@ class Asked:
 
 
 def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function outside the text, by its C++ name: the first of `_PARTS`, then of `_NAMES`, that has an answer."""
+    """Calls a function that the submission does not define, by its C++ name: the first model of `_PARTS`, then of
+    `_NAMES`, that accepts the call returns its result."""
     call = Asked(name, name.rpartition("::")[2], given, args, loc)
     l2.noticed(run.interp, call.short, args, loc)
     for part in _PARTS:
@@ -226,7 +227,8 @@ _OF_THE_RUNTIME = tuple("cudaFree cudaMalloc cudaStream cudaEvent cudaFunc cudaG
 
 
 def tensor_map(args: list[Value]) -> Value:
-    """cuTensorMapEncodeTiled(&map, type, rank, base, ...): the map is a descriptor of base."""
+    """Models `cuTensorMapEncodeTiled(&map, type, rank, base, ...)`: the map becomes a descriptor of the tensor at
+    `base`."""
     given = [a.get() if isinstance(a, Slot) else a for a in args[1:]]
     base = next((a for a in given if isinstance(a, Pointer)), None)
     if args and isinstance(args[0], Slot) and base is not None:
@@ -314,7 +316,8 @@ def _device_query(run: Cpp, short: str, args: Sequence[Value], loc: ir.Loc | Non
 
 
 def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function that the text declares and does not define: the system's, or one of what it is linked with."""
+    """Calls a function that the submission declares and does not define: one of a known library by its model, any other
+    as unread code."""
     if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or name in C_FUNCTIONS:
         return library(run, name, [], args, loc)
     run.interp.ran_unread(f"{name} is declared here and defined nowhere that could be read", loc)
@@ -322,9 +325,9 @@ def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 
 def for_its_effect(run: Cpp, func: ir.Expr, value: object, env: Env, loc: ir.Loc | None) -> None:
-    """A call whose value nobody takes, of a function or macro that neither the text nor a known library defines: it may
-    do anything with what it was given, and a macro with any name around it. (Where the value is taken, nothing says
-    that it is no type.)"""
+    """Records a call in statement position, of a function or macro that neither the submission nor a known library
+    defines: it may do anything to its arguments, and a macro to any name in scope. (Where the value is used, the name
+    may be that of a type.)"""
     if isinstance(value, LibObject) and value.attrs.get("called"):
         name, given = value.path, value.attrs["items"]
     elif isinstance(value, Unknown) and isinstance(func, ir.Name) and not _is_bound(func.id, env):
@@ -347,7 +350,7 @@ def _is_bound(name: str, env: Env) -> bool:
 
 
 def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """Something that could not be read was given pointers."""
+    """Records that something unreadable was given pointers; returns an unknown value."""
     found = cpp_arguments.pointers(args)
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
@@ -359,7 +362,7 @@ def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Va
 
 
 def dim(value: Value) -> Value:
-    """A grid as a tuple."""
+    """Returns a `dim3` as a tuple (x, y, z), any other grid as it is."""
     if isinstance(value, Slot):
         value = value.get()
     if isinstance(value, Dim3):

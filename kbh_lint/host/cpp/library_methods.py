@@ -55,7 +55,7 @@ class Asked:
     env: Env
 
     def site(self, kind: str) -> Site:
-        """The same for models of the methods of a class of the standard library."""
+        """Returns the call as a `Site` of the method of `std::kind`, for the models of standard containers."""
         return Site(self.run.interp, f"std::{kind}.{self.name}", self.node.loc, self.args)
 
 
@@ -63,7 +63,7 @@ _Row = Callable[[Any, Asked], Value]
 
 
 def call(owner: Value, asked: Asked) -> Value:
-    """A method of a library value."""
+    """Calls a method of a value that is not an object of the submission's classes, by the row of the value's class."""
     if isinstance(owner, Slot):
         owner = owner.get()
     return _ROWS[type(owner)](owner, asked)

@@ -31,8 +31,8 @@ _PREPARING = tuple("Create Destroy Attribute Descriptor Heuristic Init cublasSet
 
 
 def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """Records a call of cuBLAS, cuDNN, thrust or device-wide cub: library work on the pointers it is given, of which it
-    writes those of its signature where that is known, and the last."""
+    """Records a call of cuBLAS, cuDNN, thrust or device-wide cub as library work on the pointers it is given. It writes
+    those that its signature says, where that is known, and the last one otherwise."""
     short = name.rpartition("::")[2]
     made = cublas.layout(short, args)
     if made is not NotImplemented:
@@ -119,8 +119,8 @@ def _reached(found: list[Pointer]) -> list[Pointer]:
 
 
 def cutlass_method(run: Cpp, owner: LibObject, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """Methods of a CUTLASS device object. `initialize`, `update` and a run with arguments put theirs in the place of
-    those that it held; a run without any takes what it holds."""
+    """Models a method of a CUTLASS device object. `initialize`, `update` and a run with arguments replace the pointers
+    that the object holds; a run without arguments works on those that it holds."""
     if name in ("run", "operator()", "__call__"):
         return cutlass_run(run, owner, args, loc)
     given = cpp_arguments.pointers(args)
@@ -131,7 +131,7 @@ def cutlass_method(run: Cpp, owner: LibObject, name: str, args: Sequence[Value],
 
 
 def cutlass_run(run: Cpp, owner: LibObject, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """The launch of a CUTLASS kernel: a device-side product written by template."""
+    """Records the launch of a CUTLASS kernel: a matrix product on the device, configured by template arguments."""
     owner.attrs["pointers"] = cpp_arguments.pointers(args) or owner.attrs.get("pointers", [])
     owner.attrs["steer"] = cpp_arguments.numbers(run.interp, args) or owner.attrs.get("steer", ())
     found: list[Pointer] = []
@@ -151,7 +151,7 @@ def cutlass_run(run: Cpp, owner: LibObject, args: Sequence[Value], loc: ir.Loc |
 
 
 def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
-    """A function or a type of torch's C++ interface."""
+    """Calls a function or constructs a type of torch's C++ interface."""
     if "::blas::" in name:  # its own calls of cuBLAS
         return solid(run, name, args, loc)
     last = name.endswith("_outf")
@@ -184,7 +184,8 @@ def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
 
 
 def without_overload(name: str) -> str:
-    """`sum` of `sum_dim_IntList`, `sum_out` of `sum_IntList_out`: the operation, where torch has one of that name."""
+    """Strips the overload name from an ATen name (`sum_dim_IntList` to `sum`, `sum_IntList_out` to `sum_out`) where
+    torch has the operation; returns other names unchanged."""
     base = name.removesuffix("_out")
     end = name[len(base) :]
     while "_" in base.strip("_") and not cpp_names.is_operation(base):
@@ -198,7 +199,8 @@ BOXED = frozenset({"callBoxed", "redispatchBoxed", "callBoxedForDispatchKey"})
 
 
 def stack_call(name: str, args: Sequence[Value]) -> Value:
-    """`torch::jit::push(stack, a, b)`, `pop(stack)`, `drop(stack, n)`, `peek(stack, i, n)`, else NotImplemented."""
+    """Models `torch::jit::push(stack, a, b)`, `pop(stack)`, `drop(stack, n)`, `peek(stack, i, n)`; NotImplemented for
+    others."""
     stack = _stack(args[:1]) if name.startswith(("torch::jit::", "jit::")) else None
     if stack is None:
         return NotImplemented
@@ -218,7 +220,7 @@ def stack_call(name: str, args: Sequence[Value]) -> Value:
 
 
 def boxed(run: Cpp, owner: Schema, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """`op.callBoxed(stack)`: the operator on what lies on the stack, which holds its results then."""
+    """Models `op.callBoxed(stack)`: runs the operator on the values on the stack, which are replaced by its results."""
     stack = next((found for one in args if (found := _stack([one])) is not None), None)
     if stack is None:
         return NotImplemented

@@ -36,7 +36,8 @@ SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "
 
 
 def outside(name: str, env: Env, classes: Classes) -> str:
-    """A name as the library spells it that defines it; itself where the text says nothing of it."""
+    """Returns the full name by which a library defines `name`, through the aliases and using-directives of the source;
+    `name` itself where these say nothing."""
     name = name.removeprefix("::")
     for _ in range(MAX_STEPS):
         found = _renamed(name, env, classes)
@@ -50,8 +51,8 @@ def outside(name: str, env: Env, classes: Classes) -> str:
 
 
 def hidden(name: str, value: object, env: Env) -> str:
-    """The library's function that a directive makes visible, where the text has one of the name only in namespaces that
-    it does not use here; empty otherwise."""
+    """Returns the library's function that a using-directive makes visible, where the source defines `name` only in
+    namespaces that are not visible here; empty otherwise."""
     spaces = {func.env.namespace for func in value.funcs} if isinstance(value, Overloads) else {""}
     if "::" in name or "" in spaces:
         return ""
@@ -67,7 +68,7 @@ def hidden(name: str, value: object, env: Env) -> str:
 
 
 def is_known(name: str) -> bool:
-    """Whether a qualified name is one that a library defines whose work counts."""
+    """Whether a qualified name is an operation or type of torch, cub or thrust that this analysis models."""
     space, _, rest = name.partition("::")
     first = rest.partition("::")[0]
     if space == "cub":
@@ -91,18 +92,18 @@ def is_operation(name: str) -> bool:
 
 
 def member_of_tensor(name: str) -> str:
-    """The method that `at::Tensor::topk` is; empty for other names."""
+    """Returns the method name in `at::Tensor::NAME`; empty for other names."""
     return name.rpartition("::")[2] if name.rpartition("::")[0].endswith("::Tensor") else ""
 
 
 def field_of(held: object) -> str:
-    """The field that a pointer to a member, `&S::field`, names; empty for other values."""
+    """Returns the field that a pointer to member, `&S::field`, names; empty for other values."""
     owner, _, name = held.path.rpartition("::") if isinstance(held, Sym) else ("", "", "")
     return name if owner else ""
 
 
 def is_alias(value: object) -> bool:
-    """Whether a value is what a using-declaration, a typedef or a namespace alias names."""
+    """Whether a value is a type alias: a using-declaration, a typedef or a namespace alias."""
     return isinstance(value, CppType) and isinstance(value.node, ir.Using) and value.node.type is not None
 
 
@@ -176,8 +177,8 @@ def _space(name: str, env: Env) -> str:
 
 
 def around(name: str, env: Env) -> Env | None:
-    """The scope of a file or namespace in which a name means what it does in the function that runs; None where
-    something in the function is called as the name begins, or a directive stands in it."""
+    """Returns the enclosing file or namespace scope if `name` means the same there as in `env`; None where the function
+    binds the name or its first part, or has a using-directive."""
     starts, scope = _starts(name), env
     while scope.parent is not None and not scope.namespace:
         if scope.uses or not scope.vars.keys().isdisjoint(starts):
@@ -187,7 +188,7 @@ def around(name: str, env: Env) -> Env | None:
 
 
 def begins_bound(name: str, env: Env) -> bool:
-    """Whether a name, or what it begins as, is bound in a scope."""
+    """Whether a name, or its first part, is bound in a scope."""
     for start in _starts(name):
         try:
             env.lookup(start)

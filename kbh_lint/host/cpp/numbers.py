@@ -23,10 +23,9 @@ Kept = list[tuple[Table, str, object, list[object]]]
 
 
 def binary(op: str, left: int, right: int) -> Any:
-    """`left op right` of whole numbers as their types have it; NotImplemented where nothing of C++'s own is in it.
-
-    A plain number may be an `int64_t` that torch gave: it wraps around only beside one whose type is known.
-    """
+    """Evaluates `left op right` on whole numbers by the rules of their C++ types; NotImplemented where neither has a
+    C++ type and Python's result is the same. A plain number may be an `int64_t` from torch: it wraps around only beside
+    a typed one."""
     known = isinstance(left, integers.Typed) or isinstance(right, integers.Typed)
     if known and is_number(left) and is_number(right) or op in ("/", "%"):
         if op in integers.OPERATORS:
@@ -36,19 +35,20 @@ def binary(op: str, left: int, right: int) -> Any:
 
 
 def held(value: object, dtype: str | None) -> Any:
-    """A number as a variable of an element type holds it. One that says more than how much it is, as a tensor's version
-    or what `id()` gives, stays what it is."""
+    """Returns a number as a variable of the element type `dtype` holds it. Numbers with a meaning of their own, such as
+    a tensor's version or a result of `id()`, stay as they are."""
     special = isinstance(value, int) and not is_number(value)
     return value if special else integers.held(value, dtype)
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number or a truth, and nothing that only passes for one."""
+    """Whether a value is exactly a float, a bool or a whole number, and not a subclass with another meaning."""
     return type(value) in (float, bool) or integers.is_plain(value)
 
 
 def plain(value: object) -> Any:
-    """A value as what is no C++ sees it: a number has no type of C++, nor has one in a tuple. A list is itself."""
+    """Returns a value without C++ types, as Python or a library sees it: typed numbers, also in a tuple, become plain;
+    a list is returned as is."""
     if isinstance(value, integers.Typed):
         return int(value)
     if type(value) is tuple and any(isinstance(item, integers.Typed) for item in value):
@@ -57,12 +57,12 @@ def plain(value: object) -> Any:
 
 
 def all_plain(values: list[Any]) -> list[Any]:
-    """Copies a list, with its numbers as what is no C++ sees them (`plain`)."""
+    """Returns a copy of a list with its typed numbers made plain (`plain`)."""
     return [plain(item) for item in values]
 
 
 def extreme(interp: Run, name: str, args: list[Value]) -> Value:
-    """`std::min` and `std::max` of numbers."""
+    """Models `std::min` and `std::max` of numbers."""
     known = [a for a in args if isinstance(a, (int, float))]
     if len(known) == len(args) and known:
         return (min if "min" in name else max)(known)
@@ -82,11 +82,11 @@ class Variables:
             inner = inner.parent
 
     def whole(self) -> Counted:
-        """The whole numbers among them, with where they are."""
+        """Returns the variables that hold whole numbers, as (table, name, value)."""
         return [(t, name, value) for t in self.tables for name, value in t.items() if integers.is_plain(value)]
 
     def lists(self) -> Lists:
-        """The lists among them, with their lengths."""
+        """Returns the lists that variables hold, each with its length."""
         return [(value, len(value)) for table in self.tables for value in table.values() if isinstance(value, list)]
 
     def numbers(self) -> dict[Hashable, int]:
@@ -122,7 +122,7 @@ class Variables:
         return back
 
     def kept(self) -> Kept:
-        """What variables hold that are no numbers, and what is in it."""
+        """Returns the variables that hold no whole number, each with its value and the value's items."""
         return [
             (table, name, value, _inside(value))
             for table in self.tables
@@ -131,8 +131,8 @@ class Variables:
         ]
 
     def keeps(self, before: Kept) -> bool:
-        """Whether a round changed nothing of what variables held `before` it but tensors, and what it appended to
-        lists: what others put into a place of their own is not made up for those that are left out."""
+        """Whether a loop iteration left the variables in `before` as they were, but for tensors and items appended to
+        lists. Other writes into containers cannot be extrapolated to the iterations that are skipped."""
         for table, name, value, inside in before:
             now = table.get(name)
             if now is not value:

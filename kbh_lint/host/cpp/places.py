@@ -30,7 +30,7 @@ _OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file,
 
 
 def place(run: Cpp, node: ir.Expr, env: Env) -> Slot | None:
-    """Where an lvalue lives; None for an expression that is none."""
+    """Returns the place (`Slot`) of an lvalue; None for an expression that is no lvalue."""
     kind = _PLACES.get(type(node))
     return None if kind is None else kind(run, node, env)
 
@@ -164,7 +164,7 @@ def _lasting(run: Cpp, inside: Member | None) -> Slot | None:
 
 
 def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Value:
-    """The object whose field is assigned; fields of library structs come to be when they are named."""
+    """Returns the object whose field is assigned; fields of library structs are created when first named."""
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
         if isinstance(parent, LibObject) and parent.path.startswith("cpp:"):
@@ -174,7 +174,7 @@ def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Value:
 
 
 def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
-    """A global variable of the extension, living as long as the run."""
+    """Returns the place of a global variable of the extension, which lives as long as the run."""
     table = run.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
         table[decl.name] = cpp_construction.initial(run, decl, env)
@@ -182,7 +182,7 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
 
 
 def initialise(run: Cpp, env: Env) -> None:
-    """What loading an extension runs: the constructors and calls that make its variables outside functions."""
+    """Runs what loading an extension runs: the constructors and calls that initialise its global variables."""
     loaded = run.globals.setdefault((id(env), "loaded"), {})
     if loaded:
         return
@@ -206,7 +206,7 @@ def _acts(decl: ir.Decl, env: Env) -> bool:
 
 
 def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
-    """`target = value`."""
+    """Evaluates `target = value`."""
     if isinstance(target, ir.Seq) or isinstance(target, ir.Call) and _is_tie(target):
         _spread(run, target, value, env)
         return
@@ -275,7 +275,8 @@ def _point_elsewhere(name: str, address: Slot, env: Env) -> bool:
 
 
 def lookup(run: Cpp, name: str, env: Env) -> Any:
-    """A name: local, of this object, of the file, or a symbol outside."""
+    """Returns what a name means: a local variable, a member of `this`, a name at file scope, or a symbol of a
+    library."""
     scope: Env | None = env
     while scope is not None and name not in scope.vars:
         scope = scope.parent
@@ -361,7 +362,7 @@ _CONSTANTS = {"true": True, "false": False, "NULL": None, "nullptr": None}
 
 
 def of_method(env: Env) -> LibObject | None:
-    """The object a method runs on."""
+    """Returns the object `this` in a method's scope; None outside methods."""
     this = env.get("this")
     return this if isinstance(this, LibObject) else None
 

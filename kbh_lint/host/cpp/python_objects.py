@@ -20,14 +20,14 @@ _IMPORTS = frozenset(f"{space}::{kind}::import" for space in _SPACES for kind in
 
 
 def imported(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """`py::module_::import(NAME)`; NotImplemented for other functions."""
+    """Models `py::module_::import(NAME)`; NotImplemented for other functions."""
     if name not in _IMPORTS or len(args) != 1 or not isinstance(args[0], str):
         return NotImplemented
     return PythonObject.by_path("cpp:python", {"value": modules.resolve(run.interp, args[0], loc)})
 
 
 def method(run: Cpp, owner: PythonObject, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
-    """A method of `py::object`; NotImplemented for those that are not known."""
+    """Models a method of `py::object`; NotImplemented for those without a model."""
     value = owner.attrs["value"]
     if name == "attr" and len(args) == 1 and isinstance(args[0], str):
         return PythonObject.by_path("cpp:python", {"value": run.interp.get_attr(value, args[0], loc)})
@@ -37,18 +37,19 @@ def method(run: Cpp, owner: PythonObject, name: str, args: list[Any], loc: ir.Lo
 
 
 def called(run: Cpp, target: PythonObject, args: list[Any], loc: ir.Loc | None) -> Value:
-    """The result of a Python object that C++ calls, as C++ holds it."""
+    """Calls a Python object from C++; returns its result as C++ holds it."""
     return held(run.interp.call(target.attrs["value"], [plain(arg) for arg in args], {}, loc))
 
 
 def plain(value: Value) -> Value:
-    """A value of C++ as Python is given it."""
+    """Converts a C++ value to what Python is given."""
     value = value.get() if isinstance(value, Slot) else value
     return value.attrs["value"] if isinstance(value, PythonObject) else value
 
 
 def held(value: Value) -> Value:
-    """A value of Python as `py::object`: tensors, texts, numbers and tuples of them stand for themselves."""
+    """Converts a Python value to what C++ holds: tensors, texts, numbers and containers as they are, others as a
+    `py::object`."""
     if isinstance(value, NamedTuple):
         return tuple(value.attrs["items"])
     bare = value is None or isinstance(value, (Tensor, bool, int, float, str, tuple, list, dict))
@@ -60,7 +61,7 @@ class PyTuple(list[Any]):
 
 
 def interface(name: str, args: Sequence[Value]) -> Value:
-    """Python's own C interface: objects pass through, and tuples can be written to until Python gets them."""
+    """Models Python's C interface: objects pass through unchanged, and a tuple can be written until Python gets it."""
     if name.endswith(("_Check", "_CheckExact")):
         return True
     if name == "PyTuple_New":

@@ -22,7 +22,7 @@ _DONE = Sym("cudaSuccess")
 
 
 def call(run: Cpp, short: str, args: list[Any]) -> Any:
-    """A runtime function about streams and events; NotImplemented for all others."""
+    """Models a function of the CUDA runtime about streams and events; NotImplemented for all others."""
     if short == "getStreamFromPool":
         return Stream("cpp.stream")
     row = _ROWS.get(short) or next((row for begin, row in _MAKERS.items() if short.startswith(begin)), None)
@@ -89,7 +89,8 @@ def _is_non_blocking(value: Value) -> bool:
 
 
 def method(run: Cpp, owner: LibObject, name: str) -> Any:
-    """`stream.stream()`, `event.block(stream)`: a stream stays itself, and what blocks waits for everything."""
+    """Models methods that order work, `event.block(stream)` and the like; `stream.stream()` returns the stream itself,
+    and a blocking call waits for all work."""
     if lanes.is_stream(owner) and name in ("stream", "unwrap", "id"):
         return owner
     if name in ("block", "synchronize", "wait"):

@@ -42,25 +42,23 @@ class Types:
         self._pointers: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of variables, by scope and name
 
     def scope(self, env: Env, bound: Mapping[str, Value]) -> Env:
-        """Template parameters as variables."""
+        """Returns the scope of a definition in `env`, with the template parameters in `bound` as variables."""
         return Env(dict(bound), env) if bound else env
 
     def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
-        """A type or a constant."""
+        """Evaluates a template argument of a `kind` (type, value, template); None where it is not known."""
         if kind == "template" and isinstance(node, ir.TypeRef):
             return _lookup(scope, node.name)
         value = cpp_types.argument(self.run, node, scope)
         return None if isinstance(value, Unknown) else value
 
     def named(self, ref: ir.TypeRef, scope: Env) -> Any:
-        """The type that is written, with where it is."""
+        """Returns the type `ref` together with the scope in which it is written."""
         return TypeValue(ref, scope)
 
     def key(self, value: Value, depth: int = 0, known: Known | None = None) -> Hashable | None:
-        """A hashable that is equal for template arguments that are the same; None where that is not known.
-
-        `known` remembers the types within a type, since `pair<pair<A, A>, ...>` would take twice as long at each level.
-        """
+        """Returns a hashable that is equal for equal template arguments; None where it is not known. `known` caches the
+        types within a type, since `pair<pair<A, A>, ...>` would otherwise take twice as long at each level."""
         if isinstance(value, (bool, int, float, str)):
             return int(value) if isinstance(value, bool) else value
         if isinstance(value, Type):
@@ -109,7 +107,8 @@ class Types:
         return Type(name, 1, pointers) if name not in ("", "auto", "decltype") and not isinstance(found, Sym) else None
 
     def type_of(self, value: Value) -> Any:
-        """The type of an argument of a call. A whole number is taken for an `int`, another one for a `float`."""
+        """Returns the C++ type of an argument's value; an untyped whole number counts as `int`, another number as
+        `float`."""
         if isinstance(value, Slot):  # an address
             held = value.get() if not isinstance(value.env, dict) or value.name in value.env else None
             known = self.declared(value.env, value.name)
@@ -130,8 +129,8 @@ class Types:
         return value.kwargs.get("type") if isinstance(value, LibObject) else None
 
     def points(self, name: str, kind: Value, value: Value, env: Env) -> None:
-        """Remembers the type of a variable that holds the address of a place, which no value tells from a reference to
-        that place."""
+        """Remembers that the variable `name` is a pointer of the type `kind`; its value alone cannot be told from a
+        reference."""
         if isinstance(value, Slot) and isinstance(kind, ir.TypeRef) and not kind.reference:
             if kind.name == "auto":
                 self._pointers[(id(env.vars), name)] = env.vars, self.type_of(value)
@@ -139,12 +138,12 @@ class Types:
                 self._pointers[(id(env.vars), name)] = env.vars, TypeValue(kind, env)
 
     def is_pointer(self, env: Env, name: str) -> bool:
-        """Whether a variable of a scope holds the address of a place, and is no reference to it."""
+        """Whether a variable of a scope was declared as a pointer to a place, rather than as a reference."""
         return self._pointers.get((id(env.vars), name), (None, None))[0] is env.vars
 
     def declared(self, table: Value, name: Value) -> Any:
-        """The element type that a variable was declared with, where it holds a number; where it holds the address of
-        a place, the type of the pointer."""
+        """Returns the declared element type of a variable that holds a number, or the declared type of a pointer; None
+        where neither is known."""
         held, kind = self._pointers.get((id(table), name), (None, None))
         if held is table:
             return kind
@@ -152,7 +151,8 @@ class Types:
         return DType(dtype) if holder is table and dtype else None
 
     def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Value:
-        """The type of an argument, by the variable that it names where it names one."""
+        """Returns the C++ type of an argument: the declared type where `node` names a variable, else that of its
+        value."""
         if isinstance(node, ir.Unary) and node.op == "*" and isinstance(value, (bool, int, float)):
             behind = self.of_argument(node.value, None, env)
             return self.type_of(value) if behind is None else self.pointed(behind, 1)
@@ -173,7 +173,7 @@ class Types:
         return self.type_of(value)
 
     def pointed(self, kind: Value, levels: int) -> Value:
-        """What so many pointers lead to."""
+        """Returns the type that is left of `kind` when `levels` pointers are followed."""
         if isinstance(kind, TypeValue):
             left = kind.ref.pointers - levels
             if left >= 0:
@@ -186,7 +186,7 @@ class Types:
         return DType(str(inner.base)) if plain else inner
 
     def extents(self, kind: Value) -> tuple[int | None, ...]:
-        """The sizes of an array, as its type is written."""
+        """Returns the sizes of an array's dimensions, None for unknown ones; nothing for other types."""
         if not isinstance(kind, TypeValue):
             return ()
         target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
@@ -194,7 +194,8 @@ class Types:
         return tuple(size if isinstance(size, int) else None for size in sizes)
 
     def inside(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
-        """The class template that a type was made of."""
+        """Returns the name of the class template that a type was made of, and its arguments; `("", ())` of other
+        types."""
         if isinstance(kind, Type):
             return str(kind.base), ()
         if not isinstance(kind, TypeValue):
@@ -207,7 +208,7 @@ class Types:
         return target.name.rpartition("::")[2], tuple(args)
 
     def definition(self, kind: Value) -> tuple[CppType, Mapping[str, Any]] | None:
-        """The class that a type leads to."""
+        """Returns the submission's class that a type names, and its bound template parameters; None of other types."""
         if not isinstance(kind, TypeValue):
             return None
         target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
@@ -217,19 +218,21 @@ class Types:
         return self.classes.instance(found, target.args, scope)
 
     def made(self, kind: CppType, args: dict[str, Any]) -> TypeValue:
-        """A scope in which a class's name means it, for its arguments."""
+        """Returns the type of a class for the template arguments `args`, in a scope where the class's name means that
+        type."""
         node, env = kind.node, kind.env
         if node.template or isinstance(node, ir.ClassDef) and node.specialization:
             env = Env({node.name: Injected(node, env, kind.special, own=(kind, args))}, env)
         return TypeValue(ir.TypeRef(node.name, (), node.loc), env)
 
     def lookup(self, name: str, scope: Env) -> Any:
-        """A name of a scope."""
+        """Returns the type that a name is bound to in a scope; None for other names."""
         found = scope.get(name) if "::" not in name else _lookup(scope, name)
         return found if isinstance(found, (CppType, TypeValue, DType, Type)) else None
 
     def same(self, value: Value, depth: int = 0, known: tuple[Known, Known] | None = None) -> Hashable | None:
-        """A number with its type, a class by its definition and arguments, another type by its whole name."""
+        """Returns a hashable that tells template arguments apart more closely than `key`: a number with its type, a
+        class by its definition and arguments, another type by its full name."""
         known = ({}, {}) if known is None else known
         if isinstance(value, tuple):
             parts = tuple([self.same(part, depth + 1, known) for part in value])
@@ -254,14 +257,15 @@ class Types:
         return None if target.args else (target.name, target.member, target.pointers, self.key(value, known=known[1]))
 
     def spend(self, steps: int) -> None:
-        """Of the run's steps."""
+        """Pays `steps` from the run's fuel."""
         self.run.interp.burn(steps)
 
     def pack(self, values: Sequence[Value]) -> Value:
+        """Returns the value that a template parameter pack is bound to."""
         return Pack(values)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
-        """It is a hole of the run."""
+        """Records what could not be decided as a hole of the run."""
         self.run.interp.miss(what, loc)
 
 
@@ -280,8 +284,8 @@ def choose(
     env: Env | None = None,
     nodes: tuple[ir.Expr, ...] = (),
 ) -> overloads.Choice:
-    """The function that a call means, for template arguments that are `given` in a scope; `nodes` are the arguments as
-    they are written there."""
+    """Chooses, by C++ overload resolution, the function to call. `given` are the explicit template arguments, read in
+    the scope `env`; `nodes` are the argument expressions as they are written there."""
     types: Types = run.types
     written = nodes if len(nodes) == len(args) else (None,) * len(args)
     kinds = [types.of_argument(node, arg, env) for node, arg in zip(written, args, strict=True)]
@@ -292,7 +296,8 @@ def choose(
 
 
 def in_order(target: Value, count: int, kwargs: Mapping[str, Value]) -> list[Any]:
-    """Keyword arguments in the order of the parameters that follow `count` positional ones, where all are known."""
+    """Returns keyword arguments in the order of the parameters that follow the `count` positional ones; as given where
+    a name is unknown."""
     func = target.funcs[-1] if isinstance(target, Overloads) else target
     names = [p.name for p in func.node.params][count:] if kwargs and isinstance(func, Func) else []
     if set(names[: len(kwargs)]) == set(kwargs):

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def build_env(interp: Run, sources: list[str], flags: list[str], arch: int | None) -> tuple[Env, list[ir.Module]]:
-    """One scope over all texts of an extension, with `-D` flags applied; runs share it, as they do what is lowered."""
+    """Lowers the source texts of an extension, with its `-D` flags applied; returns the scope that all of them share,
+    and their modules. Runs of a submission share both."""
     defines = {"HANDLE_TH_ERRORS": "", "END_HANDLE_TH_ERRORS": ""}
     for flag in flags:
         if flag.startswith("-D"):

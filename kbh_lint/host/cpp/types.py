@@ -26,7 +26,7 @@ _TYPES = (ir.Using, ir.ClassDef)  # members that are types
 
 
 def argument(run: Cpp, node: ir.Expr, env: Env) -> Any:
-    """A template argument: a number, an element type, or a type with its scope."""
+    """Evaluates a template argument: a number, an element type, or a type with its scope."""
     if isinstance(node, (ir.TypeRef, ir.Name)):
         found = _written(run, node, env)
         if found is not NotImplemented:
@@ -75,8 +75,8 @@ def _named(run: Cpp, name: str, node: ir.TypeRef | ir.Name, env: Env) -> Value:
 
 
 def resolve(run: Cpp, ref: ir.TypeRef, env: Env) -> tuple[ir.TypeRef, Env]:
-    """The type that is meant, in the scope in which it is written: aliases, template parameters, choices between types
-    and members of classes are followed as far as the text has them. It has the pointers of all that was followed."""
+    """Follows aliases, template parameters, conditional types and members of classes as far as the source defines them;
+    returns the resulting type, with all pointers met on the way, and the scope in which it is written."""
     for _ in range(MAX_DEPTH):
         meant = _step(run, ref, env)
         if meant is None:
@@ -167,13 +167,13 @@ def _of_value(run: Cpp, ref: ir.TypeRef, env: Env) -> Value:
 
 
 def own_class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
-    """The class of the text that a type is."""
+    """Returns the class of the submission that a type names; None of other types."""
     target, scope = resolve(run, ref, env)
     return None if target.member else class_in(scope, target.name)
 
 
 def class_in(env: Env, name: str) -> CppType | None:
-    """The class of the text that a name stands for."""
+    """Returns the class of the submission that a name means in a scope; None of other names."""
     try:
         found = env.lookup(name)
     except KeyError:
@@ -182,24 +182,24 @@ def class_in(env: Env, name: str) -> CppType | None:
 
 
 def is_pointer(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
-    """Whether a type is a pointer, by an alias too."""
+    """Whether a type is a pointer, also through an alias."""
     return ref.pointers > 0 or dtypes.from_cpp(ref.name) is None and resolve(run, ref, env)[0].pointers > 0
 
 
 def static_member(run: Cpp, ref: ir.TypeRef, env: Env) -> Value:
-    """`Traits<T>::value`: a constant of a class or of its bases; None for what is none."""
+    """Returns the constant `Traits<T>::value` of a class or its bases; None where there is none."""
     member = run.types.classes.member(TypeValue(ref.inside(()), env), ref.member, env)
     return constant(run, member) if member is not None and member.constant else None
 
 
 def constant(run: Cpp, member: Member) -> Value:
-    """The value of a static constant or an enumerator of a class."""
+    """Evaluates a static constant or an enumerator of a class."""
     assert isinstance(member.node, ir.Decl)
     return run.initial(member.node, member.owner.env)
 
 
 def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
-    """The element type a C++ type stands for; `void` and structs have none."""
+    """Returns the element type that a C++ type means; None of `void`, classes and others."""
     direct = dtypes.from_cpp(ref.name)
     if direct is not None and not ref.member:
         return direct
@@ -223,7 +223,8 @@ def element(run: Cpp, ref: ir.TypeRef, env: Env) -> str | None:
 
 
 def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
-    """A cast on the host: pointers change the type they are seen as, integers become pointers to what lives there."""
+    """Casts a value to the type `ref`: a pointer changes its element type, and an integer that is an address becomes a
+    pointer to the tensor there."""
     pointer = is_pointer(run, ref, env)
     if isinstance(value, Slot) and not pointer:
         value = value.get()
@@ -241,7 +242,8 @@ def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
 
 
 def bindable(value: Value) -> Value:
-    """A type that only an argument told, as one that is written: equal ones are the same."""
+    """Converts a `Type`, deduced from an argument, to the form that a written type has, so that equal types are the
+    same template argument."""
     if not isinstance(value, Type) or isinstance(value.base, int):
         return value
     if not value.pointers and value.lanes == 1 and value.base in dtypes.BITS:
@@ -255,7 +257,7 @@ def _spelled(base: str, lanes: int, pointers: int) -> TypeValue:
 
 
 def is_of(run: Cpp, value: Value, wanted: ir.Expr) -> bool | None:
-    """Whether a value is of a type that is written; None where that is not known."""
+    """Whether a value has exactly the type `wanted`; None where that is not known."""
     value = value.get() if isinstance(value, Slot) else value
     own = run.types.key(run.types.type_of(value))
     kind = run.types.key(TypeValue(wanted, Env())) if isinstance(wanted, ir.TypeRef) else None

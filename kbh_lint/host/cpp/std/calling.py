@@ -42,17 +42,19 @@ class _Call:
     loc: ir.Loc | None
 
     def of(self, *given: Value) -> Value:
-        """What the function gives for some arguments; for those that are left, it is given what nobody knows."""
+        """Calls the function with the arguments `given`; further parameters get unknown values."""
         missing = [Unknown((), self.name)] * (len(self.func.node.params) - len(given))
         return self.run.call(self.func, [*given, *missing], self.loc)
 
     def unknown(self, result: Value) -> Value:
-        """What nobody knows of what the call gives, but that it has that of the function in it."""
+        """Returns an unknown value, as the result of the call, that was computed from the `result` of the function in
+        it."""
         return unknowns.merged(self.run.interp, result, why=self.name)
 
 
 def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
-    """A function of which nothing else is known; NotImplemented for those that neither call nor write."""
+    """Calls a standard or unknown function that is given a callable or may write to its arguments; NotImplemented for
+    any other function."""
     short = name.removeprefix("std::")
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     found = next(((at, value) for at, value in enumerate(plain) if isinstance(value, Func)), None)
@@ -152,7 +154,7 @@ def _any(asked: _Call) -> Value:
 
 
 def thread(run: Cpp, items: list[Value], loc: ir.Loc | None) -> LibObject:
-    """std::thread: it runs from where it is made, beside the caller."""
+    """Models `std::thread`: the function runs from here on, beside the caller."""
     made = Thread("threading.Thread", {})
     if items and isinstance(items[0], Func):
         made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)

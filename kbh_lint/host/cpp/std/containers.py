@@ -23,7 +23,7 @@ class End(str):
 
 
 def end_of(owner: dict[Value, Value]) -> End:
-    """`end()` of a map: equal to `END`."""
+    """Returns `end()` of a map, which compares equal to `END`."""
     made = End(END)
     made.owner = owner
     return made
@@ -54,14 +54,14 @@ class Objects(list[Any]):
 
 
 def objects(items: Sequence[Value], made: Callable[[list[Any]], Any]) -> Objects:
-    """A vector of objects."""
+    """Makes a vector whose elements are constructed by `made`."""
     held = Objects(items)
     held.made = made
     return held
 
 
 def put_through(to: list[Any], items: list[Any]) -> None:
-    """Writes through an iterator: over what is there, or behind all of it."""
+    """Writes `items` through an output iterator: over the first elements of `to`, or appended by a back inserter."""
     if isinstance(to, Back):
         to.owner.extend(items)
     else:
@@ -93,12 +93,13 @@ class _Pair(dict[str, Any]):
 
 
 def iterator(owner: dict[Any, Any], key: Value) -> LibObject:
-    """An iterator of a map, at the entry of a key."""
+    """Returns an iterator of a map, at the entry of `key`."""
     return LibObject("cpp.iterator", _Pair(owner, key))
 
 
 def stepped(op: str, at: Value, by: Value) -> Value:
-    """An iterator of a map so many entries on; NotImplemented for what is none, Unknown in no known order."""
+    """Returns a map iterator moved `by` entries; NotImplemented where `at` is no map iterator, Unknown where the map's
+    order is not known."""
     held = at.attrs if isinstance(at, LibObject) else None
     if op not in "+-" or not isinstance(by, int) or not isinstance(at, End) and not isinstance(held, _Pair):
         return NotImplemented
@@ -114,7 +115,7 @@ def stepped(op: str, at: Value, by: Value) -> Value:
 
 
 def in_order(owner: dict[Value, Value]) -> list[int] | list[str] | None:
-    """The keys of a map from the least on: of numbers or of texts, where the map keeps their order; None of others."""
+    """Returns the keys of an ordered map in ascending order, if all are numbers or all are texts; None otherwise."""
     numbers, texts = [key for key in owner if isinstance(key, int)], [key for key in owner if isinstance(key, str)]
     if not (isinstance(owner, (Entries, Keys)) and owner.rising) or len(owner) not in (len(numbers), len(texts)):
         return None
@@ -122,7 +123,8 @@ def in_order(owner: dict[Value, Value]) -> list[int] | list[str] | None:
 
 
 def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:
-    """The key that `owner[key]` finds; a map makes the entry where there is none. MISSING where that is not known."""
+    """Returns the key that `owner[key]` finds, inserting an entry into a map where there is none; MISSING where the
+    result is not known."""
     key = hashed(key)
     found = keys.held_key(run.interp, owner, key)
     if found is keys.MISSING and isinstance(owner, Entries) and owner.fresh is not None:
@@ -132,12 +134,12 @@ def entry(run: Cpp, owner: dict[Any, Any], key: Value) -> Value:
 
 
 def set_of(items: list[Value]) -> Keys:
-    """A std::set, or its unordered kin, of what it is made with."""
+    """Makes a std::set or std::unordered_set of its constructor's arguments."""
     return Keys((hashed(key), True) for key in _rows(items))
 
 
 def map_of(items: list[Any]) -> Entries:
-    """A std::map, or its unordered kin, of what it is made with."""
+    """Makes a std::map or std::unordered_map of its constructor's arguments."""
     rows = next(
         (rows for rows in (_rows(items), items) if _are_pairs(rows)), []
     )  # one pair in braces is no list of pairs
@@ -154,5 +156,5 @@ def _are_pairs(rows: list[Value]) -> bool:
 
 
 def hashed(key: Value) -> Any:
-    """A key of C++ as one of ours: pairs and vectors are tuples."""
+    """Converts a C++ key to a Python one: pairs and vectors become tuples."""
     return tuple(map(hashed, key)) if isinstance(key, (list, tuple)) else key

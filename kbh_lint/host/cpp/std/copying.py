@@ -20,7 +20,7 @@ MAX_NESTED = 4  # containers in containers that a copy goes down
 
 
 def copied(interp: Run, value: Value, depth: int = 0) -> Any:
-    """A vector, map or struct of its own, as C++ makes where a value is given to a variable of class type."""
+    """Returns a copy of a vector, map or struct, as C++ makes when it is passed or assigned by value."""
     if isinstance(value, list) and depth < MAX_NESTED:
         items = [copied(interp, item, depth + 1) for item in bounds.visited(interp, value)]
         if isinstance(value, containers.Objects):
@@ -43,7 +43,8 @@ def copied(interp: Run, value: Value, depth: int = 0) -> Any:
 
 
 def fresh(run: Cpp, node: object, value: Value, env: Env) -> Value:
-    """The value of `node` for a variable of its own: a copy when the node names what another variable holds."""
+    """Returns `value`, the value of `node`, for a new variable: a copy when `node` names what another variable
+    holds."""
     if not isinstance(value, (list, dict, LibObject)) or not isinstance(node, (ir.Name, ir.Attr, ir.Index)):
         return value
     try:

@@ -23,8 +23,8 @@ MAX_SORTED = 16  # elements of a list that is put in order
 
 
 def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
-    """A function of the standard library: what its model makes of it, and where none knows what it is given, what any
-    function may do; NotImplemented for all others."""
+    """Calls a function of the standard library: by its model, or else as any unknown function that may call or write
+    its arguments; NotImplemented for all others."""
     for library in (_VALUES, _PLACES):
         model = name if name in library.functions else name.removeprefix("std::")
         if model in library.functions:
@@ -40,17 +40,17 @@ class _Values(Library):
 
     @models("getenv", "secure_getenv")
     def variable(self, site: Site, name: Value, /) -> Value:
-        """A variable of the environment, which is clean: what is asked for is not set."""
+        """Models `getenv(name)`: the environment is clean, so only what the submission set itself is set."""
         return site.run.process.environ.get(str(name))
 
     @models("std::string", "std::string_view")
     def text(self, site: Site, text: Value, /) -> Value:
-        """A text of a text."""
+        """Models `std::string(text)` and the like, on a text."""
         return text if isinstance(text, str) else NotImplemented
 
     @models("fill")
     def fill(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
-        """One value for all elements."""
+        """Models `std::fill`: all elements become one value."""
         if not isinstance(first, list):
             return NotImplemented
         first[:] = [value] * len(bounds.visited(site.run, first))
@@ -58,7 +58,7 @@ class _Values(Library):
 
     @models("iota")
     def iota(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
-        """A number, and those that follow it."""
+        """Models `std::iota`: elements become a number and its successors."""
         if not isinstance(first, list) or not isinstance(value, int):
             return self.fill(site, first, last, value)
         first[:] = [value + i for i in range(len(bounds.visited(site.run, first)))]
@@ -66,32 +66,32 @@ class _Values(Library):
 
     @models("begin", "cbegin")
     def begin(self, site: Site, container: Value, /) -> Value:
-        """An iterator at the first element."""
+        """Models `std::begin`: an iterator at the first element."""
         return container if isinstance(container, list) else NotImplemented
 
     @models("end", "cend")
     def end(self, site: Site, container: Value, /) -> Value:
-        """What is behind the last element."""
+        """Models `std::end`: the end iterator."""
         return END if isinstance(container, list) else NotImplemented
 
     @models("next")
     def next(self, site: Site, at: Value, by: Value = 1, /) -> Value:
-        """The iterator so many entries on."""
+        """Models `std::next(iterator, n)`."""
         return stepped("+", at, by)
 
     @models("prev")
     def prev(self, site: Site, at: Value, by: Value = 1, /) -> Value:
-        """The iterator so many entries back."""
+        """Models `std::prev(iterator, n)`."""
         return stepped("-", at, by)
 
     @models("back_inserter")
     def back_inserter(self, site: Site, container: Value, /) -> Value:
-        """An iterator that adds what is written there."""
+        """Models `std::back_inserter`: an iterator that appends what is written through it."""
         return Back(container) if isinstance(container, list) else NotImplemented
 
     @models("reverse")
     def reverse(self, site: Site, first: Value, last: Value, /) -> Value:
-        """The last comes first."""
+        """Models `std::reverse`."""
         if not isinstance(first, list):
             return NotImplemented
         first.reverse()
@@ -99,7 +99,7 @@ class _Values(Library):
 
     @models("sort", "stable_sort")
     def sort(self, site: Site, first: Value, last: Value, before: Value = None, /) -> Value:
-        """The elements in order, where each comparison is known."""
+        """Models `std::sort`, where every comparison is known."""
         if not isinstance(first, list) or len(first) > MAX_SORTED:
             return NotImplemented
         made = _ordered(site, first, before) if isinstance(before, Func) else _ascending(first)
@@ -110,12 +110,12 @@ class _Values(Library):
 
     @models("copy")
     def copy(self, site: Site, first: Value, last: Value, to: Value, /) -> Value:
-        """All elements are written through an iterator."""
+        """Models `std::copy`: writes all elements through an output iterator."""
         return self._copied(site, first, to, None)
 
     @models("copy_n")
     def copy_n(self, site: Site, first: Value, count: Value, to: Value, /) -> Value:
-        """So many elements are written through an iterator."""
+        """Models `std::copy_n`: writes n elements through an output iterator."""
         return self._copied(site, first, to, count)
 
     def _copied(self, site: Site, items: Value, to: Value, count: Value) -> Value:
@@ -125,7 +125,7 @@ class _Values(Library):
         return None
 
     def other(self, site: Site) -> Value:
-        """A call that no model knows."""
+        """Answers a call without a fitting model (`Library.other`): NotImplemented."""
         return NotImplemented
 
 
@@ -134,7 +134,7 @@ class _Places(Library):
 
     @models("std::swap")
     def swap(self, site: Site, left: Value, right: Value, /) -> Value:
-        """What two places hold is exchanged."""
+        """Models `std::swap`: exchanges the values of two places."""
         if not isinstance(left, Slot):
             return NotImplemented
         old = left.get()
@@ -145,7 +145,7 @@ class _Places(Library):
 
     @models("std::exchange")
     def exchange(self, site: Site, target: Value, value: Value, /) -> Value:
-        """What a place held before it was given something else."""
+        """Models `std::exchange`: gives a place another value, and returns the former one."""
         if not isinstance(target, Slot):
             return NotImplemented
         old = target.get()
@@ -154,7 +154,7 @@ class _Places(Library):
 
     @models("memcpy", "memmove")
     def copied(self, site: Site, to: Value, source: Value, size: Value, /) -> Value:
-        """The bytes of a whole object of the text."""
+        """Models `memcpy(to, source, size)` onto a whole object of a class of the submission."""
         made, source = _object(to), _held(source)
         if made is None:
             return NotImplemented
@@ -166,7 +166,8 @@ class _Places(Library):
 
     @models("memset")
     def memset(self, site: Site, to: Value, value: Value, size: Value, /) -> Value:
-        """Each byte of a whole object of the text; zeros are known."""
+        """Models `memset(to, value, size)` on a whole object of a class of the submission; only zeros give known
+        fields."""
         made, value = _object(to), _held(value)
         if made is None:
             return NotImplemented
@@ -179,7 +180,7 @@ class _Places(Library):
         return None
 
     def other(self, site: Site) -> Value:
-        """A call that no model knows."""
+        """Answers a call without a fitting model (`Library.other`): NotImplemented."""
         return NotImplemented
 
 

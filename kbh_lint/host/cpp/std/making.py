@@ -44,12 +44,12 @@ class Making:
     braces: bool
 
     def part(self, at: int) -> ir.TypeRef | None:
-        """The type that a template argument of its type is."""
+        """Returns template argument number `at` of the constructed type; None where it is no type."""
         found = self.ref.args[at] if at < len(self.ref.args) else None
         return found if isinstance(found, ir.TypeRef) else None
 
     def of(self, kind: ir.TypeRef, items: list[Value]) -> Value:
-        """An object of a type that its own type names."""
+        """Makes an object of the type `kind`, an element or template argument of the constructed type."""
         return self.run.construct(kind, items, self.env, None)
 
 

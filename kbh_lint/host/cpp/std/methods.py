@@ -18,50 +18,50 @@ class _Lists(Methods[list[Value]]):
 
     @models("push_back", "append")
     def push_back(self, site: Site, owner: list[Value], value: Value, /) -> None:
-        """One more at the end; what stands in braces is made an object of the class."""
+        """Models `push_back(value)`: appends an element; a braced list is made an object of the element class."""
         braces = value if type(value) is list else None
         objects = owner if isinstance(owner, Objects) and owner.made is not tuple else None
         owner.append(value if braces is None or objects is None else objects.made(braces))
 
     @models("emplace_back")
     def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> None:
-        """One more at the end, which is made of what is given."""
+        """Models `emplace_back(args...)`: appends an element constructed from the arguments."""
         made = len(given) > 1 and isinstance(owner, Objects)
         owner.extend([owner.made(list(given))] if made and isinstance(owner, Objects) else given[:1])
 
     @models("size", "length")
     def size(self, site: Site, owner: list[Value]) -> Value:
-        """How many there are."""
+        """Models `size()`: the number of elements."""
         return next((item for item in owner if isinstance(item, SoMany)), len(owner))
 
     @models("empty")
     def empty(self, site: Site, owner: list[Value]) -> bool:
-        """Whether there are none."""
+        """Models `empty()`: whether there are no elements."""
         return not owner
 
     @models("data", "begin", "cbegin", "vec")
     def begin(self, site: Site, owner: list[Value]) -> list[Value]:
-        """An iterator, or the address, of the first stands for all."""
+        """Models `begin()` and `data()`: the list itself stands for an iterator or address of its first element."""
         return owner
 
     @models("end", "cend")
     def end(self, site: Site, owner: list[Value]) -> str:
-        """What is behind the last."""
+        """Models `end()`: the end iterator."""
         return END
 
     @models("clear")
     def clear(self, site: Site, owner: list[Value]) -> None:
-        """Nothing is left."""
+        """Models `clear()`: removes all elements."""
         owner.clear()
 
     @models("pop_back")
     def pop_back(self, site: Site, owner: list[Value]) -> Value:
-        """The last is taken away."""
+        """Models `pop_back()`: removes the last element."""
         return owner.pop() if owner else None
 
     @models("swap")
     def swap(self, site: Site, owner: list[Value], other: Value, /) -> Value:
-        """What two hold is exchanged."""
+        """Models `swap(other)`: exchanges the elements of two containers."""
         if not isinstance(other, list):
             return self.changed(site, owner)
         owner[:], other[:] = list(other), list(owner)
@@ -69,7 +69,7 @@ class _Lists(Methods[list[Value]]):
 
     @models("assign")
     def assign(self, site: Site, owner: list[Value], count: Value, value: Value = None, /) -> Value:
-        """A value so many times, or all between two iterators."""
+        """Models `assign(count, value)` and `assign(first, last)`: replaces all elements."""
         if len(site.args) == 2 and isinstance(count, list):
             owner[:] = list(count)
             return None
@@ -77,7 +77,7 @@ class _Lists(Methods[list[Value]]):
 
     @models("resize")
     def resize(self, site: Site, owner: list[Value], count: Value, value: Value = None, /) -> Value:
-        """Those behind a number go, or more of a value come."""
+        """Models `resize(count, value)`: drops elements from the end, or appends copies of `value`."""
         return self._sized(site, owner, owner, count)
 
     def _sized(self, site: Site, owner: list[Value], kept: list[Value], count: Value) -> Value:
@@ -91,7 +91,8 @@ class _Lists(Methods[list[Value]]):
 
     @models("insert")
     def insert(self, site: Site, owner: list[Value], at: Value, /, *given: Value) -> Value:
-        """One more, or all between two iterators; only where they come behind the last is what is there known."""
+        """Models `insert(at, ...)`: only an insertion at the end is followed; after any other, all elements are
+        unknown."""
         if not given or at != END:
             return self.changed(site, owner)
         several = given[0] if len(given) == 2 else None
@@ -100,23 +101,23 @@ class _Lists(Methods[list[Value]]):
 
     @models("erase")
     def changed(self, site: Site, owner: list[Value], /, *given: Value) -> Value:
-        """What is in it is not known any more."""
+        """Models a change that is not followed, such as `erase`: all elements are unknown from here on."""
         owner[:] = [Unknown((), site.name)] * max(len(owner), 1)
         return Unknown((), site.name)
 
     @models("front")
     def front(self, site: Site, owner: list[Value]) -> Value:
-        """The first."""
+        """Models `front()`: the first element."""
         return self._element(site, owner, 0)
 
     @models("back")
     def back(self, site: Site, owner: list[Value]) -> Value:
-        """The last."""
+        """Models `back()`: the last element."""
         return self._element(site, owner, -1)
 
     @models("at")
     def at(self, site: Site, owner: list[Value], place: Value, /) -> Value:
-        """The element at a place."""
+        """Models `at(index)`: one element."""
         return self._element(site, owner, place)
 
     def _element(self, site: Site, owner: list[Value], place: Value) -> Value:
@@ -124,7 +125,7 @@ class _Lists(Methods[list[Value]]):
         return owner[place] if known and isinstance(place, int) else Unknown((), site.name)
 
     def other(self, site: Site, owner: list[Value]) -> Value:
-        """A method that is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.name)
 
 
@@ -133,33 +134,33 @@ class _Maps(Methods[dict[Value, Value]]):
 
     @models("size")
     def size(self, site: Site, owner: dict[Value, Value]) -> int:
-        """How many entries there are."""
+        """Models `size()`: the number of entries."""
         return len(owner)
 
     @models("empty")
     def empty(self, site: Site, owner: dict[Value, Value]) -> bool:
-        """Whether there are none."""
+        """Models `empty()`: whether there are no entries."""
         return not owner
 
     @models("begin", "cbegin")
     def begin(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """An iterator at the first entry."""
+        """Models `begin()`: an iterator at the first entry."""
         first = self._after(owner, None)
         return iterator(owner, next(iter(owner))) if owner and isinstance(first, Unknown) else first
 
     @models("end", "cend")
     def end(self, site: Site, owner: dict[Value, Value]) -> str:
-        """What is behind the last."""
+        """Models `end()`: the end iterator."""
         return end_of(owner)
 
     @models("clear")
     def clear(self, site: Site, owner: dict[Value, Value]) -> None:
-        """Nothing is left."""
+        """Models `clear()`: removes all entries."""
         owner.clear()
 
     @models("insert", "emplace")
     def insert(self, site: Site, owner: dict[Value, Value], first: Value, /, *rest: Value) -> Value:
-        """An entry where there is none yet."""
+        """Models `insert(entry)` and `emplace(key, value)`: adds an entry unless the key has one."""
         if len(rest) == 2 and isinstance(first, Sym):  # `std::piecewise_construct`, and what key and value are made of
             of, made_of = rest
             first = of[0] if isinstance(of, (list, tuple)) and len(of) == 1 else of
@@ -171,13 +172,14 @@ class _Maps(Methods[dict[Value, Value]]):
 
     @models("insert_or_assign")
     def insert_or_assign(self, site: Site, owner: dict[Value, Value], first: Value, /, *rest: Value) -> Value:
-        """An entry, in the place of one that is there."""
+        """Models `insert_or_assign(key, value)`: adds an entry, or replaces the value of the one that is there."""
         key, value = self._entry(owner, first, rest)
         return self._put(site, owner, key, lambda: value, over=True)
 
     @models("try_emplace")
     def try_emplace(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
-        """The same as `insert`, of a key, also one in braces, and what the value is made of."""
+        """Models `try_emplace(key, args...)`: adds an entry, its value constructed from `args`, unless the key has
+        one."""
         fresh = owner.fresh if isinstance(owner, Entries) else None
         value = rest[-1] if rest else key
         return self._put(site, owner, key, (lambda: value) if fresh is None else partial(fresh, rest), over=False)
@@ -203,18 +205,18 @@ class _Maps(Methods[dict[Value, Value]]):
 
     @models("find")
     def find(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
-        """An iterator at the entry of a key."""
+        """Models `find(key)`: an iterator at the entry of the key, or the end."""
         held = self._held(site, owner, key)
         return end_of(owner) if held is keys.MISSING else iterator(owner, held)
 
     @models("lower_bound")
     def lower_bound(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
-        """An iterator at the first entry whose key is no less."""
+        """Models `lower_bound(key)`: an iterator at the first entry whose key is not less."""
         return self._after(owner, key)
 
     @models("upper_bound")
     def upper_bound(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
-        """An iterator at the first entry whose key is greater."""
+        """Models `upper_bound(key)`: an iterator at the first entry whose key is greater."""
         return self._after(owner, key, behind=True)
 
     def _after(self, owner: dict[Value, Value], key: Value, *, behind: bool = False) -> Value:
@@ -228,23 +230,23 @@ class _Maps(Methods[dict[Value, Value]]):
 
     @models("count")
     def count(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
-        """How many entries a key has."""
+        """Models `count(key)`: the number of entries of a key."""
         return int(self._held(site, owner, key) is not keys.MISSING)
 
     @models("contains")
     def contains(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> bool:
-        """Whether a key has an entry."""
+        """Models `contains(key)`: whether a key has an entry."""
         return self._held(site, owner, key) is not keys.MISSING
 
     @models("at")
     def at(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> Value:
-        """The value of a key."""
+        """Models `at(key)`: the value of a key."""
         held = self._held(site, owner, key)
         return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]
 
     @models("erase")
     def erase(self, site: Site, owner: dict[Value, Value], key: Value, /, *rest: Value) -> int:
-        """The entry of a key goes."""
+        """Models `erase(key)`: removes an entry, and returns how many were removed."""
         held = self._held(site, owner, key)
         if held is keys.MISSING:
             return 0
@@ -256,7 +258,7 @@ class _Maps(Methods[dict[Value, Value]]):
         return keys.held_key(site.run, owner, hashed(key))
 
     def other(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """A method that is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.name)
 
 

@@ -20,7 +20,8 @@ _Row = Callable[["Cpp", str, Sequence[ir.Expr], list[Value]], Value]
 
 
 def call(run: Cpp, name: str, given: Sequence[ir.Expr], args: list[Value]) -> Value:
-    """A function with its template arguments; NotImplemented for others."""
+    """Models a standard function that passes its arguments on (`std::move`, `std::get<N>`), with its template
+    arguments; NotImplemented for others."""
     row = _ROWS.get(name)
     return NotImplemented if row is None else row(run, name, given, args)
 
