@@ -72,7 +72,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.kernels.core.facts import KernelFacts
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 class Run(Recorder):
@@ -88,7 +88,7 @@ class Run(Recorder):
     def cpp(self) -> Cpp:
         """What runs C++ host functions."""
         if self.cpp_side is None:
-            from kbh_lint.host.cpp.cpp import Cpp  # start-up: what has no C++ does without it
+            from kbh_lint.host.cpp.interpreter import Cpp  # start-up: what has no C++ does without it
 
             self.cpp_side = Cpp(self)
         return self.cpp_side

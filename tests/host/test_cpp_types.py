@@ -8,7 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Env
 from kbh_lint.frontends import python
 from kbh_lint.host.cpp import arguments, construction, types
-from kbh_lint.host.cpp.cpp import Cpp
+from kbh_lint.host.cpp.interpreter import Cpp
 from kbh_lint.host.cpp.texts import build_env
 from kbh_lint.host.run import Run
 from kbh_lint.host.values.cpp_objects import Dim3, TensorOptions

@@ -18,7 +18,7 @@ from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 _INITS = ("py::init", "pybind11::init", "torch::init", "init")
 _FIELDS = ("def_readwrite", "def_readonly", "def_property", "def_property_readonly", "def_readwrite_static")

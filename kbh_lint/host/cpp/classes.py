@@ -15,7 +15,7 @@ from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:

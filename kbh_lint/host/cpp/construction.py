@@ -22,7 +22,7 @@ from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 MAX_ELEMENTS = 256  # of an array that is laid out
 MAX_PLAIN = 4096  # of an array of numbers that nothing is given

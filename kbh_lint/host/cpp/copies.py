@@ -15,7 +15,7 @@ from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

@@ -11,7 +11,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.tensors import CutlassType
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 MAX_LEAVES = 4000
 

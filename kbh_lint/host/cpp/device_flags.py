@@ -16,7 +16,7 @@ from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.core.flags import PREFIX
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
 
 MAX_FUNCTIONS = 64

@@ -27,7 +27,7 @@ from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 def e_const(run: Cpp, node: ir.Const, env: Env) -> Value:

@@ -14,7 +14,7 @@ from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 _NODES = "__nodes__"  # of a graph that is made node by node, in their order; an executable has each with what it does
 _DOES = "__does__"

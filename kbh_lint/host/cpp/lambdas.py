@@ -19,7 +19,7 @@ from kbh_lint.host.values.cpp_objects import Bound, OwnMethod, Slot, Template
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")  # macros that begin so call the lambdas that they are given
 _PLACE = regex(r"(?:.*::)?_([1-9])$")

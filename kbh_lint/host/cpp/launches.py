@@ -24,7 +24,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:

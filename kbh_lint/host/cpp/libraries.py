@@ -31,7 +31,7 @@ from kbh_lint.host.values.objects import Blob, Extension, HostDescriptor, LibObj
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 C_FUNCTIONS = frozenset(
     "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "

@@ -40,7 +40,7 @@ from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
 
 # Parts of the names of functions that do work; others set something up.

@@ -13,7 +13,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
 
 Table = dict[str, Any]  # variables by their names

@@ -23,7 +23,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 MAX_GROWN = 256  # elements of a list that assignments make
 _OF_THE_TEXT = (ir.Decl, CppType, Overloads, Member)  # what a name of the file, a type or a function may hold

@@ -13,7 +13,7 @@ from kbh_lint.host.values.objects import NamedTuple
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 _SPACES = ("py", "pybind11", "pybind", "torch::py")
 _IMPORTS = frozenset(f"{space}::{kind}::import" for space in _SPACES for kind in ("module_", "module"))

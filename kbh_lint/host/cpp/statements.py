@@ -26,7 +26,7 @@ from kbh_lint.host.values.named_objects import BuiltinObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 
 def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:

@@ -16,7 +16,7 @@ from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 _DONE = Sym("cudaSuccess")
 

@@ -18,7 +18,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 MAX_DEPTH = 8
 SAME_STEPS = 8  # of the run, for each type that is compared: it is looked up a few times

@@ -16,7 +16,7 @@ from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 MAX_LOOP = 256  # iterations of a loop that works on tensors
 MAX_COUNTED = 1024  # iterations of one that only computes

@@ -18,7 +18,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 # Functions that write through iterators or addresses: what is there then is not known.
 WRITERS = frozenset(

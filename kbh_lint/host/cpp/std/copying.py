@@ -13,7 +13,7 @@ from kbh_lint.host.values.cpp_objects import CStruct, Slot
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
 
 MAX_NESTED = 4  # containers in containers that a copy goes down

@@ -16,7 +16,7 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
 MAX_SORTED = 16  # elements of a list that is put in order

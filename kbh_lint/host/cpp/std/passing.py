@@ -14,7 +14,7 @@ from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
-    from kbh_lint.host.cpp.cpp import Cpp
+    from kbh_lint.host.cpp.interpreter import Cpp
 
 _Row = Callable[["Cpp", str, Sequence[ir.Expr], list[Value]], Value]
 

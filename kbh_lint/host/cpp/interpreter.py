@@ -50,7 +50,7 @@ _OF_NUMBERS = frozenset(("%", "&", "|", "^", ">>"))  # what no pointer has
 
 
 class Cpp:
-    """Runs C++ host functions for one interpreter run."""
+    """Interprets C++ host functions for one run of the host (`Run`)."""
 
     # what others ask of C++ through the run, which imports all of it once there is some
     pointers = staticmethod(cpp_arguments.pointers)
