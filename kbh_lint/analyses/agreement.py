@@ -18,9 +18,11 @@ UNTRIED = "more branches could not be decided than are followed both ways"
 
 
 def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
-    """What holds on every path that comes to an end: a branch nobody could decide must not decide a verdict.
+    """Merges the facts of several execution paths into one `ShapeFacts` a graded shape, with the facts that every path
+    which ends shows.
 
-    A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven.
+    A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven: a branch that
+    could not be decided must not decide a verdict.
     """
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
@@ -116,8 +118,8 @@ _HELD = ("contents", "address-and-version", "checksum")  # keys that tell other 
 
 
 def across_targets(per_target: list[list[ShapeFacts]]) -> list[ShapeFacts]:
-    """What a file without a named target shows: facts must hold on every GPU of the deck, promises are those of the
-    GPU it was written for, which is one where they are kept."""
+    """Merges the facts of one file read for each GPU of the deck, for a file that names no target: facts must hold on
+    every GPU; the state of a promise is the best that any GPU gives, as the file was written for one of them."""
     first, *others = per_target
     out: list[ShapeFacts] = []
     for i, shape in enumerate(first):
@@ -146,7 +148,7 @@ def _weakest(states: list[str]) -> str:
 
 
 def differing(per_target: Sequence[Sequence[ShapeFacts]], gpus: Sequence[tuple[int, int] | None]) -> Iterator[str]:
-    """What a reader has to know of promises that are kept on one GPU of the deck and broken on another."""
+    """Yields a sentence for each promise that is broken on some GPUs of the deck and not on others."""
     for name in per_target[0][0].states if per_target and per_target[0] else ():
         states = [{shape.states.get(name, "unproven") for shape in shapes} for shapes in per_target]
         broken = [f"{gpu[0]}.{gpu[1]}" for gpu, found in zip(gpus, states, strict=False) if gpu and "broken" in found]

@@ -29,7 +29,8 @@ MIN_SHARE = 1 / 16
 
 
 def share_of_exponentials(total: Event) -> float:
-    """The largest share of any memory of exponentials that a sum in torch is over; 0 when it is over none."""
+    """How much of a tensor of exponentials the torch reduction `total` sums over, from 0 to 1: the largest share of any
+    tensor of exponentials that the summed values are derived from; 0 when there is none."""
     best = 0.0
     pending, seen = [(total, 1.0)], {id(total)}
     while pending and len(seen) < 200:
@@ -76,9 +77,9 @@ def _configured(event: Event, i: int) -> Configured:
 
 
 def of_launch(event: Event, found: Slice) -> CompensationFacts:
-    """What one launch does.
+    """Whether and how the kernel of one launch compensates its sum of exponentials.
 
-    Of an autotuned launch the least compensated configuration counts: any of them may be the one that is timed.
+    Of an autotuned launch the least compensated configuration counts, as any of them may be the one that is timed.
     """
     answers = []
     for i in _configurations(event):
@@ -90,10 +91,10 @@ def of_launch(event: Event, found: Slice) -> CompensationFacts:
 
 
 def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, CompensationFacts] | None:
-    """What a launch does where a branch of its kernel, the test of which stands there, is taken always, and never.
+    """What a kernel's sums do when the branch whose test is at `loc` is always taken, and when it is never taken.
 
-    None where it has no such branch that sums on both sides: in the rounds of one loop both may be parts of one sum,
-    so each side must have a loop of its own.
+    None where no branch at `loc` sums on both sides. Each side must have a loop of its own: in one loop, both sides may
+    add terms of the same sum.
     """
     kernel, binding, grid, block = _configured(event, 0)
     found: list[CompensationFacts] = []
@@ -160,7 +161,8 @@ def _on_numbers(event: Event, configured: Configured, unread: tuple[str, ir.Loc]
 
 
 def of_launches(events: list[Event], found: Slice, result: object) -> CompensationFacts | None:
-    """What launches that hand tensors to one another do together; None where that cannot be told, or there is one.
+    """How several launches that hand tensors to one another compensate a sum together; None for fewer than two
+    launches, or where that cannot be told.
 
     A rounding error that one kernel stores counts when it goes on to the result, and not when the kernel that merges
     the partial sums leaves it aside.

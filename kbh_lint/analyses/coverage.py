@@ -29,8 +29,11 @@ MAX_CONFIGS = 12  # of one launch
 
 
 def short_grids(contract: Contract, run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Facts `short-grid`. Any group may have all rows and the others none: a grid that depends on sizes alone must hold
-    tiles for that, or its kernel loop over what the offsets say."""
+    """Facts `short-grid`: launches whose grid covers the rows of a grouped product only when groups are balanced.
+
+    Legal offsets may put all rows into any one group. A grid that depends on sizes alone must have enough tiles for
+    that, or the kernel must loop as the offsets say.
+    """
     if run.binding is None:
         return []
     out: list[ShapeFact] = []
@@ -126,7 +129,8 @@ def _short(tiles: int, each: bool, groups: int, rows: int, height: int) -> bool:
 
 
 def stepped(promise: Promise, run: ShapeRun, found: Slice) -> dict[str, tuple[Event, Any]]:
-    """The inputs that a promise names and that are read with holes: the launch that reads each, and its loop."""
+    """The inputs named by `promise` of which a launch reads some elements and skips others between them, by name: the
+    launch, and the place of the loop that skips."""
     names = {name for key in ("inputs", "must_read") for name in promise.params.get(key, ())}
     specs = run.binding.inputs if run.binding is not None else ()
     numbers = {spec.name: spec.value for spec in specs if isinstance(spec.value, int)}
@@ -165,8 +169,8 @@ def _hole(content: Content, event: Event, numbers: dict[str, int]) -> object:
 
 
 def restarted(run: ShapeRun, found: Slice) -> tuple[Event, Any] | None:
-    """A launch that makes a result with a recurrence whose state begins at zero in each piece of a sequence, and its
-    loop: what a piece stores is shorter than the axis that the loop goes along."""
+    """The launch, and the place of the loop in it, that computes a recurrence in pieces and starts the state of each
+    piece at zero, so that a piece stores less than the axis that its loop runs along; None when no launch does."""
     tensors = {tensor.storage.ident: tensor for tensor in tensors_in(run.calls[-1].result)} if run.calls else {}
     for content in found.start:
         tensor, event = tensors.get(content.storage.ident), content.event

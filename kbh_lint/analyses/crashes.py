@@ -18,8 +18,8 @@ from kbh_lint.host.values.tensors import Tensor
 
 
 def file_crashes(paths: list[PathRun]) -> Iterator[ShapeFact]:
-    """Facts `crash` of the module level: an exception on every path, no class Model, a method that takes other
-    arguments than it is given."""
+    """Facts `crash` of a whole file: an exception on every path, no class `Model`, a method that does not take the
+    arguments that it is called with."""
     first = paths[0]
     if all(path.failed for path in paths):
         what = "raises" if first.raised else "model" if first.no_model else ""

@@ -46,7 +46,8 @@ class _Looked:
     uses: dict[tuple[str, str], list[_Use]] = field(default_factory=dict)  # by entry point and size
 
     def look(self, path: PathRun, run: ShapeRun, entry: Entry) -> None:
-        """The facts of one run, while its calls are the last ones."""
+        """Adds the facts of `run`, one run of `entry`; to be called when the run ends, while the calls of `entry` are
+        its last ones."""
         shown = ShapeFacts(run.label)
         self.facts.append(shown)
         if not run.calls:
@@ -64,11 +65,12 @@ class _Looked:
 
 
 def entry_facts(session: Session) -> list[ShapeFacts]:
-    """The facts of the entry points of a file, one group a run: those that hold on every path. They are tied to
-    no graded shape, as none is known."""
+    """The facts that hold on every path through the entry points of a file without a contract: one `ShapeFacts` for
+    each run of an entry point. No graded shapes are known, so they are tied to none."""
     looked: list[_Looked] = []
 
     def examine(path: PathRun) -> entries.Examine:
+        """Starts the collection for a new path and returns the function that looks at each of its runs."""
         looked.append(_Looked())
         return looked[-1].look
 
@@ -100,8 +102,9 @@ def _ran(one: _Looked, label: str) -> bool:
 
 
 def ignored_arguments(run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Fact `ignored-argument`: tensors that a call is handed and does not look at, while its result is computed from
-    memory of the submission's own that its callers were given before: state that went out, and does not come in."""
+    """Fact `ignored-argument`: tensors that are passed to a call and never looked at, while the result comes from
+    memory that the submission returned to its caller earlier. The caller hands the state in again, and it is not
+    used."""
     call = run.calls[-1]
     if run.unread or found.opaque or run.layout is None:
         return []
@@ -185,7 +188,8 @@ def _splits(uses: dict[tuple[str, str], list[_Use]]) -> dict[str, list[ShapeFact
 
 
 def split_by_shape(name: str, path: PathRun) -> dict[str, list[ShapeFact]]:
-    """Facts `entry-split` of a contract's entry point along one path, by the label of the graded shape."""
+    """Facts `entry-split` of the entry point `name` of a contract, along one path: products that run narrower on some
+    shapes than on others. Facts are grouped by the label of the narrower shape."""
     return _splits({(name, run.label): list(_uses(reach(last_call(run)))) for run in path.shapes if run.calls})
 
 

@@ -21,7 +21,8 @@ FUNCTIONS = TAKEN | frozenset("exp2 expm1 pow sigmoid silu tanh softplus ldexp".
 
 
 def by_arithmetic(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
-    """Facts `arithmetic-exp`: sums of what arithmetic makes of an input, where the reference takes exponentials."""
+    """Facts `arithmetic-exp`: inputs that a kernel sums after arithmetic alone, where the reference takes exponentials
+    of them."""
     if not any(name in TAKEN for name, _ in reference.steps) or work.blobs or work.unread or found.unfilled:
         return []
     names = {event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1] for event in found.events if event.kind != "launch"}

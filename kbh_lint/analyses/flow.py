@@ -42,6 +42,7 @@ class Root:
 
     @property
     def name(self) -> str:
+        """The name of the input or weight."""
         return self.content.label.partition(":")[2]
 
 
@@ -59,7 +60,8 @@ class Slice:
 
 
 def reads_of(content: Content) -> Iterator[Content]:
-    """Everything a content depends on: values, indices, and numbers that steered its launch."""
+    """Yields the contents that `content` was computed from: values, indices, numbers that steered its launch, and the
+    content that it overwrote in part."""
     if content.event is not None:
         for read, _ in content.event.reads:
             yield read
@@ -69,7 +71,7 @@ def reads_of(content: Content) -> Iterator[Content]:
 
 
 def is_unknown(result: object) -> bool:
-    """Whether what `forward` returned is a value that nobody knows, where a tensor is due."""
+    """Whether the value that `forward` returned is unknown where a tensor is expected."""
     if isinstance(result, (list, tuple)):
         return any(map(is_unknown, result))
     return (
@@ -80,7 +82,7 @@ def is_unknown(result: object) -> bool:
 
 
 def reach(result: object) -> Slice:
-    """Walk back from what `forward` returned."""
+    """The backward slice of `result`, a value that `forward` returned: all contents and events that it depends on."""
     found = Slice()
     events: dict[int, Event] = {}
     stack = result_contents(result)
@@ -138,7 +140,7 @@ def _library_gemm(name: str) -> bool:
 
 
 def roots(content: Content) -> list[Root]:
-    """The outside contents whose values flow into `content` without going through a matrix product."""
+    """The inputs and weights whose values flow into `content` without going through a matrix product."""
     found: list[Root] | None = content.notes.get("roots")
     if found is None:
         found = content.notes["roots"] = _walk_roots(content)
@@ -186,7 +188,8 @@ def _sources(event: Event, content: Content) -> Iterator[tuple[Content, tuple[St
 
 
 def widens(source: str, target: str) -> bool:
-    """Whether a conversion changes what a product could have run on: fp8 or fp4 becomes wider, or bf16 becomes fp8."""
+    """Whether converting an operand from `source` to `target` changes which tensor-core unit can multiply it: fp8 or
+    fp4 becomes wider, or bf16 becomes fp8 or fp4."""
     return source in NARROW and is_wider(target, source) or source == "bf16" and target in NARROW
 
 
@@ -226,25 +229,26 @@ def _launch_sources(
 
 
 def followed(event: Event) -> bool:
-    """Whether a launch's kernel was read to its end, in a language whose stores, addresses and choices are noted."""
+    """Whether the kernel of a launch was read to its end, and its language is one for which stores, addresses and
+    branches are recorded."""
     attrs = event.attrs
     known = registry.by_pointers(attrs["kernel"].language) and bool(attrs["bindings"])
     return known and not any(facts.unread for facts in attrs["distinct"])
 
 
 def facts_of(event: Event) -> list[KernelFacts]:
-    """The kernel facts of a launch; what several configurations share is there once."""
+    """The kernel facts of a launch, one for each different result among its autotuning configurations."""
     found: list[KernelFacts] = event.attrs.get("distinct", [])
     return found
 
 
 def fills_unseen(run: ShapeRun) -> bool:
-    """Whether the last call launches a kernel that could not be read to its end and was not seen to write anything: the
-    memory that it fills is one that the trace does not know, and may be in the result."""
+    """Whether the last call launches a kernel that could not be read to its end and that no store was seen of: it may
+    have written any memory, the result's too."""
     launches = [e for e in run.calls[-1].events if e.kind == "launch" and not e.writes] if run.calls else []
     return any(f.unread or any(s.storage < 0 for s in f.stores) for e in launches for f in facts_of(e))
 
 
 def last_call(run: ShapeRun) -> object:
-    """What the last completed `forward` returned."""
+    """The value that the last completed call of `forward` returned; None when no call was completed."""
     return run.calls[-1].result if run.calls else None

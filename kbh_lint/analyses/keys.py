@@ -15,9 +15,9 @@ MAX_WALK = 200
 
 
 def cut_keys(result: list[Content], found: Slice) -> list[ShapeFact]:
-    """Facts `cut-keys`: fp32 inputs that decide whole numbers of the result (indices) without their lowest bits.
+    """Facts `cut-keys`: fp32 inputs whose lowest bits have no influence on the indices (integers) in `result`.
 
-    Told of results that Triton kernels make: there every decision is in the values.
+    Reported only of results that Triton kernels make, where values record every comparison that decides.
     """
     if found.opaque or found.unfilled:
         return []

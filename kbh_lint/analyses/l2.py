@@ -19,7 +19,8 @@ from kbh_lint.kernels.extents.reuse import read_once
 
 
 def l2_policies(run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Facts `l2-policy`: windows, limits and loads that keep data in the cache beyond the kernel."""
+    """Facts `l2-policy`: access-policy windows, set-aside limits and load hints that keep data in the L2 cache after
+    the kernel."""
     if not run.calls:
         return []
     last = run.calls[-1].index

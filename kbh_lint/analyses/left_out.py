@@ -36,9 +36,9 @@ SPARE_OFFSETS = 3  # of those that rise from a first to a last one that are know
 
 
 def left_out(promise: Promise, found: Slice) -> dict[str, Event]:
-    """The inputs and weights that a promise names and that are read only in part, each with a launch that reads it.
+    """The inputs and weights named by `promise` that no launch reads completely, each with a launch that reads a part.
 
-    Of an input that is there as what it held in an earlier call too, the last one counts.
+    Where the trace has an input's values from several calls, those of the latest call count.
     """
     names = {name for key in NAMED for name in promise.params.get(key, ())}
     last: dict[str, Content] = {}
@@ -136,7 +136,8 @@ def _by_language(content: Content, event: Event) -> list[tuple[Part, int]] | Non
 
 
 def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
-    """A launch that writes a part of a result, where no other writes the rest of what was allocated without values."""
+    """A launch that writes a part of the result `tensor`, when no launch writes the rest of its uninitialised memory;
+    None otherwise."""
     content, size = tensor.storage.content, tensor.storage.size
     shown = prod(tensor.shape) if tensor.shape and all(isinstance(n, int) for n in tensor.shape) else None
     if not content.notes.get("over-empty") or not isinstance(size, int) or shown is None or 0 in (tensor.strides or ()):
@@ -166,8 +167,8 @@ class _Stretch(NamedTuple):
 
 
 def read_after_it_was_stored(events: Iterable[Event], ident: int) -> bool:
-    """Whether all that launches read of a storage are parts that launches before them, of these events, can have
-    written: parts of a workspace. What else the storage held before is then not read."""
+    """Whether the launches among `events` read of storage `ident` only what launches before them may have stored there,
+    as when a workspace is used in parts. What the storage held before is then not read."""
     written: list[_Stretch] = []
     readers = 0
     for event in events:

@@ -53,7 +53,7 @@ def _followed(path: PathRun, run: ShapeRun) -> bool:
 
 
 def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
-    """Where a method of the model is."""
+    """The place where the method of the model is defined; None when there is no such function."""
     try:
         found = run.instance.cls.find(method)
     except (AttributeError, KeyError):
@@ -74,7 +74,7 @@ def _unwritten(run: ShapeRun, outputs: list[Tensor]) -> list[ShapeFact]:
 
 
 def tensors(value: object, depth: int = 0) -> list[object]:
-    """The tensors and tensor-like objects of a returned tensor, tuple, list or dict."""
+    """The tensors and tensor-like objects in a returned tensor, tuple, list or dict, nested ones too."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, (list, tuple)) and depth < 4:

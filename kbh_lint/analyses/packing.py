@@ -31,7 +31,8 @@ class Packing:
 
 
 def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) -> Packing:
-    """Finds where packed state is unpacked, and copies of it at full width, behind every product that it feeds."""
+    """Finds where packed weights are unpacked inside a kernel that multiplies them, and where copies of them at full
+    width are made before the product."""
     found = Packing()
     names = [
         n
@@ -90,7 +91,7 @@ class _Pieces:
         self.opened: dict[int, tuple[ir.Loc | None, ...]] = {}
 
     def add(self, content: Content, event: Event) -> None:
-        """Notes a piece that `event` multiplies, if it is one."""
+        """Records `content` as a piece of unpacked weight that `event` multiplies, if it is one."""
         size = content.storage.size
         if content.label or content.dtype not in FLOATS or size is None:
             return
@@ -101,7 +102,8 @@ class _Pieces:
                 self.opened[content.ident] = root.unpacked
 
     def whole(self) -> Iterator[tuple[Content, Event]]:
-        """The first piece of each entry of which the pieces together are all."""
+        """Yields one piece, with the event that multiplies it, for each packed weight whose pieces together have at
+        least GROWN times the bytes of the weight."""
         for name, pieces in self._found.items():
             before = self._packed.get(name)
             if before is not None and sum(size for size, _, _ in pieces.values()) >= GROWN * before:

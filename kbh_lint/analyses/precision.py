@@ -39,7 +39,8 @@ class Narrow:
 
 
 def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
-    """All of them, for one shape."""
+    """All places of one shape where products, accumulators or sums are narrower than the problem's `narrowest`
+    allows."""
     limit = {name: effective_bits(dtype) or 0 for name, dtype in problem.narrowest.items()}
     out = [*_rounded(found, limit.get("inputs", limit.get("operands", 0)))]
     for use in work.products:
@@ -100,15 +101,18 @@ def _rounded(found: Slice, limit: int) -> Iterator[Narrow]:
 
 
 def operand_types(use: ProductUse) -> tuple[str, ...]:
-    """The element types that the numbers of a product's operands really have."""
+    """The element types on which a product really multiplies: tf32 in place of fp32 where its mode says so."""
     return tuple(effective(t, use.mode) for t in use.operands)
 
 
 def downcasts(
     problem: Problem, found: list[Narrow], work: Work, checked: Other | None, first: Other | None
 ) -> list[ShapeFact]:
-    """Facts `downcast`. `checked` is the work at the shape that stands for this one where nothing is timed, `first`
-    that of the first call at this shape; None where they were not followed."""
+    """Facts `downcast`: one for each different entry of `found`.
+
+    `checked` is the work at the untimed shape that stands for this one, `first` the work of the first call at this
+    shape; either is None where it was not followed. They show whether only timed calls are narrow.
+    """
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
     whole = bool(fed) and all(any(n.use is u and not n.part for n in found) for u in fed)
     out: list[ShapeFact] = []
@@ -154,7 +158,8 @@ def _kinds(found: Iterable[Narrow]) -> set[str]:
 
 
 def cut_short(work: Work) -> list[ShapeFact]:
-    """Facts `short-series`: kernels that invert a triangular matrix by a power series without all its terms."""
+    """Facts `short-series`: kernels that invert a triangular matrix by a power series and leave out terms that are not
+    zero."""
     return [
         ShapeFact(kinds.ShortSeries(terms=s.terms, needed=s.needed), s.loc, tuple(launched_from(event)))
         for event, s in short_series(work.authored)
@@ -162,7 +167,8 @@ def cut_short(work: Work) -> list[ShapeFact]:
 
 
 def short_series(events: Iterable[Event]) -> Iterator[tuple[Event, ShortSeries]]:
-    """The power series of launches that end before their terms vanish."""
+    """Yields each launch among `events` whose kernel ends a power series of a triangular matrix before the terms
+    vanish, with that series."""
     for event in events:
         for facts, binding in zip(event.attrs.get("facts", ()), event.attrs.get("bindings", ()), strict=False):
             if any(_of_products(p) for p in facts.products):

@@ -44,7 +44,7 @@ class ProductUse:
 
 
 def products(found: Slice) -> list[ProductUse]:
-    """The products among the events of a reach."""
+    """The matrix products among the events of the backward slice `found`."""
     out: list[ProductUse] = []
     for event in found.events:
         if not is_product(event):
@@ -73,12 +73,14 @@ def _narrowed(found: list[Root], operand: str) -> set[str]:
 
 
 def effective(dtype: str, mode: str) -> str:
-    """The type of an operand's numbers: a Triton dot of fp32 operands drops their low 13 bits unless told not to."""
+    """The element type on which an operand of type `dtype` is multiplied: a Triton dot of fp32 operands runs on tf32,
+    which drops their low 13 bits, unless `mode` says otherwise."""
     return "tf32" if dtype == "f32" and mode == "tf32" else dtype
 
 
 def effective_bits(dtype: str) -> int | None:
-    """The bits of an operand's numbers: 19 for tf32, which lies in 32."""
+    """The number of bits of `dtype` that carry a value: 19 for tf32, although it is stored in 32; None for an unknown
+    type."""
     return 19 if dtype == "tf32" else BITS.get(dtype)
 
 

@@ -36,8 +36,8 @@ class Traits:
     functions: frozenset[str] = frozenset()
 
     def calls(self, symbol: str) -> bool:
-        """Whether the reference, which is written in torch, runs a function that is replaced: `torch.matmul`,
-        `torch.nn.BatchNorm2d.forward`."""
+        """Whether the reference calls the torch function `symbol`, such as `torch.matmul` or
+        `torch.nn.BatchNorm2d.forward`, which a submission replaces."""
         owner, _, name = symbol.rpartition(".")
         if owner.partition(".")[0] != "torch":
             return False
@@ -55,17 +55,18 @@ def traits(found: Slice) -> Traits:
 
 
 def weights_read(run: ShapeRun, found: Slice) -> frozenset[str]:
-    """The weights that a result depends on, also by what a constructor made of them."""
+    """The names of the weights that a result depends on, directly or through tensors that a constructor computed from
+    them."""
     storages = {content.storage.ident for event in found.events for content, _ in event.reads}
     storages |= {content.storage.ident for content in found.outside}
     return frozenset(name for name, tensor in run.weights.items() if tensor.storage.ident in storages)
 
 
 def live_weights(run: ShapeRun, found: Slice) -> dict[str, int]:
-    """The elements of the weights that a reference's result depends on.
+    """How many elements each weight has that the reference's result depends on, by name.
 
-    A bias that is the same for all of what a norm then takes the mean of changes nothing: those of convolutions and
-    products right before batch norm by the batch's statistics, and before instance norm, are left out.
+    Left out are biases that a norm cancels: those of convolutions and products right before an instance norm, or before
+    a batch norm that uses the statistics of the batch.
     """
     names = {tensor.storage.ident: name for name, tensor in run.weights.items()}
     dead: set[str] = set()
@@ -88,9 +89,10 @@ def live_weights(run: ShapeRun, found: Slice) -> dict[str, int]:
 
 
 def operations(found: Slice) -> tuple[str, ...]:
-    """The operations a result comes from, in order, under one name each: `mm`, `bmm` and `@` are products.
+    """The names of the operations that a result comes from, in order, with one name for equal operations: `mm`, `bmm`
+    and `@` are products.
 
-    What one place in the code does again and again counts once, so that a loop over chunks is like its body.
+    Repeated executions of one place in the code count once, so that a loop over chunks equals its body.
     """
     steps = (e for e in found.events if e.kind in ("op", "library", "copy"))
     places: dict[Any, str] = {}
@@ -101,7 +103,11 @@ def operations(found: Slice) -> tuple[str, ...]:
 
 
 def steps(found: Slice, most: frozenset[Step] | None = None) -> frozenset[Step]:
-    """The steps of a result, in no order; conversions and copies are none. No more than one is not among `most`."""
+    """The steps of a result: each operation with the inputs that its operands come from; conversions and copies are
+    left out.
+
+    With `most`, stops at the first step that is not in `most`, which is enough to tell that the sets differ.
+    """
     made: set[Step] = set()
     times: Counter[Any] = Counter()
     for event in found.events:
@@ -116,7 +122,8 @@ def steps(found: Slice, most: frozenset[Step] | None = None) -> frozenset[Step]:
 
 
 def share(known: Traits, found: Slice) -> float:
-    """How many of a reference's steps a result has, in whatever order and beside whatever else."""
+    """The share of the reference's steps that a result has too, from 0 to 1, in any order and whatever other steps it
+    has."""
     names = {_name(event) for event in found.events}
     if not known.steps or any(name not in names for name, _ in known.steps):
         return 0.0
@@ -137,7 +144,8 @@ def _name(event: Event) -> str:
 
 
 def likeness(known: Traits, found: Slice) -> float:
-    """Share of matching operations, in order; 1 is the same list, or the same steps in another order."""
+    """How similar a result's operations are to the reference's, from 0 to 1: 1 for the same list in order, or for the
+    same steps in another order."""
     ordered = SequenceMatcher(None, known.operations, operations(found), autojunk=False).ratio()
     mine = steps(found, known.steps) if len(known.steps) > 1 and ordered < 1 else frozenset()
     return 1.0 if mine and mine == known.steps else ordered

@@ -32,14 +32,18 @@ class Stale:
     reads: list[tuple[Content, Event | None]]
 
     def names(self, what: str) -> tuple[str, ...]:
+        """The names of the stale inputs (`what` is "input") or weights ("state"), each once."""
         return tuple(dict.fromkeys(c.label.partition(":")[2] for c, _ in self.of(what)))
 
     def of(self, what: str) -> list[tuple[Content, Event | None]]:
+        """The stale contents of inputs (`what` is "input") or weights ("state"), each with the event that read it
+        first."""
         return [(c, e) for c, e in self.reads if c.label.startswith(f"{what}:")]
 
 
 def survivors(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Facts `survivor`: what outlives a call, first what is found again although it should not be."""
+    """Facts `survivor`: state that outlives a call. Those come first that a later call uses although inputs or weights
+    changed."""
     if len(run.calls) < 2:
         return []
     second = stale_reads(path, run.calls[-1])
@@ -162,11 +166,11 @@ def _call_site(event: Event) -> ir.Loc | None:
 
 
 def stale_reads(path: PathRun, call: Call) -> Stale:
-    """Contents of inputs and weights that a result depends on and that the call was not given.
+    """The contents of inputs and weights that the result of `call` depends on although they were not passed to `call`.
 
     A buffer that a kernel of this call both reads and writes (a counter, an accumulator, partial sums) carries nothing
-    over by itself: that read is not followed, unless the kernel looks there before anything else. What an earlier call
-    made of it is.
+    over by itself: that read is not followed, unless the kernel reads the buffer before it writes. What an earlier call
+    computed and left there is followed.
     """
     out: dict[int, tuple[Content, Event | None]] = {}
     seen: set[int] = set()
@@ -255,7 +259,7 @@ def _from_outside(content: Content) -> set[str]:
 
 
 def ignored_state(run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Facts `ignored-state`: weights of which the result uses only what they held before they were loaded."""
+    """Facts `ignored-state`: weights of which the result uses only the values from before `load_state_dict`."""
     loaded = {c.label.partition(":")[2] for c in found.outside if c.label.startswith("state:")}
     out: list[ShapeFact] = []
     for name, tensor in {**run.state, **(run.weights if run.loaded else {})}.items():

@@ -26,13 +26,14 @@ class ShapeFact:
     _key: tuple[Any, ...] = field(default=(), init=False, repr=False, compare=False)
 
     def key(self) -> tuple[object, ...]:
-        """Kind and attributes: shape facts with the same key on two paths are one fact."""
+        """The kind and the attributes of the fact: shape facts with equal keys are the same fact, on whichever path."""
         if not self._key:
             attrs = sorted((k, _hashable(v)) for k, v in self.fact.attrs().items())
             self._key = (kind_name(type(self.fact)), *attrs)
         return self._key
 
     def place(self) -> tuple[Any, ...]:
+        """The key with the source span: shape facts with equal places are the same fact at the same line."""
         return (*self.key(), span_of(self.loc))
 
 
@@ -57,7 +58,7 @@ def _hashable(value: object) -> object:
 
 
 def span_of(loc: ir.Loc | None) -> Span | None:
-    """The place of a loc; None when there is none."""
+    """The source span of `loc`; None for None."""
     if loc is None:
         return None
     span: Span = loc[0].span(loc)
@@ -65,7 +66,7 @@ def span_of(loc: ir.Loc | None) -> Span | None:
 
 
 def launched_from(event: Event) -> list[tuple[ir.Loc | None, str]]:
-    """Where an event was started, innermost first, in files a reader can open."""
+    """The places through which an event was started, innermost first, each with a sentence to show beside it."""
     out: list[tuple[ir.Loc | None, str]] = []
     if event.loc is not None:
         out.append((event.loc, "launched here" if event.kind in ("launch", "cutlass") else "called here"))
@@ -75,7 +76,8 @@ def launched_from(event: Event) -> list[tuple[ir.Loc | None, str]]:
 
 
 def merge(per_shape: Iterable[ShapeFacts]) -> tuple[Fact, ...]:
-    """Facts with the shapes they hold on, in the order of the file."""
+    """One `Fact` for equal facts at the same place, with the labels of all shapes it holds on, in the order of the
+    source."""
     shapes = list(per_shape)
     found: dict[tuple[Any, ...], tuple[ShapeFact, list[str]]] = {}
     for shape in shapes:

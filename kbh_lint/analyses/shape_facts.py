@@ -50,8 +50,10 @@ Reduced = Callable[[], list[ShapeRun]]
 def shape_facts(
     problem: Problem, contract: Contract, path: PathRun, run: ShapeRun, reference: Traits, reduced: Reduced
 ) -> ShapeFacts:
-    """Facts and promise states of one shape on one path. `reduced` runs the shapes that stand for graded ones where
-    nothing is timed; it is asked for only where a fact needs it."""
+    """The facts and promise states of one graded shape on one path.
+
+    `reduced` runs the untimed shapes that stand for graded ones; it is called only where a fact needs it.
+    """
     found = reach(last_call(run))
     found.unfilled = found.unfilled or fills_unseen(run)
     facts = ShapeFacts(run.label, empty=not found.events, unknown=is_unknown(last_call(run)))
@@ -105,7 +107,7 @@ def _work_behind(result: object) -> precision.Other:
 
 
 def product_seeds(work: Work) -> list[ShapeFact]:
-    """Facts `product` and `arch`."""
+    """Facts `product`, one a matrix product, and `arch`, for products that are built for another architecture."""
     out: list[ShapeFact] = []
     for use in work.products:
         cast = "none"
@@ -141,7 +143,7 @@ def _layer(use: ProductUse) -> str:
 
 
 def library_seeds(work: Work, problem: Problem) -> list[ShapeFact]:
-    """Facts `library-work`."""
+    """Facts `library-work`: work of the problem that a library does."""
     out: list[ShapeFact] = []
     helpers = [] if work.trifling else [e for e in work.authored if does_arithmetic(e)]
     authored = "some" if helpers else "casts" if work.authored else "none"
@@ -173,7 +175,8 @@ def library_seeds(work: Work, problem: Problem) -> list[ShapeFact]:
 
 
 def torch_share_seeds(work: Work, want: shares.Asked) -> list[ShapeFact]:
-    """Fact `torch-share`: what torch does beside authored kernels that do the rest."""
+    """Fact `torch-share`: how much of the problem torch does while authored kernels do the rest; none below
+    `shares.TOLD_SHARE`."""
     if not work.authored or any(category(e) != "other" for e in work.library):
         return []
     share, doing = shares.beside(work.torch, want)
@@ -185,7 +188,7 @@ def torch_share_seeds(work: Work, want: shares.Asked) -> list[ShapeFact]:
 
 
 def authored_seeds(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
-    """Fact `no-authored-kernel`."""
+    """Fact `no-authored-kernel`: libraries or torch make the whole result."""
     if work.authored or work.blobs or work.unread or found.unfilled or not found.events:
         return []
     operations = [e for e in found.events if e.kind in ("op", "library", "copy")]
@@ -204,7 +207,7 @@ def authored_seeds(work: Work, found: Slice, reference: Traits) -> list[ShapeFac
 
 
 def reference_seeds(work: Work, found: Slice, reference: Traits) -> list[ShapeFact]:
-    """Fact `reference-work`: torch does all that the reference does, with authored kernels beside it."""
+    """Fact `reference-work`: torch runs every step of the reference, and authored kernels run beside it."""
     if not work.authored or share(reference, found) < 1:
         return []
     done = [e for e in found.events if e.kind in ("op", "library")]
@@ -224,7 +227,7 @@ def _repeats(events: list[Event]) -> bool:
 
 
 def selection_seeds(found: Slice) -> list[ShapeFact]:
-    """Facts `selection`: whole selections done by a library or a built-in."""
+    """Facts `selection`: complete selections (top-k, sort) by a library or a Python built-in."""
     out: list[ShapeFact] = []
     for event in found.events:
         if event.kind == "library" and category(event) == "selection":
@@ -250,8 +253,8 @@ def selection_seeds(found: Slice) -> list[ShapeFact]:
 
 
 def outside_selection_seeds(found: Slice, problem: Problem, contract: Contract, run: ShapeRun) -> list[ShapeFact]:
-    """Facts `selection` of torch work of any name, where kernels are handed only what is left of what they must select
-    from."""
+    """Fact `selection` for torch operations, whatever their names, that reduce the elements to select from before
+    kernels get what is left."""
     names = {name for promise in problem.promises_for(contract.id) for name in promise.params.get("select_from", ())}
     specs = [spec for spec in (run.binding.inputs if run.binding is not None else ()) if spec.name in names]
     doing = [event for spec in specs for event in shares.seen_only_by_torch(found, spec.name, prod(spec.shape))]
@@ -268,7 +271,7 @@ def _called(event: Event) -> str:
 
 
 def banned_seeds(found: Slice, problem: Problem) -> list[ShapeFact]:
-    """Facts `banned`: symbols of the problem's ban list on the way to the result."""
+    """Facts `banned`: symbols of the problem's list of bans that the result depends on."""
     out: list[ShapeFact] = []
     for event in found.events:
         symbols = [(str(event.attrs["symbol"]), event.loc)] if event.attrs.get("symbol") else []
@@ -321,7 +324,8 @@ def _bare(text: str) -> str | None:
 
 
 def same_symbol(symbol: str, path: str) -> bool:
-    """Whether two paths name one operation: equal, or the same function in another of torch's namespaces."""
+    """Whether two qualified names mean one operation: the names are equal, or name the same function in different
+    namespaces of torch."""
     if symbol == path:
         return True
     left, right = _bare(symbol), _bare(path)

@@ -76,7 +76,7 @@ class Asked:
 
 
 def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
-    """What a problem's formulas and parameters say of one shape."""
+    """What a problem's formulas and its promises say of one graded shape."""
     promises = problem.promises_for(contract.id)
     names = {n for p in promises if p.params.get("work") == "elementwise" for n in p.params.get("inputs", ())}
     read = {n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())}
@@ -102,18 +102,20 @@ def _count(formula: str, run: ShapeRun) -> int | None:
 
 
 def elements(event: Event) -> int:
-    """The elements of the largest tensor that an event reads, over all iterations that it stands for; 0: not known."""
+    """How many elements the largest tensor has that an event reads, times the iterations that it stands for; 0 when
+    unknown."""
     sizes = [n for _, tensor in event.reads if (n := product(tensor.shape)) is not None]
     return max(sizes, default=0) * event.weight
 
 
 def computes_in_torch(event: Event) -> bool:
-    """Whether torch does arithmetic on numbers: element by element, or along a dimension."""
+    """Whether an event is arithmetic by torch: elementwise, or a reduction along a dimension."""
     return event.kind in ("op", "library") and event.name in ARITHMETIC | FUNCTIONS | REDUCTIONS
 
 
 def traffic(event: Event) -> int:
-    """The bytes that an event reads and writes, in all iterations that it stands for, as far as sizes are known."""
+    """How many bytes an event reads and writes, times the iterations that it stands for; tensors of unknown size are
+    left out."""
     if event.name in GATHERS and event.kind != "launch":
         return 2 * gathered(event) * event.weight
     read = sum(_held(tensor) for _, tensor in event.reads)
@@ -152,7 +154,7 @@ def _places(indices: list[Read]) -> int | None:
 
 
 def gathered(event: Event) -> int:
-    """The bytes that a gather takes out of a table; 0 where that is not known or nothing is gathered."""
+    """How many bytes a gather takes out of its table; 0 for other events, and where that is unknown."""
     found = _picked(event)
     if found is not None and event.name == "index" and event.writes and event.writes[0].storage.size is not None:
         return event.writes[0].storage.size
@@ -165,7 +167,8 @@ def gathered(event: Event) -> int:
 
 
 def by_index(event: Event, names: Iterable[str]) -> bool:
-    """Whether torch gathers numbers by an index that is made of the inputs `names`; places are none of these."""
+    """Whether `event` is a torch gather whose index was computed from inputs in `names`; masks and other tensors of
+    places do not count."""
     found = _picked(event)
     if found is None or found[0][1].dtype in PLACES:
         return False
@@ -192,8 +195,11 @@ def _followed(gathers: list[Event], want: Asked) -> bool:
 
 
 def promised(events: list[Event], want: Asked) -> dict[int, str]:
-    """The torch events that a promise wants in kernels, by id, with the category of the work: elementwise, gather or
-    softmax. What is done piece by piece counts by its sum."""
+    """The torch events among `events` that do work which a promise wants in kernels, as event id to category
+    (elementwise, gather, softmax).
+
+    Work that is done piece by piece counts by its sum.
+    """
     found: dict[int, str] = {}
     if want.indices and want.bytes:
         gathers = [e for e in events if by_index(e, want.indices)]
@@ -214,10 +220,12 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
 
 
 def seen_only_by_torch(found: Slice, name: str, size: int) -> list[Event]:
-    """What torch, by whatever operation, does to an input of `size` elements of which authored kernels are handed less
-    than FULL_SHARE, or to what was made of it: then no kernel picked from it. In the order of the events; where all of
-    it went to the host, what torch does with the rest. A kernel that makes as many elements as it is handed picks none
-    either, where torch takes the largest or smallest of what it made."""
+    """The torch events that work on input `name`, of `size` elements, or on values made from it, if authored kernels
+    get less than FULL_SHARE of these elements: then no kernel selects from the input.
+
+    Where the whole input went to the host, the events that process the rest. A kernel with as many outputs as inputs
+    does not select either, if torch then takes extremes of its outputs.
+    """
     if found.opaque or any(event.kind in ("unread", "blob") for event in found.events):
         return []
     doing, moving, handed, mapped = [], [], 0, False
@@ -247,13 +255,15 @@ def _makes_as_many(event: Event, count: int) -> bool:
 
 
 def meetings(found: Slice, operands: frozenset[str]) -> list[Event]:
-    """Where torch, by whatever operation, makes one tensor of several operands of a product, and no authored kernel is
-    ever handed two of them: then no kernel multiplies them."""
+    """The events in which torch combines several of the product's `operands` into one tensor, provided that no authored
+    kernel is given two of them: then no kernel multiplies them."""
     if len(operands) < 2 or found.opaque or any(event.kind in ("unread", "blob") for event in found.events):
         return []
     groups: dict[int, frozenset[str]] = {}
 
     def met(event: Event) -> set[frozenset[str]]:
+        """The operands behind each tensor that an event reads, if the event combines different ones; else an empty
+        set."""
         read = {content.ident: content for content, _ in event.reads}
         for ident, content in read.items():
             if ident not in groups:
@@ -300,8 +310,11 @@ def _over_a_grid(event: Event) -> bool:
 
 
 def beside(events: list[Event], want: Asked) -> tuple[float, list[Event]]:
-    """What torch does beside kernels, as a share of the problem's bytes (where its operations are elementwise, of those
-    if that is more), and the events that do it; copies and conversions are left out."""
+    """How much torch does beside kernels, as a share of the problem's bytes, and the events that do it; copies and
+    conversions are left out.
+
+    For a problem with elementwise operations it is the share of operations, if that is larger.
+    """
     doing = [e for e in events if computes_in_torch(e) or want.bytes and by_index(e, want.indices)]
     share = sum(map(traffic, doing)) / want.bytes if want.bytes else 0.0
     if want.elementwise and want.flops:
@@ -310,10 +323,10 @@ def beside(events: list[Event], want: Asked) -> tuple[float, list[Event]]:
 
 
 def below_floor(authored: list[Event], flops: int | None) -> bool:
-    """Whether the operations of all authored kernels together are too small a share of the problem's `flops` for its
+    """Whether the operations of all authored kernels together are too small a share of the problem's `flops` for the
     result to count as theirs.
 
-    False where any of them contains a matrix product, or reads or writes a tensor whose size is not known.
+    False where one of them contains a matrix product, or reads or writes a tensor of unknown size.
     """
     if not flops or not authored:
         return False
@@ -332,10 +345,11 @@ def below_floor(authored: list[Event], flops: int | None) -> bool:
 
 
 def shares(work: Work, want: Asked) -> Shares:
-    """Who does which share of the problem's operations and of the bytes that are moved: authored `kernels`, a
-    `library`, `torch` element by element. What is left of the operations is the kernels'.
+    """Which share of the problem's operations and of the moved bytes is done by authored `kernels`, by a `library`, and
+    by `torch`. Operations that are not counted elsewhere are the kernels'.
 
-    Operations are None where nobody counted them: the problem has no formula, or a call's are not known.
+    The share of operations is None where they cannot be counted: the problem has no formula, or the count of a library
+    call is unknown.
     """
     by_torch = [e for e in work.library if e.attrs.get("promised") and "places" not in e.attrs]  # no library's pointers
     eager, library = [*work.torch, *by_torch], [e for e in work.library if e not in by_torch]

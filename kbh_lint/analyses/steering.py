@@ -42,8 +42,11 @@ class Arithmetic:
 
 
 def steered(contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
-    """Facts `value-branch` for each shape. `paths` are those that one run's undecided branches lead to; where both
-    sides come to an end, the arithmetic behind their results is compared."""
+    """Facts `value-branch` for each shape: branches on values of inputs that change the arithmetic.
+
+    `paths` are the paths of one file. Where both sides of an undecided branch come to an end, the arithmetic behind
+    their results is compared.
+    """
     base = next((p for p in paths if not p.forced), paths[0])
     out = [[*_device(contract, run)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
@@ -58,12 +61,13 @@ def steered(contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
 
 
 def structural(contract: Contract) -> frozenset[str]:
-    """The inputs that are made to steer: offsets, lengths, indices, masks."""
+    """The names of the inputs that may legally decide branches: offsets, lengths, indices, masks."""
     return frozenset(s.name for s in contract.forward if s.dtype in ("bool", "i16", "i32", "i64", "u16", "u32", "u64"))
 
 
 def tested(contract: Contract, contents: Iterable[Content]) -> tuple[str, ...]:
-    """The inputs and weights whose magnitudes are in some contents; those that a problem steers by do not count."""
+    """The names of the inputs and weights whose magnitudes `contents` depend on; inputs that may legally decide
+    branches, and tests for NaN or infinity, do not count."""
     names: set[str] = set()
     for content in contents:
         if not _guards(content):
@@ -136,7 +140,8 @@ def _length(found: Slice) -> str:
 
 
 def arithmetic(found: Slice) -> Arithmetic:
-    """The arithmetic behind a result."""
+    """The arithmetic behind a result: operand and accumulator types of its products, exponentials, unpacking and
+    narrowing casts."""
     uses = tuple(u for u in products(found) if "?" not in u.operands)
     steps: set[str] = set()
     for event in found.events:
@@ -156,7 +161,8 @@ def _narrows(source: str, target: str) -> bool:
 
 
 def difference(here: Arithmetic, there: Arithmetic) -> str:
-    """How two sides differ: `precision` of their products, other `steps`, or not at all."""
+    """How the arithmetic of two sides of a branch differs: "precision" of their products, "steps", or "" for no
+    difference that counts."""
     if here.products and there.products:
         if here.products != there.products or here.accumulators != there.accumulators:
             return "precision"

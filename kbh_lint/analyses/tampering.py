@@ -20,12 +20,13 @@ _NOTED = {"monkeypatch": ("symbol", "target"), "effect": ("kind", "symbol", "wha
 
 
 def tampering(paths: list[PathRun], reference: Traits) -> list[ShapeFact]:
-    """Facts `sniff`, `monkeypatch`, `effect`, `backend-state`."""
+    """Facts `sniff`, `monkeypatch`, `effect` and `backend-state`: what a submission asks about its environment, and
+    what it changes there."""
     return [*_noted(paths, reference), *_sniffed(paths[0]), *_settings(paths), *_processes(paths[0]), *_exits(paths[0])]
 
 
 def ended(paths: list[PathRun]) -> list[PathRun]:
-    """The paths that come to an end; without shapes, that is the end of the module."""
+    """The paths that come to an end: for a file with shapes the end of its runs, else the end of its module level."""
     return [p for p in paths if p.came_to_an_end() or not (p.failed or p.shapes)]
 
 
@@ -143,7 +144,8 @@ _MEASURING = (
 
 
 def measured_by(symbol: str) -> str:
-    """What a grader uses a function for: time, comparison, synchronisation, copies, inputs, process, or other."""
+    """What a grader measures with the function `symbol`: time, comparison, synchronisation, copies, inputs, process, or
+    other."""
     for what, prefixes in _MEASURING:
         for prefix in prefixes:
             whole = prefix.endswith(".") or symbol in (prefix, f"{prefix}_like", f"{prefix}_strided")
@@ -156,9 +158,10 @@ def measured_by(symbol: str) -> str:
 
 
 def signature(path: PathRun, *, launches: bool = False) -> frozenset[Any]:
-    """What a run does, as far as its caller could care: work on the way to the results, settings, and its end.
+    """What the caller of a run can observe of `path`: work behind the results, settings, effects and how it ends; equal
+    signatures mean equal behaviour.
 
-    With `launches` also how kernels are launched: their numbers and grids.
+    With `launches` also the numbers and grids of launches.
     """
     out: set[Any] = {("failed", path.failed)} if path.failed else set()
     out |= {("stopped", run.label) for run in path.shapes if run.stopped}

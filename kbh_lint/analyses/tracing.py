@@ -12,7 +12,7 @@ MAX_LINES = 2000
 
 
 def trace_lines(path: PathRun) -> Iterator[str]:
-    """One line a launch or call, headed by the shape and the call."""
+    """Yields the trace as lines of text, one for each launch or call, under headings for shape and call."""
     count = 0
     for run in path.shapes:
         yield f"shape {run.label}" + (f": {run.stopped}" if run.stopped else "")
@@ -30,7 +30,7 @@ def trace_lines(path: PathRun) -> Iterator[str]:
 
 
 def line_of(event: Event) -> str:
-    """`launch gemm[(32, 64)] at 120: input:x e4m3, state:weight e4m3 -> #41 bf16`."""
+    """One event as text: `launch gemm[(32, 64)] at 120: input:x e4m3, state:weight e4m3 -> #41 bf16`."""
     span = span_of(event.loc)
     place = f" at {span.line}" if span is not None else ""
     grid = event.attrs.get("grid")

@@ -14,7 +14,8 @@ from kbh_lint.host.values.tensors import Content, Event
 
 
 def warm_ups(run: ShapeRun, found: Slice, work: Work, total: int | None) -> list[ShapeFact]:
-    """Facts `warm-up`: calls that come earlier or much later multiply other types, or leave the work to others."""
+    """Facts `warm-up`: the first call, or one much later, multiplies other element types or leaves more to libraries
+    than the usual call."""
     if len(run.calls) < 2 or not found.events:
         return []
     usual = arithmetic(work)
@@ -42,7 +43,8 @@ def _types(event: Event) -> list[str]:
 
 
 def arithmetic(work: Work) -> frozenset[tuple[str, ...]]:
-    """The element types of products by who makes them, and the heavy work that libraries do."""
+    """The operand types of the products, by who multiplies (authored or library), and the categories of other heavy
+    work that libraries do."""
     kinds = {("library" if use.where == "library" else "authored", *use.operands) for use in work.products}
     return frozenset(kinds | {("library", category(event)) for event in _others(work) if category(event) != "product"})
 

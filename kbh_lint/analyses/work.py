@@ -53,12 +53,12 @@ def category(event: Event) -> str:
 
 
 def on_inputs(event: Event) -> bool:
-    """Whether an event works on forward's inputs (not only on weights, constants or indices)."""
+    """Whether an event reads anything computed from an input of `forward` (not only weights, constants or indices)."""
     return any(from_inputs(content) for content, _ in event.reads)
 
 
 def from_inputs(content: Content) -> bool:
-    """Whether a content depends on an input of `forward` in any way."""
+    """Whether a content was computed from an input of `forward`, directly or indirectly."""
     known = content.notes.get("from_inputs")
     if known is not None:
         return bool(known)
@@ -81,10 +81,11 @@ def from_inputs(content: Content) -> bool:
 
 
 def sort_out(found: Slice, total_flops: int | None, want: Asked | None = None) -> Work:
-    """Sort the events behind a result by who did them.
+    """Sorts the events behind a result by who did them: authored kernels, libraries, torch, or code that could not be
+    read.
 
-    Beside a kernel, torch work that a promise wants in kernels counts as a library's. Work that is done piece by piece
-    counts by its sum.
+    Where there are authored kernels, torch work that a promise wants in kernels counts as a library's. Work that is
+    done piece by piece counts by its sum.
     """
     work = Work(products=products(found))
     if want is not None and any(event.kind in AUTHORED for event in found.events):
@@ -174,7 +175,7 @@ def _small(event: Event, total_flops: int | None, pieces: int) -> bool:
 
 
 def computes(event: Event) -> bool:
-    """Whether an authored launch does any arithmetic on what it loads, if only a scale or an activation."""
+    """Whether an authored launch does any arithmetic on what it loads, even if it is only a scale or an activation."""
     return does_arithmetic(event) or any(facts.arithmetic for facts in facts_of(event))
 
 
@@ -194,8 +195,8 @@ def does_arithmetic(event: Event) -> bool:
 
 
 def exchanges(event: Event, names: frozenset[str]) -> bool:
-    """Whether a launch moves elements of inputs about by what they are: a branch or an address is chosen by elements
-    that it stores, or an element is stored that was chosen by others beside it."""
+    """Whether a launch permutes elements of the inputs `names` by their values: an element that is stored also chooses
+    a branch or an address, or the element to store is chosen by other elements."""
     if event.kind != "launch" or not names:
         return False
     behind = {at: {label.partition(":")[2] for label in outside([c])} for at, c in event.attrs["contents"].items()}

@@ -35,12 +35,13 @@ class Asked:
 
 
 def behind(event: Event) -> set[str]:
-    """The inputs and state that all that an event reads was made of."""
+    """The names of the inputs and weights from which everything that an event reads was computed."""
     return {label.partition(":")[2] for label in outside([content for content, _ in event.reads])}
 
 
 def not_worked_on(asked: Asked, keys: Iterable[str]) -> list[str]:
-    """The inputs that a promise names and that nothing which authored kernels read was made of."""
+    """The inputs named by `promise.params` under `keys` from which nothing was computed that an authored kernel
+    reads."""
     names = [name for key in keys for name in asked.promise.params.get(key, ())]
     if not names:
         return []

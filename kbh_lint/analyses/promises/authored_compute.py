@@ -10,7 +10,7 @@ from kbh_lint.host.values.tensors import Event
 
 
 def authored(asked: Asked) -> Judgement:
-    """The work is done in authored kernels, and the result depends on what they must read."""
+    """Judges whether authored kernels do the work, and whether the result depends on the inputs of `must_read`."""
     promise = asked.promise
     state, places, reason = _authored(asked)
     if state != "kept" or not promise.params.get("must_read"):

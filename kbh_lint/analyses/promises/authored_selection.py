@@ -12,7 +12,7 @@ from kbh_lint.host.values.tensors import Event
 
 
 def selection(asked: Asked) -> Judgement:
-    """No library or built-in selection on the way."""
+    """Judges whether authored kernels select, with no library and no built-in selection on the way to the result."""
     promise, work, facts = asked.promise, asked.work, asked.facts
     found_ones = [(s.loc, s.fact) for s in facts.seeds if isinstance(s.fact, Selection)]
     bad = [(loc, f"{fact.symbol} selects") for loc, fact in found_ones if fact.scope == "device"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def compensated(asked: Asked) -> Judgement:
-    """Some kernel on the way compensates its sum of exponentials."""
+    """Judges whether a kernel on the way to the result compensates the rounding errors of its sum of exponentials."""
     seen = _evaluated(asked)
     states = {a.state for a, _ in seen}
     if not states & {"effective", "precise", "unknown"}:

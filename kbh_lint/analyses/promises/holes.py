@@ -13,7 +13,8 @@ from kbh_lint.host.values.tensors import Content, Event
 
 
 def not_followed(run: ShapeRun, found: Slice, work: Work) -> str:
-    """What was not looked at and may have made the result, or a part of it: beside that no evidence is enough."""
+    """Says in words what was not analysed and may have made the result, or a part of it, so that no evidence is enough;
+    empty when there is nothing of the kind."""
     for event in work.authored:
         if event.attrs.get("cut"):
             return str(event.attrs["cut"])
@@ -22,7 +23,8 @@ def not_followed(run: ShapeRun, found: Slice, work: Work) -> str:
 
 
 def unread_reason(run: ShapeRun, found: Slice, work: Work) -> str:
-    """Why a missing piece of evidence may only be unread: a sentence, or nothing."""
+    """Says in words why evidence that was not found may still exist in code that was not analysed; empty when
+    everything was analysed."""
     hole = not_followed(run, found, work)
     if hole:
         return hole

@@ -7,7 +7,7 @@ from kbh_lint.analyses.promises.holes import unread_reason
 
 
 def int4(asked: Asked) -> Judgement:
-    """The packed weight is unpacked inside the kernel that multiplies it."""
+    """Judges whether the packed weight is unpacked inside the kernel that multiplies it, and not before."""
     promise, run, found, work, packed = asked.promise, asked.run, asked.found, asked.work, asked.packed
     if packed.expanded:
         return (

@@ -46,9 +46,10 @@ def judge(
     problem: Problem, contract: Contract, run: ShapeRun, found: Slice, work: Work, packed: Packing, facts: ShapeFacts,
     usual: bool = True,
 ) -> None:  # fmt: skip
-    """Fills in the promise states of `facts`, and adds the shape facts that judging finds.
+    """Fills in the promise states of `facts`, and adds the shape facts that are found in judging.
 
-    `usual`: no branch that the code alone does not decide was taken the other way, so that sizes are as they are.
+    `usual` is False on a path that goes the other way at a branch that the code alone does not decide: sizes may then
+    differ from the graded ones.
     """
     for promise in problem.promises_for(contract.id):
         places: Places = []

@@ -9,7 +9,8 @@ from kbh_lint.base import architectures, dtypes
 
 
 def narrow_products(asked: Asked) -> Judgement:
-    """Every product fed by the narrow inputs runs on operands of the promised group of types (fp8)."""
+    """Judges whether every product of the narrow inputs runs on operands of the promised group of types, such as
+    fp8."""
     promise, run, found, work = asked.promise, asked.run, asked.found, asked.work
     narrow = set(promise.params.get("narrow", ()))
     wanted = [u for u in work.products if set(u.inputs) & narrow]

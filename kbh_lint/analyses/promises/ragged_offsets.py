@@ -19,7 +19,7 @@ from kbh_lint.host.values.tensors import Content, Event
 
 
 def reads(asked: Asked) -> Judgement:
-    """The inputs named by `must_read` reach the result."""
+    """Judges whether the result depends on all inputs named by `must_read`, and on all of what these say."""
     run, found, facts = asked.run, asked.found, asked.facts
     wanted = asked.promise.params.get("must_read", ())
     asserted = {name: facts.equal[name] for name in wanted if name in facts.equal}

@@ -19,7 +19,8 @@ PLAIN = (Buffer, Scalar, DType, TypeValue, int, float, str)
 
 
 def begins_elsewhere(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
-    """The offsets that every reader takes for ends alone, each with one of these launches."""
+    """The offsets among `wanted` of which every launch uses only the ends of groups and derives the beginnings
+    elsewhere, by name, each with one of these launches."""
     known: dict[str, Event] = {}
     for name in {content.label.partition(":")[2] for content in found.outside if content.notes.get("rising")}:
         launches = readers(name, found) if name in wanted else []
@@ -29,7 +30,8 @@ def begins_elsewhere(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
 
 
 def readers(name: str, found: Slice) -> list[Event]:
-    """The launches that read offsets, or a copy of them; none where anything else is made of them, or decided."""
+    """The launches that read the offsets `name` or a plain copy of them; none if any other operation reads them, or if
+    their values decide a branch of the host."""
     launches: list[Event] = []
     for event in found.events:
         if any(made_of(steering, name) for steering in event.attrs.get("steer", ())):
@@ -48,7 +50,7 @@ def readers(name: str, found: Slice) -> list[Event]:
 
 
 def made_of(content: Content, name: str) -> bool:
-    """Whether a content is an input, or was made of what it holds or held in an earlier call."""
+    """Whether `content` is the input `name`, or was computed from its values of this or an earlier call."""
     return content.label == f"input:{name}" or any(root.name == name for root in roots(content))
 
 

@@ -22,7 +22,8 @@ _HELD_AGAINST = frozenset("searchsorted bucketize lt le gt ge less less_equal gr
 
 
 def chosen_for_tiles(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
-    """The offsets that every reader asks for the group of a block of rows, each with one of these launches."""
+    """The offsets among `wanted` that every launch uses only to choose one group for a whole block of rows, or that
+    torch only compares with fewer numbers than there are rows, by name, each with one of these events."""
     known: dict[str, Event] = {}
     for content in found.outside:
         name, rows = content.label.partition(":")[2], content.notes.get(FIXED, {}).get(-1)

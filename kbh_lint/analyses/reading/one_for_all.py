@@ -14,7 +14,8 @@ MAX_CONFIGS = 12  # of one launch
 
 
 def one_for_all(found: Slice, wanted: Collection[str]) -> dict[str, Event]:
-    """The inputs of whole numbers of which every reader asks one element whether it reads others, with the reader."""
+    """The integer inputs among `wanted` that only one launch reads, which tests one element to decide whether to read
+    others of them, by name, with that launch."""
     known: dict[str, Event] = {}
     for content in found.outside:
         name = content.label.partition(":")[2]

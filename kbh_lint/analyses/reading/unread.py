@@ -15,7 +15,11 @@ from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 def unread_inputs(
     path: PathRun, run: ShapeRun, found: Slice, work: Work, reference: Traits, facts: ShapeFacts
 ) -> list[ShapeFact]:
-    """Facts `unread-input`, beside those that a promise made; none where a library does the work, which says it all."""
+    """Facts `unread-input`: inputs and weights that the reference reads and the result does not depend on.
+
+    Those that a promise has reported already are left out. Empty when a library does the work, which is reported
+    itself.
+    """
     by_library = any(isinstance(s.fact, LibraryWork) for s in facts.seeds)
     if by_library or not work.authored or not run.calls or not reference.reads or not found.outside:
         return []
@@ -78,7 +82,8 @@ def _loaded(work: Work) -> set[str]:
 
 
 def asserted_equal(path: PathRun) -> dict[str, ir.Loc | None]:
-    """Inputs of which an assert compares many numbers, or their differences, with one: others raise."""
+    """The inputs of which an assertion requires that all elements, or all differences between them, equal one number,
+    by name, with the place of the assertion."""
     found: dict[str, ir.Loc | None] = {}
     for key in path.asserted:
         value = path.settled.get(key)

@@ -26,10 +26,11 @@ _WIDE_INTS = frozenset(("i16", "i32", "i64", "u32", "u64"))
 
 
 def used_inputs(found: Slice, most: Mapping[str, int], asked: Collection[str]) -> set[str]:
-    """The names of those of the inputs `asked` for that the result was computed from, without what a kernel loads for
-    nothing.
+    """The names of those inputs among `asked` that the result depends on; a load whose value has no effect does not
+    count.
 
-    `most` are the largest values of inputs, by name: a kernel's maximum of an input and just that number is known.
+    `most` has the largest legal value of inputs, by name: the maximum of an input and its largest value is known,
+    whatever the input is.
     """
     names: set[str] = set()
     seen: set[int] = set()
@@ -108,10 +109,10 @@ def _below(event: Event, least: int, most: Mapping[str, int]) -> frozenset[int]:
 
 
 def unneeded(event: Event) -> frozenset[int]:
-    """The whole numbers that a kernel loads and that make no difference to it, whatever legal ones they are.
+    """The integer contents that a kernel loads and that have no effect on it for any legal values.
 
-    The kernel is walked again with what legal inputs hold: what reached something before, or was multiplied by zero,
-    and then reaches nothing, is that. What reaches something for a few of them does so for all.
+    The kernel is analysed again with the ranges of legal inputs. A content counts if it had an effect before, or was
+    multiplied by zero, and has none under these ranges. An element that has an effect in some cases counts as used.
     """
     ends = _legal_loads(event)
     near = _near(event, ends)
@@ -121,8 +122,11 @@ def unneeded(event: Event) -> frozenset[int]:
 
 
 def near_unseen(event: Event) -> frozenset[int]:
-    """The lengths that a kernel loads, or what operations made of them, of which it does not tell two neighbours apart:
-    neither is the one that is drawn, so that its own numbers, which it may have in place of one, do not count."""
+    """The lengths (or values computed from them) that a kernel loads but cannot distinguish from their neighbouring
+    number: the kernel behaves the same for two lengths that differ by one.
+
+    Neither of the two is the length of the graded shape, as the kernel may have that number as a constant.
+    """
     if not followed(event):
         return frozenset()
     held, ends = event.attrs["contents"], _legal_loads(event)
@@ -155,8 +159,8 @@ def _asked(event: Event, ends: dict[int, tuple[int, int]]) -> frozenset[int]:
 
 
 def few_rows_unseen(event: Event) -> frozenset[int]:
-    """The offsets that a kernel loads and that make no difference to it while no group holds more than one row: it
-    takes a group with one for an empty one."""
+    """The offsets that a kernel loads and that have no effect on it as long as no group has more than one row: the
+    kernel does not distinguish a group of one row from an empty group."""
     ends = _legal_loads(event)
     rising = {at: replace(one, apart=1) for at, one in _rising(event, ends).items()} if ends else {}
     if not rising:
@@ -230,11 +234,11 @@ def _reached(facts: KernelFacts) -> set[int]:
 
 
 def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] = frozenset()) -> frozenset[int]:
-    """The contents that a kernel loads and that reach nothing: no value, address, mask or bound, no branch, but those
-    that only the storages `beside` the result are written for.
+    """The contents that a kernel loads without effect: they reach no value, address, mask, bound or branch, except for
+    stores to the storages `beside`, which the result does not depend on.
 
-    Nothing where a part of the kernel was not read, or where a load's memory is not known. Other languages store and
-    choose in ways of their own, which are not noted.
+    Empty where a part of the kernel, or the memory of a load, is unknown, and for languages whose stores and branches
+    are not recorded.
     """
     if event.kind != "launch" or not registry.by_pointers(event.attrs["kernel"].language):
         return frozenset()
@@ -249,6 +253,7 @@ def unused_loads(event: Event, most: Mapping[str, int], beside: frozenset[int] =
     used: set[int] = set()
 
     def add(origins: Origins) -> None:
+        """Marks the storages of `origins` as used, unless the maximum with their largest legal value hides them."""
         for origin in origins:
             highest = known.get(origin.storage)
             if highest is None or highest not in floors(origin):  # a larger one may be of a multiple of it

@@ -25,7 +25,8 @@ from kbh_lint.host.values.tensors import Event
 def file_facts(
     module: ir.Module, paths: list[PathRun], per_path: list[list[ShapeFacts]], reference: Traits
 ) -> list[ShapeFact]:
-    """Facts that are not tied to one shape; what a run noted must hold on every path."""
+    """Facts that are tied to no shape: notes of runs (if every path has them), tampering, crashes, kernels that are
+    never launched."""
     default = paths[0]
     out = [*_noted(paths), *tampering(paths, reference), *file_crashes(paths)]
     if default.shapes and any(run.calls for run in default.shapes):
@@ -93,7 +94,8 @@ def _followed(run: ShapeRun, found: Slice) -> bool:
 
 
 def kernels(path: PathRun) -> list[tuple[Func, str]]:
-    """Every authored kernel that the module level or a built extension defines, or that was made anywhere."""
+    """Every authored kernel of a path, with its language: those defined at module level or in a built extension, and
+    those made during the run."""
     out: list[tuple[Func, str]] = []
     envs = [path.env.vars.values()]
     for value in {id(v): v for v in (*path.env.vars.values(), *path.authored)}.values():
@@ -135,5 +137,5 @@ def _helpers(path: PathRun) -> Iterable[Func]:
 
 
 def called_names(node: object) -> set[str]:
-    """Names that are called, or passed on, anywhere under a node."""
+    """The names that occur in or below `node`, such as functions that are called or passed on."""
     return {item.id for item in walk(node) if isinstance(item, ir.Name)}

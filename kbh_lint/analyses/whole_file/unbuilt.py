@@ -12,10 +12,10 @@ MAX_LENGTH = 200_000
 
 
 def unbuilt(module: ir.Module, env: Env, built: set[str]) -> list[tuple[Func, str]]:
-    """The kernels of such texts, each with its language.
+    """The CUDA kernels in texts of the file that no run builds, each with its language.
 
-    Texts are the constants of the file and what its variables (`env`) hold, put together or read from a file beside it;
-    `built` names the kernels of those that some run builds.
+    Texts are string constants of the file, and the values of its variables (`env`), which may be joined from several or
+    read from a file beside it. `built` are the names of the kernels that some run builds.
     """
     nodes = walk(list(module.body))
     docstrings = {id(node.value) for node in nodes if isinstance(node, ir.ExprS)}
@@ -42,6 +42,7 @@ def _kernels(text: str) -> list[Func]:
     from kbh_lint.frontends import cuda  # start-up: what has no C++ does without it
 
     def origin(offset: int) -> tuple[str, int, int]:
+        """The file, line and column of a character of the text."""
         return (text.origin(offset) if isinstance(text, Text) else None) or ("<text>", 1, 1)
 
     values = cuda.module_env(cuda.lower(str(text), origin)).vars.values()

@@ -64,7 +64,11 @@ def vendored_facts(
     problem: Problem | None,
     paths: list[PathRun],
 ) -> list[ShapeFact]:
-    """Facts `vendored`, one a library, and `licence`, one a header. `built` are the C++ texts of its extensions."""
+    """Facts `vendored`, one for each published library whose functions the submission contains, and `licence`, one for
+    each licence header.
+
+    `built` are the C++ texts of the submission's extensions.
+    """
     units = [module.unit, *(PythonUnit(s.path, s.text, s.first_line) for s in sidecars.values() if not s.binary)]
     parts = [_Part(unit, function) for unit in units for function in _functions(unit)]
     made = [text.unit for text in built]
