@@ -27,7 +27,7 @@ _COUNTED = (Tensor, int, float, Unknown)
 
 
 def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Value:
-    """`left op right` for one comparison operator."""
+    """Evaluates `left op right` for one comparison operator, `is` and `in` included."""
     if right is None and op in ("==", "!=") and taint.symbol_of(left):
         op = "is" if op == "==" else "is not"
     if op in ("is", "is not"):

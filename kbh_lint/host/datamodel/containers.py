@@ -23,7 +23,7 @@ class _Lists(Methods[list[Value]]):
     """Lists, deques and iterators, which are lists that are used up."""
 
     def call(self, site: Site, owner: list[Value]) -> Value:
-        """A call of a method, which takes longer the longer the list is."""
+        """Calls a method of a list; its cost in fuel grows with the list, but for `append` and `pop`."""
         site.run.burn()
         if site.name not in ("append", "pop") and not isinstance(owner, Once):
             bounds.visited(site.run, owner)
@@ -31,18 +31,18 @@ class _Lists(Methods[list[Value]]):
 
     @models("append")
     def append(self, site: Site, owner: list[Value], object: Value, /) -> None:
-        """One more at the end."""
+        """Models `list.append(item)`."""
         owner.append(object)
         _kept(owner, 0)
 
     @models("appendleft")
     def appendleft(self, site: Site, owner: list[Value], x: Value, /) -> None:
-        """One more at the start."""
+        """Models `deque.appendleft(item)`."""
         self._before(site, owner, [x])
 
     @models("extendleft")
     def extendleft(self, site: Site, owner: list[Value], iterable: Value, /) -> None:
-        """Several more at the start, the last of them first."""
+        """Models `deque.extendleft(items)`, which reverses the items."""
         self._before(site, owner, iteration.iterate(site.run, iterable, site.loc))
 
     def _before(self, site: Site, owner: list[Value], more: Sequence[Value]) -> None:
@@ -52,21 +52,21 @@ class _Lists(Methods[list[Value]]):
 
     @models("popleft")
     def popleft(self, site: Site, owner: list[Value]) -> Value:
-        """The first, taken away."""
+        """Models `deque.popleft()`: removes and returns the first item."""
         if not owner:
             site.run.may_fail("IndexError", site.loc)
         return owner.pop(0) if owner else Unknown()
 
     @models("rotate")
     def rotate(self, site: Site, owner: list[Value], n: Value = 1, /) -> None:
-        """The last come first."""
+        """Models `deque.rotate(n)`: moves n items from the end to the start."""
         count = n if isinstance(n, int) else 1
         at = -count % len(owner) if owner else 0
         owner[:] = owner[at:] + owner[:at]
 
     @models("extend")
     def extend(self, site: Site, owner: list[Value], iterable: Value, /) -> None:
-        """Several more at the end."""
+        """Models `list.extend(items)`."""
         more = iteration.iterate(site.run, iterable, site.loc)
         bounds.items(site.run, len(owner) + len(more))
         owner.extend(more)
@@ -74,34 +74,34 @@ class _Lists(Methods[list[Value]]):
 
     @models("insert")
     def insert(self, site: Site, owner: list[Value], index: Value, object: Value, /) -> None:
-        """One more at a place."""
+        """Models `list.insert(index, item)`."""
         owner.insert(index if isinstance(index, int) else 0, object)
 
     @models("pop")
     def pop(self, site: Site, owner: list[Value], index: Value = -1, /) -> Value:
-        """One, taken away."""
+        """Models `list.pop(index)`: removes and returns an item."""
         if not owner:
             site.run.may_fail("IndexError", site.loc)
         return owner.pop(index if isinstance(index, int) else -1) if owner else Unknown()
 
     @models("clear")
     def clear(self, site: Site, owner: list[Value]) -> None:
-        """Nothing is left."""
+        """Models `list.clear()`."""
         owner.clear()
 
     @models("copy")
     def copy(self, site: Site, owner: list[Value]) -> Value:
-        """Another with the same."""
+        """Models `list.copy()`."""
         return list(owner)
 
     @models("reverse")
     def reverse(self, site: Site, owner: list[Value]) -> None:
-        """The last come first."""
+        """Models `list.reverse()`."""
         owner.reverse()
 
     @models("remove")
     def remove(self, site: Site, owner: list[Value], value: Value, /) -> None:
-        """One, by what it equals."""
+        """Models `list.remove(value)`: removes the first item equal to the value."""
         if bounds.is_small(value) and value in owner:
             owner.remove(value)
         else:
@@ -109,12 +109,12 @@ class _Lists(Methods[list[Value]]):
 
     @models("sort")
     def sort(self, site: Site, owner: list[Value], *, key: Value = None, reverse: Value = False) -> None:
-        """In order, as far as there is one."""
+        """Models `list.sort()`, as far as the order of the items is known."""
         sort_items(site.run, owner, key, reverse)
 
     @models("index")
     def index(self, site: Site, owner: list[Value], value: Value, /, *ends: Value) -> Value:
-        """The place of the first that equals something."""
+        """Models `list.index(value)`: the index of the first item equal to the value."""
         if bounds.is_small(value) and value in owner:
             return owner.index(value)
         site.run.may_fail("ValueError", site.loc)
@@ -122,17 +122,17 @@ class _Lists(Methods[list[Value]]):
 
     @models("count")
     def count(self, site: Site, owner: list[Value], value: Value, /) -> int:
-        """How many equal something."""
+        """Models `list.count(value)`: how many items are equal to the value."""
         return sum(1 for x in owner if equality.same(site.run, x, value) is True)
 
     @models("__iter__")
     def iterator(self, site: Site, owner: list[Value]) -> Value:
-        """An iterator is its own."""
+        """Models `iterator.__iter__()`: returns the iterator itself."""
         return owner if isinstance(owner, Once) else NotImplemented
 
     @models("close")
     def close(self, site: Site, owner: list[Value]) -> Value:
-        """A generator that goes no further."""
+        """Models `generator.close()`."""
         if not isinstance(owner, Once):
             return NotImplemented
         generators.close(owner)
@@ -140,21 +140,21 @@ class _Lists(Methods[list[Value]]):
 
     @models("throw")
     def throw(self, site: Site, owner: list[Value], type: Value, /, *more: Value) -> Value:
-        """A generator that goes on with an exception."""
+        """Models `generator.throw(error)`: returns the next value that the generator yields."""
         if isinstance(owner, Once):
             generators.throw(owner, exceptions.raised(site.run, type, site.loc))
         return self.following(site, owner)
 
     @models("send")
     def send(self, site: Site, owner: list[Value], value: Value, /) -> Value:
-        """A generator that goes on with a value."""
+        """Models `generator.send(value)`: returns the next value that the generator yields."""
         if isinstance(owner, Once):
             owner.sent = value
         return self.following(site, owner)
 
     @models("__next__")
     def following(self, site: Site, owner: list[Value]) -> Value:
-        """What an iterator gives next."""
+        """Models `iterator.__next__()`: returns the next item."""
         if not isinstance(owner, Once):
             return NotImplemented
         if not len(owner) and not owner.more():
@@ -163,7 +163,7 @@ class _Lists(Methods[list[Value]]):
         return owner.pop(0)
 
     def other(self, site: Site, owner: list[Value]) -> Value:
-        """What is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.path)
 
 
@@ -178,7 +178,7 @@ def _kept(owner: list[Any], end: int) -> None:
 
 
 def sort_items(interp: Run, items: list[Any], key: Value, reverse: Value) -> None:
-    """Puts items in order, as far as there is one."""
+    """Sorts `items` in place, as `list.sort` does; leaves them as they are where their order is not known."""
     if not all(map(bounds.is_small, items)):
         return
     try:

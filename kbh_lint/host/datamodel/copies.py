@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Value:
-    """copy.copy: another value with the same in it."""
+    """Models `copy.copy(value)`."""
     if isinstance(value, Instance):
         own = find_method(value, "__copy__")
         return interp.call(own, [], {}, loc) if own is not None else _beside(interp, value, None, loc)
@@ -29,7 +29,7 @@ def shallow(interp: Run, value: Value, loc: ir.Loc | None) -> Value:
 
 
 def deep(interp: Run, value: object, loc: ir.Loc | None) -> Value:
-    """Another value like this one, with containers, objects and tensors of its own."""
+    """Models `copy.deepcopy(value)`: a copy with containers, objects and tensors of its own."""
     return _deep(interp, value, {}, loc)
 
 

@@ -26,7 +26,7 @@ _NOT_MEMBERS = (Func, Memo, Compiled, Bound, ClassV)
 
 
 def is_enum(cls: ClassV) -> bool:
-    """Whether a class derives from one of enum's."""
+    """Whether a class derives from a class of Python's `enum` module."""
     return any(path.startswith("enum.") for path in cls.external_bases())
 
 
@@ -45,7 +45,8 @@ class Word(str):
 
 
 def make_members(interp: Run, cls: ClassV, loc: ir.Loc | None) -> None:
-    """Gives the names that the body of an enumeration assigned their members, and `auto()` its numbers."""
+    """Replaces the values that the body of an enumeration assigned by members of the class, and gives each `auto()` its
+    number."""
     bases = cls.external_bases()
     flag = not _FLAGS.isdisjoint(bases)
     plain = "enum.Enum" in bases and not any(hasattr(base, "__kbh_name__") for c in cls.mro() for base in c.bases)
@@ -81,7 +82,7 @@ def _member(interp: Run, cls: ClassV, name: str, value: Value, plain: bool, loc:
 
 
 def member_attr(owner: Number | Word, name: str) -> Value:
-    """An attribute of a member that is a number or a text, which no number or text has."""
+    """Returns `owner.name` or `owner.value` of an enumeration member that is a number or a text."""
     if name in ("name", "_name_"):
         return owner.name
     return int(owner) if isinstance(owner, Number) else str.__str__(owner)
@@ -90,7 +91,7 @@ def member_attr(owner: Number | Word, name: str) -> Value:
 def made_of(
     interp: Run, path: str, name: str, names: str | list[Any] | tuple[Any, ...] | dict[Any, Any], loc: ir.Loc | None
 ) -> ClassV:
-    """`Enum("Mode", "FAST SLOW")`."""
+    """Models `Enum("Mode", "FAST SLOW")`: returns the class made from a list of names."""
     listed: Any = names.replace(",", " ").split() if isinstance(names, str) else names
     env = Env({})
     for item in listed.items() if isinstance(listed, dict) else listed:
@@ -102,7 +103,7 @@ def made_of(
 
 
 def members(cls: ClassV) -> dict[str, Value]:
-    """The members by name, in their order; two names of one value are one member."""
+    """Returns the members of an enumeration by name, in order of definition; two names of one value are one member."""
     found: dict[str, Any] = {}
     for name, value in cls.env.vars.items():
         member = isinstance(value, Instance) and value.cls is cls or isinstance(value, (int, str, float))
@@ -112,7 +113,7 @@ def members(cls: ClassV) -> dict[str, Value]:
 
 
 def look_up(interp: Run, cls: ClassV, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """`Mode(value)`: the member of that value."""
+    """Models `Mode(value)`: returns the member that has the value."""
     if not args:
         return Unknown()
     wanted = args[0]

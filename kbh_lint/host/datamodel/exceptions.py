@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def exception_parts(raised: Raised | None) -> list[Value]:
-    """What `__exit__` is given: class, exception and traceback, or None three times."""
+    """Returns the arguments that `__exit__` gets: the exception's class, the exception and a traceback, or None three
+    times."""
     if raised is None:
         return [None, None, None]
     value = raised.value
@@ -29,7 +30,7 @@ _OF_LIBRARIES = {"JSONDecodeError": ValueError, "FrozenInstanceError": Attribute
 
 
 def raised(interp: Run, value: Value, loc: ir.Loc | None) -> Raised:
-    """The exception that `raise value` raises: of a class, Python makes an object."""
+    """Returns the exception that `raise value` raises; of a class, an object is made."""
     if isinstance(value, Sym) and value.path.startswith("builtins."):
         value = LibObject.by_path(value.path, {"args": ()})
     elif isinstance(value, ClassV):
@@ -38,12 +39,12 @@ def raised(interp: Run, value: Value, loc: ir.Loc | None) -> Raised:
 
 
 def raise_(name: str, args: Sequence[Value], loc: ir.Loc | None) -> NoReturn:
-    """Raises one of Python's own exceptions."""
+    """Raises the built-in exception `name` with `args` in the interpreted program."""
     raise Raised(LibObject.by_path(f"builtins.{name}", {"args": tuple(args)}), loc)
 
 
 def plain(value: Value) -> bool:
-    """Whether a value is a number, a truth or None as Python has them, which have no items and cannot be called."""
+    """Whether a value is a plain int, float, bool or None, which has no items and cannot be called."""
     return value is None or type(value) in (int, float, bool)
 
 
@@ -51,8 +52,8 @@ _STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".sp
 
 
 def no_attribute(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
-    """An attribute of a value is asked for: a number, a text or None has few. Some stand for numbers of other
-    libraries, for members of enumerations or for bytes."""
+    """Records that reading `owner.name` may raise AttributeError, where `owner` is a plain number, a text or None
+    without that attribute. Names in `_STAND_INS` are excepted: there the value stands for an object of a library."""
     if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
         if owner is None or name not in _STAND_INS:
             interp.may_fail("AttributeError", loc)

@@ -20,7 +20,8 @@ _SCOPES = (ir.FuncDef, ir.ClassDef, ir.Lambda)
 
 
 def make(interp: Run, node: ir.FuncDef, frame: Frame) -> Once | None:
-    """The generator of a call, of which nothing has run; None where a `yield` stands deeper than this walk goes."""
+    """Returns the generator of a call, with nothing of its body run; None where a `yield` stands deeper than this walk
+    follows."""
     plans = interp.plans
     if id(node) not in plans:
         plan: dict[int, bool] = {}
@@ -55,9 +56,8 @@ def _resumed(interp: Run, body: Generator[Any, None, Any], frame: Frame, made: O
 
 
 def throw(once: Once, error: Raised) -> bool:
-    """Raises an exception inside a generator, where it stands. Returns whether the generator gave another value, which
-    `once` then holds. What the generator does not catch is raised here.
-    """
+    """Raises `error` inside a generator, at the `yield` where it waits. Returns whether the generator yielded another
+    value, which is added to `once`. An exception that the generator does not catch is raised here."""
     source, once.source = once.source, None
     if not isinstance(source, Generator):
         raise error
@@ -70,7 +70,7 @@ def throw(once: Once, error: Raised) -> bool:
 
 
 def close(once: Once) -> None:
-    """Ends a generator where it stands: what is to happen finally happens."""
+    """Ends a generator at the `yield` where it waits: its `finally` clauses run."""
     try:
         throw(once, Raised(BuiltinObject("builtins.GeneratorExit", {"args": ()}), None))
     except Raised as error:

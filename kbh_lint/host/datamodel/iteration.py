@@ -24,14 +24,15 @@ MAX_PLACED = 10_000  # characters of a text that are gone through with their pla
 
 
 def materialise(interp: Run, value: Value, loc: ir.Loc | None) -> Sequence[Any]:
-    """The items of an iterable that is gone through at once, paid for by their number."""
+    """Returns all items of an iterable at once, at a cost in fuel by their number."""
     found = iterate(interp, value, loc)
     bounds.items(interp, len(found))
     return found
 
 
 def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = None) -> Sequence[Any]:
-    """The items a `for`, an unpacking or `*` sees. Of an unknown iterable: one unknown item (or `want` of them)."""
+    """Returns the items that a `for`, an unpacking or `*` gets. An unknown iterable gives one unknown item (or `want`
+    of them)."""
     if isinstance(value, (list, tuple, range)):
         return value.taken() if isinstance(value, Once) else value
     if isinstance(value, (bytes, bytearray)):
@@ -60,7 +61,7 @@ def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = No
 
 
 def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value]:
-    """The items of an object that has them by number only, up to the first that is not there."""
+    """Returns the items of an object that has only `__getitem__`: from index 0 until it raises IndexError."""
     items: list[Any] = []
     found = find_method(value, "__getitem__")
     try:
@@ -75,20 +76,20 @@ def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value]:
 
 
 def ended(interp: Run, once: Value, loc: ir.Loc | None) -> None:
-    """An iterator is asked for more than it has: that is known of a generator that came to its end."""
+    """Raises StopIteration where an iterator is known to be exhausted, and otherwise records that it may be raised."""
     if interp.trying and isinstance(once, Once) and once.gave is not None:
         exceptions.raise_("StopIteration", [once.gave], loc)
     interp.may_fail("StopIteration", loc)
 
 
 def in_turn(once: Once) -> Iterator[Value]:
-    """Yields the items of a shared iterator one by one; other code may take items from it between two of ours."""
+    """Yields the items of an iterator one by one; other code may take items from the same iterator in between."""
     while len(once) or once.more():
         yield once.pop(0)
 
 
 def drawn(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value] | None:
-    """The items that `__next__` of an object gives, up to a bound; None for an object without one."""
+    """Returns the items that an object's `__next__` gives, up to a bound; None for an object without that method."""
     found = find_method(value, "__next__")
     later = find_method(value, "__anext__") if found is None else None
     end = Sym("builtins.StopIteration" if later is None else "builtins.StopAsyncIteration")

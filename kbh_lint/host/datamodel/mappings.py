@@ -19,41 +19,41 @@ class Dicts(Methods[dict[Value, Value]]):
     """Dicts."""
 
     def call(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """A call of a method, which takes longer the larger the dict is, but for those of one key."""
+        """Calls a method of a dict; its cost in fuel grows with the dict, but for methods that look up one key."""
         if site.name not in _BY_KEY:
             bounds.visited(site.run, owner)
         return super().call(site, owner)
 
     @models("__getitem__")
     def getitem(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
-        """`owner[key]`."""
+        """Models `dict.__getitem__`: `owner[key]`."""
         return subscripts.get_item(site.run, owner, key, site.loc)
 
     @models("__setitem__")
     def setitem(self, site: Site, owner: dict[Value, Value], key: Value, value: Value, /) -> None:
-        """`owner[key] = value`."""
+        """Models `dict.__setitem__`: `owner[key] = value`."""
         subscripts.set_item(site.run, owner, key, value, site.loc)
 
     @models("__contains__")
     def contains(self, site: Site, owner: dict[Value, Value], key: Value, /) -> Value:
-        """`key in owner`."""
+        """Models `dict.__contains__`: `key in owner`."""
         return subscripts.contains(site.run, owner, key)
 
     @models("__delitem__")
     def delitem(self, site: Site, owner: dict[Value, Value], key: Value, /) -> None:
-        """`del owner[key]`."""
+        """Models `dict.__delitem__`: `del owner[key]`."""
         if owner.pop(keys.held_key(site.run, owner, key), keys.MISSING) is keys.MISSING:
             site.run.may_fail("KeyError", site.loc)
 
     @models("get")
     def get(self, site: Site, owner: dict[Value, Value], key: Value, default: Value = None) -> Value:
-        """What it has under a key, or the default."""
+        """Models `dict.get(key, default)`."""
         found = keys.find_key(site.run, owner, key)
         return default if found is keys.MISSING else found
 
     @models("setdefault")
     def setdefault(self, site: Site, owner: dict[Value, Value], key: Value, default: Value = None) -> Value:
-        """The same, and it has the default from now on."""
+        """Models `dict.setdefault(key, default)`."""
         found = keys.find_key(site.run, owner, key)
         if found is keys.MISSING:
             keys.store(site.run, owner, key, default)
@@ -62,22 +62,22 @@ class Dicts(Methods[dict[Value, Value]]):
 
     @models("items")
     def items(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """Pairs of keys and values."""
+        """Models `dict.items()`: pairs of keys and values."""
         return list(owner.items())
 
     @models("keys")
     def every_key(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """The keys."""
+        """Models `dict.keys()`."""
         return Keys(owner)
 
     @models("values")
     def values(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """The values."""
+        """Models `dict.values()`."""
         return list(owner.values())
 
     @models("update")
     def update(self, site: Site, owner: dict[Value, Value], /, *others: Value, **named: Value) -> None:
-        """It has what others have, too."""
+        """Models `dict.update(...)`."""
         for arg in others:
             if isinstance(arg, dict):
                 owner.update(arg)
@@ -87,7 +87,7 @@ class Dicts(Methods[dict[Value, Value]]):
 
     @models("pop")
     def pop(self, site: Site, owner: dict[Value, Value], key: Value, default: Value = keys.MISSING) -> Value:
-        """What it has under a key, taken away."""
+        """Models `dict.pop(key, default)`."""
         held = keys.held_key(site.run, owner, key)
         if held is keys.MISSING and default is keys.MISSING:
             site.run.may_fail("KeyError", site.loc)
@@ -95,7 +95,7 @@ class Dicts(Methods[dict[Value, Value]]):
 
     @models("popitem")
     def popitem(self, site: Site, owner: dict[Value, Value], last: Value = True) -> Value:
-        """The last key with its value, or the first, taken away."""
+        """Models `dict.popitem()`: removes and returns the last entry, or with `last=False` the first."""
         if not owner:
             site.run.may_fail("KeyError", site.loc)
             return Unknown()
@@ -104,17 +104,17 @@ class Dicts(Methods[dict[Value, Value]]):
 
     @models("clear")
     def clear(self, site: Site, owner: dict[Value, Value]) -> None:
-        """Nothing is left."""
+        """Models `dict.clear()`."""
         owner.clear()
 
     @models("copy")
     def copy(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """Another with the same."""
+        """Models `dict.copy()`."""
         return copy(owner)
 
     @models("move_to_end")
     def move_to_end(self, site: Site, owner: dict[Value, Value], key: Value, last: Value = True) -> None:
-        """A key that comes last now, or first."""
+        """Models `OrderedDict.move_to_end(key, last)`."""
         held_key = keys.held_key(site.run, owner, key)
         if held_key is not keys.MISSING:
             held = {held_key: owner.pop(held_key)}
@@ -125,7 +125,7 @@ class Dicts(Methods[dict[Value, Value]]):
             owner.update(rest)
 
     def other(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """What is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.path)
 
 
@@ -134,17 +134,17 @@ class _Sets(Methods[set[Value]]):
 
     @models("add")
     def add(self, site: Site, owner: set[Value], elem: Value, /) -> None:
-        """One more."""
+        """Models `set.add(item)`."""
         keys.distinct(site.run, [elem], owner)
 
     @models("clear", "intersection_update", "difference_update")
     def lessened(self, site: Site, owner: set[Value], /, *others: Value) -> None:
-        """What others have, or have not, is left."""
+        """Models `set.clear()`, `intersection_update` and `difference_update`."""
         getattr(owner, site.name)(*self._sets(site, others))
 
     @models("discard", "remove")
     def discard(self, site: Site, owner: set[Value], elem: Value, /) -> None:
-        """One, taken away."""
+        """Models `set.discard(item)` and `set.remove(item)`."""
         held = keys.held_key(site.run, owner, elem)
         if site.name == "remove" and held is keys.MISSING:
             site.run.may_fail("KeyError", site.loc)
@@ -152,13 +152,13 @@ class _Sets(Methods[set[Value]]):
 
     @models("update")
     def update(self, site: Site, owner: set[Value], /, *others: Value) -> None:
-        """It has what others have, too."""
+        """Models `set.update(*others)`."""
         for held in self._sets(site, others):
             owner.update(held)
 
     @models("pop")
     def pop(self, site: Site, owner: set[Value]) -> Value:
-        """One, taken away."""
+        """Models `set.pop()`: removes and returns one item, always the same one of equal sets."""
         if not owner:
             site.run.may_fail("KeyError", site.loc)
             return Unknown()
@@ -171,7 +171,7 @@ class _Sets(Methods[set[Value]]):
         *("issubset", "issuperset", "isdisjoint", "copy"),
     )
     def compared(self, site: Site, owner: set[Value], /, *others: Value) -> Value:
-        """Another set, or a truth, of it and others."""
+        """Models methods that make a new set or a truth value of sets: `union`, `issubset` and the like."""
         sets = self._sets(site, others)
         unsure = any(isinstance(item, Unknown) for held in (owner, *sets) for item in held)
         if unsure and site.name not in ("union", "copy"):
@@ -182,7 +182,7 @@ class _Sets(Methods[set[Value]]):
         return [set(map(keys.check_key, iteration.materialise(site.run, other, site.loc))) for other in others]
 
     def other(self, site: Site, owner: set[Value]) -> Value:
-        """What is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.path)
 
 

@@ -58,7 +58,7 @@ GRADER_NAMES = frozenset("benchmark check correctness timing eval bench check_co
 
 @lru_cache(maxsize=4096)
 def canonical(path: str) -> str:
-    """One name for what can be reached by several."""
+    """Returns the canonical path of a symbol that several paths name: `triton.runtime.Config` is `triton.Config`."""
     path = _ALIASES.get(path, path)
     for prefix, better in _PREFIXES:
         if path.startswith(prefix):
@@ -67,7 +67,7 @@ def canonical(path: str) -> str:
 
 
 def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
-    """The value of a path: a constant, an element type, or the symbol itself."""
+    """Returns the value of a dotted path outside the submission: a constant, an element type, or a symbol."""
     path = canonical(path)
     patched = interp.process.patches.get(path)
     if patched is not None:
@@ -111,12 +111,12 @@ _CONSTANTS: dict[str, Any] = {
 
 
 def callable_value(value: Value) -> bool:
-    """Whether a value that replaces another is a function."""
+    """Whether `value`, which replaces another, is a function."""
     return isinstance(value, (Func, Bound, Partial, Sym)) or getattr(value, "__kbh_builtin__", False)
 
 
 def setting(interp: Run, path: str, value: Value, loc: ir.Loc | None) -> None:
-    """A global setting is assigned; `before` when it is what the setting was."""
+    """Notes that the global setting `path` is assigned; the note says whether the value restores the former one."""
     getter = path.replace(".set_", ".get_").replace(
         "use_deterministic_algorithms", "are_deterministic_algorithms_enabled"
     )
@@ -130,7 +130,7 @@ def setting(interp: Run, path: str, value: Value, loc: ir.Loc | None) -> None:
 
 
 def patched(interp: Run, owner: str, name: str, value: Value, loc: ir.Loc | None) -> None:
-    """An attribute of something outside the submission was assigned."""
+    """Notes that `owner.name`, an attribute of something outside the submission, is assigned `value`."""
     path = f"{owner}.{name}"
     if path.startswith(BACKEND_ROOTS):
         setting(interp, path, value, loc)

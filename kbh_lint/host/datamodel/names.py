@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def load(interp: Run, name: str, frame: Frame, loc: ir.Loc | None) -> Any:
-    """The value of a name."""
+    """Returns the value of a name, as read in a frame."""
     env: Env | None = frame.outer.get(name, frame.env)
     while env is not None:
         if name in env.vars:
@@ -36,7 +36,7 @@ def load(interp: Run, name: str, frame: Frame, loc: ir.Loc | None) -> Any:
 
 
 def globals_of(interp: Run, func: Func) -> Env:
-    """The module's variables that a function sees."""
+    """Returns the scope of the module in which a function is defined."""
     env: Env | None = func.env
     while env is not None and env.parent is not None:
         env = env.parent
@@ -44,7 +44,7 @@ def globals_of(interp: Run, func: Func) -> Env:
 
 
 def frame_of(interp: Run, env: Env) -> Frame:
-    """A frame in which the names of a scope mean what they do there."""
+    """Returns a frame in which code runs in the scope `env`."""
     return Frame(env, interp.scopes.main, None, None)
 
 
@@ -61,12 +61,12 @@ def _missing(interp: Run, name: str, loc: ir.Loc | None) -> Value:
 
 
 def store(name: str, value: Value, frame: Frame) -> None:
-    """Binds a name, in the scope that `global` and `nonlocal` say."""
+    """Binds a name in the scope that `global` and `nonlocal` statements say, or else the frame's own."""
     frame.outer.get(name, frame.env).vars[name] = value
 
 
 def assign(interp: Run, target: ir.Expr, value: Value, frame: Frame) -> None:
-    """Binds a target of an assignment, a loop, a `with` or an import."""
+    """Binds the target of an assignment, a loop, a `with` or an import to a value."""
     if isinstance(target, ir.Name):
         frame.outer.get(target.id, frame.env).vars[target.id] = value
     elif isinstance(target, ir.Attr):
@@ -97,7 +97,7 @@ def _unpack(interp: Run, targets: tuple[ir.Expr, ...], value: Value, frame: Fram
 
 
 def make_function(interp: Run, node: ir.FuncDef, frame: Frame) -> Func:
-    """The function that a definition makes: its scope, and its defaults, which are evaluated now."""
+    """Returns the function that a definition makes, with its scope and its defaults, which are evaluated now."""
     env = frame.env
     if "__class_fields__" in env.vars and env.parent is not None:
         func = Func(node, env.parent)  # a class body is no scope of its methods

@@ -81,7 +81,7 @@ def _placed(interp: Run, op: str, left: Value, right: Value) -> Placed | None:
 
 
 def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
-    """`left op right`: what the first kind of operands that knows them makes of them."""
+    """Evaluates `left op right`, by the rule of the first kind of operands that applies."""
     if type(left) in _NUMBERS and type(right) in _NUMBERS:
         return _plain(interp, op, left, right, loc)
     if isinstance(left, Instance) or isinstance(right, Instance):
@@ -241,7 +241,8 @@ def _as_texts(interp: Run, template: str, values: Value, loc: ir.Loc | None) -> 
 
 
 def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Value:
-    """What the first of several methods says of its operand; NotImplemented when no class has one that knows."""
+    """Calls operator methods such as `__add__` in the order of `ways`, each (owner, name, operand), until one returns a
+    result; NotImplemented when none does."""
     for owner, name, other in ways:
         found = find_method(owner, name) if isinstance(owner, Instance) else None
         if found is not None:
@@ -252,7 +253,7 @@ def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | Non
 
 
 def is_tuple(value: Value) -> bool:
-    """Whether an object of the submission is a tuple of its fields."""
+    """Whether a value is an object of a named tuple class of the submission."""
     return isinstance(value, Instance) and is_named_tuple(value)
 
 
@@ -268,7 +269,7 @@ def _path_text(value: Value) -> str:
 
 
 def percent(template: str, values: Value) -> Any:
-    """`template % values`, keeping places where each conversion is a plain %s or %d."""
+    """Evaluates `template % values`; for plain %s and %d the result remembers where its parts were written."""
     args = list(values) if isinstance(values, tuple) else [values]
     for value in values.values() if isinstance(values, dict) else args:
         if not bounds.is_small(value):
@@ -312,13 +313,14 @@ def percent(template: str, values: Value) -> Any:
 
 
 def failed(interp: Run, error: Exception, loc: ir.Loc | None) -> None:
-    """An operation on known values raised what Python raises, unless a bound of ours was met."""
+    """Records that an operation on known values may raise the type of `error`; ignores `TooLarge`, a bound of the
+    analysis."""
     if not isinstance(error, bounds.TooLarge):
         interp.may_fail(type(error).__name__, loc)
 
 
 def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Value:
-    """`op value`."""
+    """Evaluates `op value`."""
     if isinstance(value, Tensor):
         name = {"-": "neg", "~": "bitwise_not", "+": "positive"}[op]
         return torchlib.call(interp, f"torch.{name}", [value], {}, loc)
@@ -335,7 +337,7 @@ def unary(interp: Run, op: str, value: Value, loc: ir.Loc | None) -> Value:
 
 
 def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) -> Value:
-    """`old op= value`: tensors and lists change in place."""
+    """Evaluates `old op= value`; tensors and lists change in place."""
     if isinstance(old, Tensor):
         if op == "@":
             return binary(interp, op, old, value, loc)
@@ -362,7 +364,7 @@ def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) 
 
 
 def dunder(interp: Run, owner: Value, name: str, other: Value, loc: ir.Loc | None) -> Value:
-    """`owner.__add__(other)` and its reflected and in-place forms."""
+    """Evaluates `owner.__add__(other)` and the like, with reflected and in-place forms."""
     op, kind = DUNDERS[name]
     if kind == "i":
         return inplace(interp, op, owner, other, loc)

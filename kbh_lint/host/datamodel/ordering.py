@@ -36,7 +36,7 @@ class Ordered:
 
 
 def key_of(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
-    """What stands for a value, or the key of one, where values are put in order."""
+    """Returns a sort key for a value: an object that has `__lt__` or `__gt__` is compared by its own methods."""
     if isinstance(value, Instance) and (find_method(value, "__lt__") or find_method(value, "__gt__")):
         return Ordered(interp, value, None, loc)
     return ordered_as(value)

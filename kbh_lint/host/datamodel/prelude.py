@@ -33,7 +33,7 @@ def _text(module: str) -> str:
 
 @cache
 def names(module: str) -> frozenset[str]:
-    """What the text of a module defines."""
+    """Returns the names that a file of `interpreted` defines."""
     return frozenset(_DEFINED.findall(_text(module)))
 
 
@@ -50,7 +50,8 @@ def _lowered(module: str) -> ir.Module:
 
 
 def value(interp: Run, path: str) -> Any:
-    """The function or class that one of the texts defines under a path, in this run; the text is run the first time."""
+    """Returns the function or class that a file of `interpreted` defines under a path; a run interprets each file once,
+    when it is first needed."""
     module, _, name = path.rpartition(".")
     known: dict[str, Env] = interp.scopes.library
     if module not in known:

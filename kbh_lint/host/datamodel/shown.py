@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 def show(value: Value) -> str:
-    """What str() gives; a made-up but stable text for objects."""
+    """Returns what `str(value)` gives, without calling methods of the submission; objects get a made-up but stable
+    text."""
     if isinstance(value, (str, int, float, bool, type(None), bytes)):
         return str(value)
     if isinstance(value, Unknown):

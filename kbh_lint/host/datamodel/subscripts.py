@@ -39,7 +39,7 @@ MAX_CHOICES = 4  # different values of which an unknown index may pick each, in 
 
 
 def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
-    """`item in owner`."""
+    """Evaluates `item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
         return unknowns.merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
@@ -94,7 +94,7 @@ def _is_table(interp: Run, owner: dict[Any, Any]) -> bool:
 
 
 def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
-    """`owner[key]`, as the first class of the owner that has a row in `_ITEMS` says."""
+    """Evaluates `owner[key]`, by the row in `_ITEMS` of the owner's class or its nearest base that has one."""
     if type(key) is ProcessNumber:
         made = _by_chance(interp, owner, key, loc)
         if made is not NotImplemented:
@@ -214,7 +214,7 @@ _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
 
 
 def mapping(interp: Run, value: Value, loc: ir.Loc | None) -> dict[Any, Any] | None:
-    """The items of a dict, or of an object that has `keys`; None of anything else."""
+    """Returns a dict, or an object that has `keys`, as a dict; None for anything else."""
     if isinstance(value, Instance):
         if value.items is not None:
             return value.items
@@ -226,7 +226,7 @@ def mapping(interp: Run, value: Value, loc: ir.Loc | None) -> dict[Any, Any] | N
 
 
 def item_of(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> Value:
-    """`owner[key]` of an object of a subclass of dict, whose `__missing__` makes what is not there."""
+    """Evaluates `owner[key]` of an object of a dict subclass, calling its `__missing__` where the key is absent."""
     assert owner.items is not None
     missing = find_method(owner, "__missing__")
     if missing is not None and keys.find_key(interp, owner.items, key) is keys.MISSING:
@@ -251,7 +251,7 @@ def _any_of(interp: Run, items: Sequence[Value], key: Unknown, loc: ir.Loc | Non
 
 
 def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
-    """`owner[key] = value`."""
+    """Evaluates `owner[key] = value`."""
     if isinstance(owner, Tensor):
         tensor_views.assign_index(interp, owner, key, value, loc)
     elif isinstance(owner, dict) and owner is interp.scopes.main.vars and not isinstance(key, str):

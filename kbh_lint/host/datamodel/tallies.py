@@ -19,7 +19,7 @@ class _Tallies(Dicts):
 
     @models("update", "subtract")
     def counted(self, site: Site, owner: dict[Value, Value], given: Value = (), /, **named: Value) -> None:
-        """Adds or takes away what others count."""
+        """Models `Counter.update` and `Counter.subtract`."""
         op = "+" if site.name == "update" else "-"
         counts: list[tuple[Value, Value]] = [*named.items()]
         if isinstance(given, dict):
@@ -31,13 +31,13 @@ class _Tallies(Dicts):
 
     @models("total")
     def total(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """How many there are of all."""
+        """Models `Counter.total()`: the sum of all counts."""
         counts = _counts(owner)
         return self._unsure(site, owner) if counts is None else sum(counts.values())
 
     @models("elements")
     def elements(self, site: Site, owner: dict[Value, Value]) -> Value:
-        """Each as often as it is counted."""
+        """Models `Counter.elements()`: each key as often as its count says."""
         counts = _counts(owner)
         if counts is None:
             return self._unsure(site, owner)
@@ -46,7 +46,7 @@ class _Tallies(Dicts):
 
     @models("most_common")
     def most_common(self, site: Site, owner: dict[Value, Value], n: Value = None) -> Value:
-        """Those that are counted most often."""
+        """Models `Counter.most_common(n)`: the n keys with the highest counts."""
         counts = _counts(owner)
         if counts is None:
             return self._unsure(site, owner)

@@ -22,7 +22,8 @@ MAX_LOOKED_AT = 32  # items of a container, of which one may be an object
 
 
 def of(interp: Run, value: Value, loc: ir.Loc | None, way: str = "str", spec: Value = "", depth: int = 0) -> str:
-    """The text of any value. `way` is str, repr or format; `spec` is what stands after the colon of a format."""
+    """Returns the text of any value. `way` is str, repr or format; `spec` is the format specification after the
+    colon."""
     if isinstance(value, Instance):
         return _of_object(interp, value, loc, way, spec, depth)
     if way == "repr" and type(value) is str:

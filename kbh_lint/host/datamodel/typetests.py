@@ -33,7 +33,8 @@ _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 
 
 def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) -> Value:
-    """isinstance(value, kinds): True, False or an Unknown; `plainly` leaves out what a metaclass says."""
+    """Models isinstance(value, kinds): True, False or an Unknown; with `plainly`, `__instancecheck__` of metaclasses is
+    ignored."""
     own = None if plainly else meta_method(kinds, "__instancecheck__")
     if own is not None:
         answer = interp.call(own, [value], {}, None)
@@ -44,7 +45,7 @@ def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) 
 
 
 def is_subclass(interp: Run, cls: Value, kinds: Value) -> Value:
-    """issubclass(cls, kinds): True, False or an Unknown."""
+    """Models issubclass(cls, kinds): True, False or an Unknown."""
     return _any_of(_is_below(interp, cls, kind) for kind in _kinds(kinds))
 
 
@@ -59,7 +60,7 @@ def _any_of(answers: Iterable[Value]) -> Value:
 
 
 def is_callable(interp: Run, value: Value) -> Value:
-    """callable(value)."""
+    """Models callable(value): True, False or an Unknown."""
     if isinstance(value, Instance):
         return is_module(value.cls) or find_method(value, "__call__") is not None
     if isinstance(value, LibObject):
