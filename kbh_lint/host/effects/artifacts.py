@@ -40,7 +40,8 @@ class Built:
 
 
 def find(built: dict[str, Built], path: str) -> Built | None:
-    """The binary at a path; all that it may be, together, when the path is not wholly known."""
+    """Returns the binary that was built at a path; where the path is only partly known, all that match, merged into
+    one; None without a match."""
     path = _plain(path)
     if path in built:
         return built[path]
@@ -56,7 +57,7 @@ def _together(parts: list[Built]) -> Built:
 
 
 def put(built: dict[str, Built], path: str, made: Built | None) -> None:
-    """A binary is written to a path; None stands for one that was not built here."""
+    """Records that the binary `made` is now at a path; None for a binary that was not built here."""
     path = _plain(path)
     for place in [p for p in built if p == path]:
         del built[place]
@@ -65,7 +66,8 @@ def put(built: dict[str, Built], path: str, made: Built | None) -> None:
 
 
 def command(interp: Run, words: list[str], folder: str, there: Callable[[str], bool]) -> None:
-    """A program is run: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files are known."""
+    """Models running a command line: compilers and linkers build, `mv` and `cp` copy. `there` tells which source files
+    exist."""
     for part in _commands(words):
         given = [_in(folder, w) for w in part[1:] if not w.startswith("-")]
         if part[0].rpartition("/")[2] not in COMMANDS:
@@ -92,7 +94,7 @@ def _build(
 
 
 def copied(interp: Run, source: str, target: str) -> None:
-    """A file or a folder is copied, moved or linked: what was built there is then also at the target."""
+    """Models copying, moving or linking a file or a folder: binaries built at `source` are then also at `target`."""
     built: dict[str, Built] = interp.files.built
     source, target = _plain(source), _plain(target)
     base = source.rpartition("/")[2]
@@ -113,7 +115,7 @@ def copied(interp: Run, source: str, target: str) -> None:
 
 
 def listed(built: dict[str, Built], folder: str, pattern: str) -> list[str]:
-    """The binaries that a glob finds below a folder."""
+    """Returns the paths of the built binaries below `folder` that match a glob pattern."""
     parts = ["", *pattern.rpartition("/")[2].split("*")]
     return [p for p in built if p.startswith(f"{_plain(folder)}/") and _fits(parts, p)]
 
@@ -194,18 +196,18 @@ def _by_default(sources: list[str]) -> list[str]:
 
 
 def read(interp: Run, path: str) -> LibObject | None:
-    """The bytes of a binary that was built here."""
+    """Returns the bytes of a binary that was built here; None for other paths."""
     made = find(interp.files.built, path)
     return BuiltBytes("built.bytes", {"built": made}) if made is not None else None
 
 
 def written(interp: Run, path: str, value: Value) -> None:
-    """Something that is no text is written to a path: the bytes of a binary that was built here, or others."""
+    """Models writing a value that is no text to a path: the bytes of a binary that was built here, or others."""
     put(interp.files.built, path, value.attrs["built"] if isinstance(value, BuiltBytes) else None)
 
 
 def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:
-    """The binary at a path that is loaded, when it was built here; its parts without source are noted."""
+    """Returns the binary that is loaded from a path, if it was built here, and notes its parts that have no source."""
     made = find(interp.files.built, path)
     for part in made.foreign if made is not None else ():
         without_source(interp, part, loc)
@@ -213,7 +215,7 @@ def loaded(interp: Run, path: str, loc: ir.Loc | None) -> Built | None:
 
 
 def without_source(interp: Run, path: str, loc: ir.Loc | None) -> str:
-    """Notes machine code without source: what it does is not known, and it may change what anything means."""
+    """Notes machine code without source, whose effects are not known, and returns its file name."""
     name = path.rpartition("/")[2][:80]
     interp.note("binary", {"path": name}, loc)
     interp.ran_unread(f"{name} is machine code without source", loc)

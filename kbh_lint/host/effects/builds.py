@@ -36,7 +36,7 @@ SYSTEM_FOLDERS = ("/usr/", "/lib/", "/lib64/", "/opt/", "<")
 
 
 def find_file(interp: Run, path: str) -> str | None:
-    """The text of a file of the submission, or one it wrote."""
+    """Returns the text of a file that belongs to the submission or was written by it; None for others."""
     files = interp.files.texts
     if path in files:
         return files[path]
@@ -50,7 +50,8 @@ def find_file(interp: Run, path: str) -> str | None:
 
 
 def exists(interp: Run, path: str) -> Any:
-    """Whether a path is there: headers and tools are, what only an earlier build can have left is not."""
+    """Whether a path exists: files known here do, headers and tools probably do; unknown for what only an earlier build
+    can have left."""
     if find_file(interp, path) is not None or path in interp.files.built or saved.kept(interp, path) is not None:
         return True
     if path in interp.files.handed:
@@ -62,6 +63,7 @@ def exists(interp: Run, path: str) -> Any:
 
 
 def write_file(interp: Run, path: str, text: Value) -> None:
+    """Models replacing the contents of a file by a value."""
     saved.forget(interp, path)
     if isinstance(text, str):
         bounds.text(interp, text)
@@ -81,7 +83,7 @@ def _read(interp: Run, path: str) -> Any | None:
 
 
 def opened(run: Run, file: Value, mode: Value, loc: ir.Loc | None) -> OpenFile:
-    """`open(file, mode)`."""
+    """Models `open(file, mode)`."""
     name, how = shown.show(file), shown.show(mode)
     if "w" in how or "a" in how:
         outside.file_written(run, "open", name, loc)
@@ -98,7 +100,7 @@ class _Files(Methods[Owner]):
 
     @models("write")
     def write(self, site: Site, owner: LibObject, data: Value) -> Value:
-        """Adds to what it holds; what is no known text is all that it holds."""
+        """Models `file.write(data)`: appends a known text to what was written; any other value replaces it."""
         path = owner.attrs["name"]
         if not isinstance(data, str):
             write_file(site.run, path, data)
@@ -110,19 +112,20 @@ class _Files(Methods[Owner]):
 
     @models("fileno")
     def fileno(self, site: Site, owner: LibObject) -> Value:
-        """A descriptor of its own."""
+        """Models `file.fileno()`: a descriptor of the submission's own."""
         return outside.own_descriptor()
 
     @models("read", "readlines", "readline")
     def read(self, site: Site, owner: LibObject, *size: Value) -> Value:
-        """What is in it; of a line nothing is known but whose it is."""
+        """Models `file.read()` and the like: the contents where they are known; lines are not known. A file about
+        processes gives a tainted value."""
         path = owner.attrs["name"]
         if taint.about_process(path):
             return taint.of_symbol(path[:40])
         return None if site.name == "readline" else _held(site.run, path, site.loc)
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What is not followed gives nothing."""
+        """Answers a call of a method without a model (`Methods.other`): None."""
         return None
 
 
@@ -136,7 +139,7 @@ def _held(run: Run, path: str, loc: ir.Loc | None) -> Value:
 
 
 def path_of(run: Run, made: str, parts: Sequence[Value]) -> Value:
-    """`pathlib.Path(*parts)`, or another of its classes."""
+    """Models `pathlib.Path(*parts)` and the other path classes."""
     if taint.source(*parts) is not None:  # a path of which nobody knows more than who asked for it
         return unknowns.merged(run, *parts, why=made)
     out = ""
@@ -172,7 +175,8 @@ def _own(interp: Run, folder: str, pattern: str) -> list[str]:
 
 
 def listed(run: Run, pathname: str) -> list[str] | None:
-    """What was built, and libraries of the system, that a pattern names. None where it is not known."""
+    """Returns the built files, the files of the submission or the system libraries that match a pattern; None where
+    that is not known."""
     folder, _, pattern = pathname.rpartition("/")
     places = _found(run, folder, pattern)
     if not places:
@@ -182,7 +186,7 @@ def listed(run: Run, pathname: str) -> list[str] | None:
 
 
 def folder_of(path: str) -> str:
-    """The folder of a path, which for a path that is not known is not known either."""
+    """Returns the folder of a path; a path that is not known stands for its folder, too."""
     return posixpath.dirname(path) or (path if path.startswith("<") else "")
 
 
@@ -190,7 +194,7 @@ class _Paths(Methods[Owner]):
     """`pathlib.Path`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """The parts of its name, and its folder."""
+        """Returns `path.parent`, `path.name`, `path.stem` or `path.suffix`; NotImplemented for other attributes."""
         folder, _, last = str(owner.attrs["path"]).rpartition("/")
         stem, dot, suffix = last.rpartition(".")
         if name == "parent":
@@ -199,7 +203,7 @@ class _Paths(Methods[Owner]):
 
     @models("read_text", "read_bytes")
     def read(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> Value:
-        """What the file holds."""
+        """Models `path.read_text()` and `path.read_bytes()`."""
         if taint.about_process(str(owner.text)):
             return _of_process(site, owner)
         if _read(site.run, owner.text) is None:
@@ -208,12 +212,12 @@ class _Paths(Methods[Owner]):
 
     @models("iterdir")
     def iterdir(self, site: Site, owner: FilePath) -> Value:
-        """What is in a folder is not known."""
+        """Models `path.iterdir()`: the entries of a folder are not known."""
         return _of_process(site, owner) if taint.about_process(str(owner.text)) else self.other(site, owner)
 
     @models("glob", "rglob")
     def glob(self, site: Site, owner: FilePath, pattern: Value, **options: Value) -> Value:
-        """The binaries and the files of its own that a pattern names."""
+        """Models `path.glob(pattern)`: the built binaries and the submission's files that match."""
         text = str(owner.text)
         if taint.about_process(text):
             return _of_process(site, owner)
@@ -225,43 +229,44 @@ class _Paths(Methods[Owner]):
 
     @models("write_text", "write_bytes")
     def write(self, site: Site, owner: FilePath, data: Value, *options: Value, **named: Value) -> int:
-        """Writes the file anew."""
+        """Models `path.write_text(data)` and `path.write_bytes(data)`."""
         write_file(site.run, owner.text, data)
         return len(data) if isinstance(data, str) else 0
 
     @models("resolve", "absolute", "expanduser")
     def resolve(self, site: Site, owner: FilePath, *strict: Value, **named: Value) -> Value:
-        """The same place."""
+        """Models `path.resolve()` and the like: returns the same path."""
         return owner
 
     @models("joinpath")
     def joinpath(self, site: Site, owner: FilePath, *parts: Value) -> Value:
-        """A path below it."""
+        """Models `path.joinpath(*parts)`."""
         return FilePath("/".join([str(owner.text), *map(shown.show, parts)]))
 
     @models("with_name")
     def with_name(self, site: Site, owner: FilePath, name: Value) -> Value:
-        """A path beside it."""
+        """Models `path.with_name(name)`."""
         return FilePath("/".join([str(owner.text).rpartition("/")[0], shown.show(name)]))
 
     @models("with_suffix")
     def with_suffix(self, site: Site, owner: FilePath, suffix: Value) -> Value:
-        """The same path with another end."""
+        """Models `path.with_suffix(suffix)`."""
         return FilePath(str(owner.text).rpartition(".")[0] + shown.show(suffix))
 
     @models("exists", "is_file", "is_dir")
     def exists(self, site: Site, owner: FilePath, **options: Value) -> Value:
-        """Whether something is there."""
+        """Models `path.exists()` and the like."""
         return exists(site.run, owner.text)
 
     @models("as_posix")
     def as_posix(self, site: Site, owner: FilePath) -> str:
-        """The path as a text."""
+        """Models `path.as_posix()`: the path as a text."""
         return str(owner.text)
 
     @models("rename", "replace", "symlink_to", "hardlink_to", "copy", "move")
     def copied(self, site: Site, owner: FilePath, target: Value, *options: Value, **named: Value) -> Value:
-        """What the file holds can be found at another path, or what another holds at this one."""
+        """Models `path.rename(target)`, `path.symlink_to(target)` and the like: the contents are then found at the
+        other path. Returns the path `target`."""
         run, text, other = site.run, str(owner.text), shown.show(target)
         to, of = (text, other) if site.name in ("symlink_to", "hardlink_to") else (other, text)
         artifacts.copied(run, of, to)
@@ -270,15 +275,16 @@ class _Paths(Methods[Owner]):
 
     @models("mkdir", "unlink", "touch", "chmod")
     def changed(self, site: Site, owner: FilePath, *options: Value, **named: Value) -> None:
-        """What is there is of no matter to the program."""
+        """Models `path.mkdir()`, `path.unlink()` and the like, which are taken to change nothing that the program
+        reads."""
 
     @models("open")
     def open(self, site: Site, owner: FilePath, mode: Value = "r", *options: Value, **named: Value) -> Value:
-        """The file, open."""
+        """Models `path.open(mode)`."""
         return opened(site.run, str(owner.text), mode, site.loc)
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What is not known of a path."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), f"Path.{site.name}")
 
 
@@ -293,7 +299,8 @@ METHODS: Rows = {FilePath: _Paths(), OpenFile: _Files()}
 
 
 def process(site: Site, command: Value, given: Value, cwd: Value) -> None:
-    """A command that is run, with a text as its standard input, in a folder."""
+    """Models running `command` in the folder `cwd`, with the text `given` as its standard input: its builds and copies
+    are followed."""
     site.run.note("process", {"symbol": site.path}, site.loc)
     words = [shown.show(a) for a in command] if isinstance(command, (list, tuple)) else []
     if isinstance(command, str):
@@ -306,7 +313,7 @@ def process(site: Site, command: Value, given: Value, cwd: Value) -> None:
 
 
 def of_the_system(path: str) -> bool:
-    """Whether a library is one of CUDA's or of the system's, by its name and by the folder, if one is given."""
+    """Whether a path is a library of CUDA or of the system, by its name and, if it has one, its folder."""
     folder, slash, base = path.rpartition("/")
     head, _, rest = folder.partition("/")
     if head.startswith("<"):  # where a package lies: `<torch>/../nvidia/...` is beside it, further up is anywhere

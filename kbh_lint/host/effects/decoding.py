@@ -91,7 +91,7 @@ class MadeUnit(PythonUnit):
 
 
 def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
-    """A text or bytes that constants decode to. Findings inside it point at the call that decoded it."""
+    """Returns a text or bytes that a call decoded, marked so that findings inside point at that call."""
     if isinstance(text, bytes) or loc is None:
         return text
     span = loc[0].span(loc)
@@ -99,12 +99,13 @@ def decoded(interp: Run, text: str | bytes, loc: ir.Loc | None) -> Any:
 
 
 def decode(run: Run, path: str, data: Value, loc: ir.Loc | None) -> Value:
-    """base64, zlib, gzip, bz2, lzma, binascii and codecs on known bytes; anything else is unknown."""
+    """Models the decoders of base64, zlib, gzip, bz2, lzma, binascii and codecs on known bytes; unknown for other
+    data."""
     return _by(run, _DECODERS.get(path), path, data, loc)
 
 
 def decode_as(run: Run, data: Value, encoding: str, loc: ir.Loc | None) -> Value:
-    """codecs.decode by the name of an encoding."""
+    """Models `codecs.decode(data, encoding)`."""
     if isinstance(data, str) and encoding.replace("_", "") in ("rot13", "rot-13"):
         return decoded(run, codecs.decode(str(data), "rot13"), loc) if len(data) <= MAX_IN else _unknown(_CODECS_DECODE)
     if encoding.replace("-", "").lower() in ("utf8", "ascii", "latin1") and isinstance(data, bytes):
@@ -137,15 +138,15 @@ def _unknown(path: str, data: Value = None) -> Unknown:
 
 
 def compiled(source: Value, path: str) -> Value:
-    """compile(text, ...): the text stands for its code."""
+    """Models `compile(source, ...)`: the source text stands for the code object."""
     if isinstance(source, Unknown) and source.why:
         return source.like()
     return source if isinstance(source, (str, bytes)) else Unknown((), path)
 
 
 def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Value:
-    """exec and eval. A known text is interpreted like the rest of the file, and that there was one is reported; an
-    unknown text is code that could not be read."""
+    """Models exec and eval. A known text is interpreted like the rest of the file, and noted; an unknown text is
+    recorded as code that could not be read."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
     if not isinstance(source, str):
@@ -161,7 +162,7 @@ def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
 
 
 def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Runs a text as Python in a scope. Gives the value of a single expression, None of statements."""
+    """Runs a text as Python in a scope. Returns the value of a single expression, None for statements."""
 
     interp.made += 1
     if interp.made > MAX_LOADED:
@@ -183,7 +184,8 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
 
 
 def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Value:
-    """A module from a file by its path: one of the submission's own, or one that it wrote, is run and read."""
+    """Loads a module from the file at a path: one that belongs to the submission or was written by it is
+    interpreted."""
     if path.endswith(builds.BUILT):
         return interp.load_library(path, loc)
     text = builds.find_file(interp, path)

@@ -21,13 +21,13 @@ _ALWAYS_SET = frozenset(("PATH", "HOME", "PWD"))
 
 
 def get(run: Run, key: Value, default: Value, loc: ir.Loc | None) -> Value:
-    """`os.environ.get(key, default)`, and `os.getenv`."""
+    """Models `os.environ.get(key, default)` and `os.getenv`."""
     found = _known(run, _name(key), loc)
     return default if found is NotImplemented else found
 
 
 def item(run: Run, key: Value, loc: ir.Loc | None) -> Value:
-    """`os.environ[key]`; KeyError is raised in the program where nothing is set."""
+    """Models `os.environ[key]`; raises KeyError in the program where the variable is not set."""
     found = _known(run, _name(key), loc)
     if found is NotImplemented:
         found = outside.FOLDERS.get(_name(key), NotImplemented)
@@ -45,12 +45,12 @@ def _known(run: Run, variable: str, loc: ir.Loc | None) -> Value:
 
 
 def put(run: Run, key: Value, value: Value) -> None:
-    """`os.environ[key] = value`, and `os.putenv`."""
+    """Models `os.environ[key] = value` and `os.putenv`."""
     run.process.environ[_name(key)] = value
 
 
 def pop(run: Run, key: Value, default: Value) -> Value:
-    """`os.environ.pop(key, default)`, and `os.unsetenv`."""
+    """Models `os.environ.pop(key, default)` and `os.unsetenv`."""
     return run.process.environ.pop(_name(key), default)
 
 
@@ -59,22 +59,22 @@ class _Environ(Methods[Owner]):
 
     @models("get", "getenv")
     def get(self, site: Site, owner: LibObject, key: Value, default: Value = None) -> Value:
-        """What is set, or the default."""
+        """Models `os.environ.get(key, default)`."""
         return get(site.run, key, default, site.loc)
 
     @models("__getitem__")
     def item(self, site: Site, owner: LibObject, key: Value) -> Value:
-        """What is set."""
+        """Models `os.environ[key]`."""
         return item(site.run, key, site.loc)
 
     @models("__setitem__")
     def put(self, site: Site, owner: LibObject, key: Value, value: Value) -> None:
-        """Sets a variable."""
+        """Models `os.environ[key] = value`."""
         put(site.run, key, value)
 
     @models("__contains__")
     def holds(self, site: Site, owner: LibObject, key: Value) -> Value:
-        """Whether a variable is set."""
+        """Models `key in os.environ`."""
         variable = _name(key)
         if variable in site.run.process.environ:
             return True
@@ -84,22 +84,22 @@ class _Environ(Methods[Owner]):
 
     @models("pop", "__delitem__")
     def pop(self, site: Site, owner: LibObject, key: Value, default: Value = None) -> Value:
-        """Takes a variable away."""
+        """Models `os.environ.pop(key, default)`."""
         return pop(site.run, key, default)
 
     @models("setdefault")
     def setdefault(self, site: Site, owner: LibObject, key: Value, value: Value) -> Value:
-        """What is set, which is the default where nothing was."""
+        """Models `os.environ.setdefault(key, value)`."""
         return site.run.process.environ.setdefault(_name(key), value)
 
     @models("update")
     def update(self, site: Site, owner: LibObject, other: Value = None, /, **named: Value) -> None:
-        """Sets several."""
+        """Models `os.environ.update(...)`."""
         given = {**(other if isinstance(other, dict) else {}), **named}
         site.run.process.environ.update({str(key): value for key, value in given.items()})
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What is not followed gives nothing."""
+        """Answers a call of a method without a model (`Methods.other`): None."""
         return None
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def foreign(site: Site) -> Value:
-    """A library this analysis knows nothing of: it may compute whatever it is given."""
+    """Calls a function of a library without a model: it may compute anything from its arguments."""
     interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     if is_unread_language(path) or registry.is_opaque(path):
@@ -72,7 +72,7 @@ def _may_fill(interp: Run, inputs: Sequence[Tensor], event: Event) -> None:
 
 
 def addressed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
-    """What is not known was given addresses of tensors: it may read and write what lies there."""
+    """Records that unknown code was given addresses of tensors, whose memory it may read and write."""
     found = _handed(interp, args)
     if found:
         _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
@@ -87,7 +87,7 @@ LANGUAGES: Mapping[str, str] = {
 
 
 def unread_languages() -> Mapping[str, str]:
-    """Those of `LANGUAGES` without a front end."""
+    """Returns the kernel languages of `LANGUAGES` that have no front end here, by package."""
     read = {package for row in registry.rows() for package in row.packages}
     return {package: name for package, name in LANGUAGES.items() if ".".join(package.split(".")[:2]) not in read}
 
@@ -99,7 +99,8 @@ def is_unread_language(path: str) -> bool:
 
 
 def unread_language(site: Site, inputs: list[Tensor]) -> Value:
-    """A kernel language without a front end: what builds a kernel gives one, what runs it is a hole in the trace."""
+    """Calls a function of a kernel language without a front end: what builds a kernel returns an `UnreadKernel`, what
+    runs on tensors is a hole in the trace."""
     builds_kernel = any(isinstance(a, (Func, Bound, UnreadKernel)) for a in site.args)
     if builds_kernel or not inputs:
         return UnreadKernel(site.path) if builds_kernel else LibObject.by_path(site.path, {"name": site.path})
@@ -109,7 +110,8 @@ def unread_language(site: Site, inputs: list[Tensor]) -> Value:
 
 
 def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None) -> Value:
-    """Something unreadable runs on tensors: it may fill every buffer that holds nothing yet."""
+    """Records unreadable code that runs on tensors and may fill each buffer that holds nothing yet; returns a tensor of
+    unknown shape."""
     interp.miss(f"{name} could not be read", loc)
     event = recording.record(interp, "unread", name, loc, inputs)
     _may_fill(interp, inputs, event)
@@ -117,7 +119,8 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
 
 
 def call_blob(interp: Run, func: Blob, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """A function of machine code without source: it may read and write every tensor and address it is given."""
+    """Calls a function of machine code without source, which may read and write each tensor and address that it is
+    given."""
     inputs = _handed(interp, [*args, *kwargs.values()])
     event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
     for tensor in inputs:
@@ -146,7 +149,7 @@ def _handed(interp: Run, values: Iterable[Value], depth: int = 0) -> list[Tensor
 def call_unknown(
     interp: Run, func: Unknown, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
 ) -> Value:
-    """Something unknown is called; with tensors, that is a hole in the trace."""
+    """Calls an unknown value; where it is given tensors, the call is a hole in the trace."""
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs)
     symbol = taint.symbol_of(func)
     if taint.CALLED.get(symbol) == taint.OBJECTS:

@@ -23,16 +23,14 @@ MAX_INCLUDED = 256
 
 
 def spliced(interp: Run, text: str) -> str:
-    """A text that is compiled, with the headers of the submission that it includes."""
+    """Returns a source text with `#include` lines replaced by the submission's own headers that they name."""
     return _Splicer(interp).splice(text, "", 0) if "include" in text and interp.files.texts else text
 
 
 def found(interp: Run, path: str, folder: str = "") -> tuple[str, str] | None:
-    """(name, text) of a file of the submission by the path that a text of `folder` calls it.
-
-    A build may name any folder as one of headers, so a file whose path ends in this one is meant as well; of several
-    the one nearest to `folder`.
-    """
+    """Returns the (name, text) of the submission's file that a text in `folder` includes as `path`, or None. A build
+    may add any include folder, so a file whose path ends in `path` matches as well; of several, the one nearest to
+    `folder`."""
     files = interp.files.texts
     near = posixpath.normpath(posixpath.join(folder, path))
     if near in files:

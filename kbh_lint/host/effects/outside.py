@@ -111,7 +111,7 @@ _NATIVE_SNIFFED = {
 def note(
     interp: Run, kind: str, symbol: str, what: str, loc: ir.Loc | None, undone: bool = False, target: str = "foreign"
 ) -> None:
-    """Remember an effect. `what` says in words what it is done to."""
+    """Notes an effect outside the submission; `what` says in words what is affected."""
     attrs = {"kind": kind, "symbol": symbol, "what": what, "target": target, "undone": undone}
     interp.note("effect", {**attrs, "call": interp.trace.call_index}, loc)
 
@@ -120,7 +120,7 @@ def note(
 
 
 def place_of(path: str) -> str:
-    """Whose a path is: `self` (the submission's own file), `own`, `foreign`, or `unknown`."""
+    """Returns whose a path is: `self` (the submission's own file), `own`, `foreign`, or `unknown`."""
     if not path or path == "?" or "<" in path:
         return "unknown"
     if path in (f"{HOME}/solution.py", "solution.py", "__file__"):
@@ -142,7 +142,7 @@ def place_of(path: str) -> str:
 
 
 def text_of(value: Value) -> str:
-    """A path argument as text; nothing when it is not known."""
+    """Returns a path argument as text; empty when it is not known."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, LibObject) and "path" in value.attrs:
@@ -151,7 +151,7 @@ def text_of(value: Value) -> str:
 
 
 def file_written(interp: Run, symbol: str, path: Value, loc: ir.Loc | None) -> None:
-    """Something is written, removed or renamed at a path."""
+    """Notes that a file of others, or the submission's own, is written, removed or renamed."""
     text = text_of(path)
     where = place_of(text)
     if text.endswith(_MACHINE_CODE) and (text.startswith(_COMPILERS) or "/.triton/" in text or "/.nv/" in text):
@@ -162,7 +162,7 @@ def file_written(interp: Run, symbol: str, path: Value, loc: ir.Loc | None) -> N
 
 
 def process_file(interp: Run, path: str, loc: ir.Loc | None) -> None:
-    """A file below /proc is read: those of another process are none of the submission's business."""
+    """Notes that a file below /proc is read that belongs to another process."""
     parts = path.split("/")
     if path.startswith("/proc/") and len(parts) > 3 and parts[2] not in ("self", "thread-self", "driver", "sys", "net"):
         note(interp, "memory", "/proc", "files of another process", loc)
@@ -172,7 +172,7 @@ def process_file(interp: Run, path: str, loc: ir.Loc | None) -> None:
 
 
 def touch(site: Site) -> None:
-    """Note the effect of a call of the standard library, if it has one outside the submission."""
+    """Notes the effect of a call of the standard library, if it has one outside the submission."""
     interp, path, loc = site.run, site.path, site.loc
     root = path.split(".", 1)[0]
     handler = _ROOTS.get(root)
@@ -238,7 +238,7 @@ def _descriptor(site: Site) -> None:
 
 
 def own_descriptor() -> Unknown:
-    """A descriptor that the submission opened."""
+    """Returns a file descriptor that the submission opened."""
     return Unknown((), "own.descriptor", sort=Sort.DESCRIPTOR)
 
 
@@ -271,7 +271,7 @@ def _put_back(path: str, values: Sequence[Value]) -> bool:
 
 
 def hooks_left(interp: Run) -> None:
-    """At the end of a run: notes the hooks of the interpreter and of signals that are still set."""
+    """Notes, at the end of a run, the hooks of the interpreter and of signals that are still set."""
     for (path, number), entries in interp.process.hooks.items():
         if path == "signal.signal" and number.rpartition(".")[2] in _FREE_SIGNALS:
             continue  # signals that nobody else uses
@@ -316,7 +316,7 @@ _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia3
 
 
 def native(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """A function of the C library by its bare name, from ctypes or C++. Gives a value when something is asked for."""
+    """Models a function of the C library, called by name from ctypes or C++; returns its value, None without one."""
     if name in _NATIVE_SNIFFED:
         return taint.asked(interp, name, _NATIVE_SNIFFED[name], loc)
     if name in _NATIVE_CLOCKS:
@@ -379,7 +379,7 @@ _ROOTS: dict[str, Callable[[Site], None]] = {
 
 
 def method(site: Site, owner: LibObject) -> None:
-    """Note the effect of a method of a library object: a socket that connects, a path that is removed."""
+    """Notes the effect of a method of a library object, such as a socket that connects or a path that is removed."""
     run, name, first = site.run, site.name, site.args[0] if site.args else None
     if isinstance(owner, Socket) and name in _SOCKET:
         note(run, "network", f"socket.{name}", "the network", site.loc)

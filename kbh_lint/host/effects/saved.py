@@ -34,8 +34,8 @@ _VALUES = ("obj", "arr", "value", "tensors")
 
 
 def place(file: object) -> str:
-    """The path that a file, a path or a text stands for; of an object that is written to, a name of its own; empty
-    where nothing of it is known."""
+    """Returns the path that a file, a path object or a text means; for a file-like object a made-up unique name; empty
+    where nothing of the path is known."""
     if isinstance(file, OpenFile):
         file = file.attrs["name"]
     if isinstance(file, Instance):
@@ -47,7 +47,7 @@ def place(file: object) -> str:
 
 
 def keep(run: Run, file: object, value: object, loc: ir.Loc | None) -> None:
-    """Models writing a value to a file (torch.save, pickle.dump): the file's former contents are replaced."""
+    """Models writing a value to a file (torch.save, pickle.dump): replaces the file's former contents."""
     at = place(file)
     if at:
         copy = value if isinstance(value, Unknown) else copies.deep(run, value, loc)
@@ -57,8 +57,9 @@ def keep(run: Run, file: object, value: object, loc: ir.Loc | None) -> None:
 
 
 def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
-    """Models reading a file that this run has not written: another run raises FileNotFoundError, and this one goes on
-    as if an earlier process had left the file behind. A file that a library was handed may have been written by it."""
+    """Models reading a file that this run has not written: another run raises FileNotFoundError, and this one goes
+    on as if an earlier process had left the file behind. A file that was given to a library may have been written by
+    it."""
     if place(file) in run.files.handed:
         run.miss("a file that a library may have written", loc)
         return
@@ -68,7 +69,7 @@ def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
 
 
 def hand(site: Site) -> None:
-    """Notes the paths that are given to a library's function that may write to them: what it does is not known."""
+    """Records the paths given to a library function that may write to them; what it writes is not known."""
     if site.path.partition(".")[0] in _MAY_WRITE and not (site.path in LOADERS and _only_reads(site)):
         for value in (*site.args, *site.kwargs.values()):
             if isinstance(value, FilePath) or isinstance(value, str) and "/" in value:
@@ -95,7 +96,7 @@ def copied(run: Run, source: object, target: object) -> None:
 
 
 def kept(run: Run, file: object) -> Any | None:
-    """What a file holds that was written in this run; None where nothing was."""
+    """Returns the value that this run wrote into a file; None where it wrote none."""
     found = keys.find_key(run, run.files.kept, place(file))
     return None if found is keys.MISSING else found
 
@@ -113,7 +114,7 @@ def save(site: Site) -> None:
 
 
 def method_of(owner: Unknown, name: str) -> Value:
-    """A method of an array that writes it into a file, `array.tofile(file)`; None for others."""
+    """Returns a method that writes an array into a file, as `array.tofile(file)`; None for other methods."""
     if name not in _WRITERS:
         return None
 
@@ -125,7 +126,8 @@ def method_of(owner: Unknown, name: str) -> Value:
 
 
 def load(site: Site) -> Any:
-    """What a loader gives of a file that this run wrote, as a copy; None of any other, which may not be there."""
+    """Models loading a value from a file: returns a copy of what this run wrote there; None for any other file, which
+    may not exist."""
     file, _ = _given(site.args, site.kwargs, True)
     value = kept(site.run, file)
     if value is None and isinstance(file, (str, LibObject)) and _only_reads(site):

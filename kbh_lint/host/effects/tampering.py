@@ -27,14 +27,15 @@ _REACHED = (taint.STACK, taint.LOADED, taint.OBJECTS)
 
 
 def attribute_set(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) -> None:
-    """`owner.name = value` on an object that the submission went looking for."""
+    """Notes `owner.name = value` on an object that the submission found by a walk over frames, modules or the heap."""
     found = _found_by(owner)
     if found:
         interp.note("monkeypatch", {"symbol": f"{name} of an object found by {found}", "target": "grader"}, loc)
 
 
 def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
-    """`owner[key] = value`: a frame's variables, the loaded modules, a module's dictionary."""
+    """Notes `owner[key] = value` where `owner` holds a frame's variables, the loaded modules or a module's
+    dictionary."""
     text = shown.show(key) if isinstance(key, (str, int)) else "?"
     if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
         modules.patched(interp, owner.path.removesuffix(".__dict__"), text, value, loc)
@@ -50,8 +51,8 @@ def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
 
 
 def called(site: Site) -> None:
-    """The same by the methods behind the syntax: `time.__setattr__(...)`, `type.__setattr__(torch.cuda.Event, ...)`,
-    `vars(torch).update(...)`."""
+    """Notes assignments outside the submission by method calls: `time.__setattr__(...)`,
+    `type.__setattr__(torch.cuda.Event, ...)`, `vars(torch).update(...)`."""
     interp, args, kwargs, loc = site.run, site.args, site.kwargs, site.loc
     owner, _, method = site.path.rpartition(".")
     if method in _OF_OBJECTS and args:
@@ -65,7 +66,7 @@ def called(site: Site) -> None:
 
 
 def method_of(owner: Unknown, name: str) -> Value:
-    """A method of a dictionary that was found by a walk, if it writes: `sys.modules.update`; None for others."""
+    """Returns a method that writes to a dictionary found by a walk, as `sys.modules.update`; None for others."""
     if name not in WRITES or not _found_by(owner):
         return None
 
@@ -93,7 +94,7 @@ def _found_by(owner: Value) -> str:
 
 
 def patcher(owner: str, name: str, replacement: Value, loc: ir.Loc | None) -> Patcher:
-    """What unittest.mock.patch and patch.object give: in force once it is entered or started."""
+    """Returns the object that unittest.mock.patch makes: it replaces `owner.name` once it is entered or started."""
 
     def start(run: Run, given: list[Any], named: dict[str, Any], where: ir.Loc | None) -> Any:
         modules.patched(run, owner, name, replacement, loc)
