@@ -33,11 +33,12 @@ class Counter:
     late: Any = None
 
     def reset(self) -> None:
-        """A number stands where it stood after the second call; containers keep what later calls stored."""
+        """Sets a number back to its value after the second call; containers keep what later calls stored."""
         if not isinstance(self.slot.value, Length):
             self.put(self.now)
 
     def age(self) -> None:
+        """Sets the counter to a value that it has only after many more calls."""
         if not isinstance(self.slot.value, Length):
             self.put(self.late)
         elif self.slot.name is None:
@@ -47,7 +48,7 @@ class Counter:
             self.put(_longer(held) if self.rises else held[:0])
 
     def put(self, value: Value) -> None:
-        """Store a number or a text in its place; give a container other items."""
+        """Stores a number or a text in its place, or replaces the items of a container."""
         table = self.slot.table
         if self.slot.name is not None:
             if isinstance(table, dict) or _is_there(self.slot):
@@ -61,7 +62,7 @@ class Counter:
 
 
 def counters(before: list[EscapedState], first: list[EscapedState], second: list[EscapedState]) -> list[Counter]:
-    """What moved by little between the first and the second call."""
+    """Returns the numbers and container lengths that changed by a small step between the first and the second call."""
     start, earlier = _numbers(before), _numbers(first)
     found = []
     for place, slot in _placed(second):

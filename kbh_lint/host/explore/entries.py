@@ -55,8 +55,8 @@ class Entry:
 
 
 def explore(session: Session, examine: Callable[[PathRun], Examine]) -> list[PathRun]:
-    """The entry points along the default path, then with undecided branches taken the other way. `examine` gives what
-    looks at each run of a path as soon as it ended."""
+    """Runs the entry points along the default path, then with undecided branches taken the other way. `examine` makes
+    the callback that looks at each run of a path when it has ended."""
     paths: list[PathRun] = []
     seen: set[Any] = set()
     waiting: list[dict[Any, bool]] = [{}]
@@ -109,7 +109,7 @@ def _functions(module: ir.Module) -> dict[str, ir.FuncDef]:
 
 
 def entry_points(env: Env, module: ir.Module, functions: parameters.Functions) -> Iterator[Entry]:
-    """Public functions and methods that nothing else in the file calls: those show what the others do."""
+    """Yields the public functions and methods that nothing else in the file calls: these reach the others."""
     used = _used(module)
     values = {name: value for name, value in env.vars.items() if not name.startswith("_")}
     for node in module.body:
@@ -228,7 +228,7 @@ class _World:
     shaped: bool = True  # tensors whose number of dimensions the code shows have sizes
 
     def run(self, entry: Entry, label: str) -> ShapeRun | None:
-        """Both calls of one entry point and what follows; None where it cannot be called."""
+        """Runs both calls of an entry point, and probes; returns None where the entry point cannot be called."""
         if label == SIZES[1] and not any(p.kind in ("int", "default") or p.rank for p in entry.params):
             return None  # nothing about it is large
         run = self._attempt(entry, label)
@@ -279,7 +279,7 @@ class _World:
         return run
 
     def grow_old(self, run: ShapeRun) -> None:
-        """Dates all that a run left before the next one: none of it counts as made in, or given to, a call of that."""
+        """Marks all that `run` left as older than the next run, so that none counts as made in, or given to, that."""
         interp = self.interp
         for call in (*run.calls, *run.probes):
             self.handed |= {t.storage.ident for t in tensor_arguments.tensors_in(call.result)}
@@ -304,7 +304,7 @@ class _World:
         return self.interp.get_attr(owner, name, None)
 
     def model(self, cls: ClassV) -> Instance | None:
-        """The object of a class that entry points share, constructed as its signature says; None when none is made."""
+        """Returns the object of a class that its methods share as entry points; None where constructing it failed."""
         if id(cls) not in self.models:
             self.models[id(cls)] = None
             made = self._constructed(cls)
@@ -392,7 +392,7 @@ class _World:
 
 
 def is_record(cls: ClassV) -> bool:
-    """Whether a class is a named tuple of its fields."""
+    """Whether a class is a named tuple."""
     return not cls.dataclass and bool(cls.field_names())
 
 

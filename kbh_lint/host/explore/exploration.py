@@ -36,10 +36,8 @@ MAX_BEYOND = 3
 def run_path(
     session: Session, problem: Problem | None, contract: Contract | None, forced: dict[Any, bool], further: bool = False
 ) -> PathRun:
-    """One run along the path that `forced` choose; without a contract, the one that fits what the model registers.
-
-    `further`: what outlives the calls is looked at with further calls.
-    """
+    """Runs the submission once, along the path that the decisions in `forced` choose; without a contract, uses the one
+    that fits what the model registers. With `further`, state that outlives the calls is probed by further calls."""
     interp = Run(session, forced)
     path = PathRun(forced, env=interp.scopes.main)
     frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
@@ -80,7 +78,7 @@ def run_path(
 
 
 def choose_contract(interp: Run, problem: Problem) -> Contract | None:
-    """Construct the model once and match what it registers; None when no object comes of it."""
+    """Constructs the model once and returns the contract that fits what it registers; None when construction fails."""
     first = next(iter(problem.contracts.values()), None)
     cls = model_class(interp.scopes.main, first) if first is not None else None
     if first is None or cls is None:
@@ -100,13 +98,14 @@ def choose_contract(interp: Run, problem: Problem) -> Contract | None:
 
 
 def model_class(module: Env, contract: Contract) -> ClassV | None:
-    """The class that a submission is graded by."""
+    """Returns the class that a submission is graded by, from the names that the contract allows; None without one."""
     found = (module.vars.get(name) for name in contract.entry)
     return next((cls for cls in found if isinstance(cls, ClassV)), None)
 
 
 def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> ShapeRun:
-    """Construct the model, load the state, and call `forward` twice with inputs that change in place between."""
+    """Constructs the model, loads the state, and calls `forward` twice with inputs that change in place between the
+    calls."""
     binding = contract.bind(shape)
     run = ShapeRun(shape.label, binding)
     cls = model_class(interp.scopes.main, contract)
@@ -171,7 +170,8 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
 def explore(
     session: Session, problem: Problem | None, contract: Contract | None, limit: int = MAX_FORCED
 ) -> list[PathRun]:
-    """The default path, then the undecided branches taken the other way: one at a time, and what is left together."""
+    """Runs the default path, then paths with one undecided branch taken the other way each, then one with all that are
+    left."""
     first = run_path(session, problem, contract, {}, True)
     # what a path shows must hold on all, and one that needs an earlier run's file shows nothing of a first run
     further = first.left_over or any(run.probes for run in first.shapes)
@@ -208,7 +208,8 @@ def explore(
 
 
 def other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
-    """The undecided branches that a path met and none before it did, each with what leads there and the other side."""
+    """Returns the forced decisions for each undecided branch that only `path` met: what leads there, and the other
+    side."""
     if path.forced and not path.came_to_an_end():
         return []
     plain = [key for key in path.sites if key not in path.sniffing and key not in seen]
@@ -249,7 +250,7 @@ def _questions(first: PathRun) -> list[dict[Asked, list[Any]]]:
 
 
 def run_reduced(session: Session, problem: Problem, contract: Contract, forced: dict[Any, bool]) -> list[ShapeRun]:
-    """The runs at the shapes that stand for the graded ones where nothing is timed, along the same path."""
+    """Runs the same path at the reduced shapes, which stand for the graded ones where nothing is timed."""
     small = replace(problem, shapes=problem.reduced)
     return run_path(session, small, contract, forced).shapes if problem.reduced else []
 
@@ -285,11 +286,9 @@ def _usual(path: PathRun, key: Hashable) -> bool:
 
 
 def ended(error: Exception, what: str, session: Session) -> Ended:
-    """What a reader is told of what ended a run before its end, and where an exception of the program was raised.
-
-    An error of ours ends the run as it ends a statement: what the program does from there on is not known. Who asks
-    for errors gets it, unless it came up in what the program calls, where odd values may cause it.
-    """
+    """Describes, for a reader, what ended a run early, and where the program raised its exception. An error of this
+    analysis ends the run like one of the program; sessions that ask for errors get it raised, unless it came up in code
+    that the program calls, where odd values may cause it."""
     if isinstance(error, (MemoryError, SetupError)):
         raise error
     if isinstance(error, Raised):
@@ -313,12 +312,12 @@ def _in_a_call(error: Exception) -> bool:
 
 
 def exception_class(value: Value) -> str:
-    """The name of the class of an exception of the interpreted program."""
+    """Returns the class name of an exception of the interpreted program."""
     return value.cls.name if isinstance(value, Instance) else getattr(value, "path", "an exception").rpartition(".")[2]
 
 
 def exception(value: Value) -> str:
-    """What a reader is told of an exception of the interpreted program: its class and, where it has one, its text."""
+    """Describes an exception of the interpreted program for a reader: its class and, where it has one, its text."""
     name = exception_class(value)
     args = getattr(value, "attrs", {}).get("args", ())
     words = [a for a in args if isinstance(a, str)] if isinstance(args, (tuple, list)) else []

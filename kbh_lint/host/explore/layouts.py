@@ -43,18 +43,18 @@ class Layout:
     parts: list[tuple[str, bool, Any]] = field(default_factory=list)
 
     def build(self, inputs: dict[str, Tensor], anew: Callable[[set[str]], bool]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with these tensors. A container for whose tensors `anew` says so is another object; else it
-        is the one of the call before."""
+        """Returns the positional and keyword arguments around the tensors `inputs`. A container is a new object where
+        `anew`, asked of its tensors' names, says so; else the one of the call before."""
         plain = [_built(tree, inputs, anew) for _, keyword, tree in self.parts if not keyword]
         return plain, {name: _built(tree, inputs, anew) for name, keyword, tree in self.parts if keyword}
 
     def tensors(self) -> dict[str, set[str]]:
-        """The names of the tensors of each argument that has some."""
+        """Returns the names of the tensors inside each argument, for arguments that hold any."""
         found = {name: set(_names(tree)) for name, _, tree in self.parts}
         return {name: inner for name, inner in found.items() if inner}
 
     def release(self, held: Iterable[Value]) -> None:
-        """Containers that something keeps alive: no other object takes over their place."""
+        """Gives up containers that something in `held` keeps alive, so that no new object takes over their address."""
         tables = {id(table) for table in held}
         for _, _, tree in self.parts:
             for box in _boxes(tree):
@@ -98,8 +98,8 @@ _STATE = ClassV("State", (), Env(), None, by_identity=True)  # of an object that
 
 
 def declared(interp: Run, run: ShapeRun, entry: EntryPoint, binding: Binding) -> tuple[Any, Instance | None]:
-    """What a contract's entry point is called by, and the model it works on, where one is made; `run` gets the layout
-    of its arguments. None where a name of them is not there."""
+    """Returns the callable that a contract's entry point names, and the model it works on, if one is made; sets the
+    argument layout of `run`. The callable is None where a name is not defined."""
     owner, _, method = entry.name.rpartition(".")
     wanted = owner or next((given.cls for given in entry.arguments if given.kind == "model"), "")
     cls = interp.scopes.main.vars.get(wanted) if wanted else None

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
 
 
 def set_sizes(interp: Run, binding: Binding) -> None:
-    """Sets sizes at the top level of the submission to those of the shape, as the benchmark does in the reference."""
+    """Overwrites the sizes at the submission's top level by those of the shape, as the benchmark does in the
+    reference."""
     for name, value in binding.shape.symbols.items():
         if name in interp.scopes.main.vars and isinstance(interp.scopes.main.vars[name], (int, float)):
             interp.scopes.main.vars[name] = value
 
 
 def name_weights(run: ShapeRun, model: Instance, dtype: str = "") -> None:
-    """Labels the weights that the constructor drew and that no state replaces, converted to `dtype` where one is given.
-    What the constructor derived from them keeps them as its source."""
+    """Labels the weights that the constructor drew and that no state replaces, converting them to `dtype` if given.
+    What the constructor computed from them keeps them as its source."""
     run.loaded = False
     for name, tensor in trace_nn.state_of(model).items():
         if dtype and tensor.dtype in FLOATS:
@@ -42,7 +43,7 @@ def name_weights(run: ShapeRun, model: Instance, dtype: str = "") -> None:
 
 
 def load_state(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> None:
-    """load_state_dict, with the problem's names; hooks of the submission run."""
+    """Models `load_state_dict` with the problem's names; hooks of the submission run."""
     for name, spec in binding.state.items():
         if isinstance(model.attrs.get(name), Unknown):  # made by means that were not followed; loaded all the same
             model.attrs[name] = recording.make(interp, spec.shape, spec.dtype, "random")
@@ -101,7 +102,7 @@ _LARGEST = {"constant": "value", "balanced-offsets": "total", "ragged-offsets": 
 
 
 def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding) -> None:
-    """Tensors for the arguments of `forward`, with what is known of every legal value of them."""
+    """Makes tensors for the arguments of `forward`, with what is known of every legal value of them."""
     domains = {spec.name: spec.domain for spec in contract.forward}
     for spec in binding.inputs:
         tensor = recording.make(interp, spec.shape, spec.dtype, f"input:{spec.name}")
@@ -121,7 +122,8 @@ def make_inputs(interp: Run, run: ShapeRun, contract: Contract, binding: Binding
 
 
 def known_elements(domain: Mapping[str, Value], binding: Binding) -> dict[int, int]:
-    """Elements whose value every legal input shares: the first and the last of an offsets array."""
+    """Returns the elements, by index, whose value all legal inputs share: the first and the last of an offsets
+    array."""
     total = domain.get("total")
     if "offsets" not in str(domain.get("kind", "")) or not isinstance(total, (str, int)):
         return {}
@@ -129,9 +131,8 @@ def known_elements(domain: Mapping[str, Value], binding: Binding) -> dict[int, i
 
 
 def whole_range(domain: Mapping[str, Value], binding: Binding) -> tuple[int, int] | None:
-    """The least and the largest whole number that a legal input holds: a length is at most the one that is drawn, and
-    one at least, as of nothing there is no result; an offset is at most the total, the number of a page one of those
-    that there are."""
+    """Returns the least and the largest whole number that a legal input holds; None where not known. A length is at
+    least one and at most the one drawn, an offset at most the total, a page number one of the pages there are."""
     if domain.get("kind") == "distinct-pages":
         pages = next((spec.shape for spec in binding.inputs if spec.name == domain.get("of")), ())
         return (0, pages[0] - 1) if pages else None
@@ -144,7 +145,8 @@ def whole_range(domain: Mapping[str, Value], binding: Binding) -> tuple[int, int
 
 
 def value_range(domain: Mapping[str, Any]) -> tuple[float, float] | None:
-    """The interval that drawn values stay in, for all practical purposes: eight deviations of a normal."""
+    """Returns the interval that drawn values stay in, for all practical purposes: eight deviations of a normal; None
+    where not known."""
     if domain.get("kind") == "uniform":
         return float(domain.get("low", 0)), float(domain.get("high", 1))
     if domain.get("kind") == "normal":

@@ -70,6 +70,7 @@ class _Uses:
     counts: bool = False
 
     def add(self, other: _Uses) -> None:
+        """Merges other uses of the same parameter into these."""
         self.attrs |= other.attrs
         self.methods |= other.methods
         self.keys |= other.keys
@@ -84,7 +85,7 @@ Functions = Mapping[str, ir.FuncDef]  # of a file, by bare name; methods too
 
 
 def parameters(func: ir.FuncDef, functions: Functions, method: bool) -> list[Param]:
-    """The parameters that a caller gives: without `self`, `*args` and `**kwargs`."""
+    """Returns the parameters that a caller must or may pass: without `self`, `*args` and `**kwargs`."""
     given = [p for p in func.params if p.kind in ("positional", "keyword")]
     return [_param(p, func, functions) for p in given[1 if method else 0 :]]
 
@@ -130,7 +131,7 @@ def _by_use(uses: _Uses, tokens: list[str]) -> str:
 
 
 def counts(tokens: list[str]) -> bool:
-    """Whether the words of a name say that it is a number of something: `num_heads`, `start_pos`."""
+    """Whether the words of a parameter's name say that it is a count or position: `num_heads`, `start_pos`."""
     return tokens[-1] in _COUNTS or tokens[0] in ("n", "num", "max", "min")
 
 
@@ -148,9 +149,8 @@ _TENSORS = {
 
 
 def annotated(node: object) -> tuple[str, str] | None:
-    """The kind that an annotation names, and the class where it is a tensor's or none of ours; None where it says
-    nothing.
-    """
+    """Returns the kind of value that an annotation names, and the class name for tensors and unknown classes; None
+    where it says nothing."""
     if isinstance(node, ir.Const) and isinstance(node.value, str):
         word = node.value.replace("Optional[", "").replace("|", " ").split("[")[0].split()
         last = word[0].rpartition(".")[2].rstrip("]") if word else ""
@@ -179,7 +179,7 @@ def _last(node: object) -> str:
 
 
 def dotted(node: object) -> str:
-    """`torch.zeros` of a chain of attributes; empty for anything else."""
+    """Returns the dotted name of a chain of attributes, as `torch.zeros`; empty for anything else."""
     if isinstance(node, ir.Attr):
         before = dotted(node.value)
         return f"{before}.{node.name}" if before else ""

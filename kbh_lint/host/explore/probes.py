@@ -45,10 +45,9 @@ ROLES = frozenset(
 def probe(
     interp: Run, run: path_runs.ShapeRun, model: Value, seen: list[list[EscapedState]], holder: object = None
 ) -> None:
-    """Calls `forward` again, with other inputs or addresses, where state has outlived a call, to see when it is reused.
-
-    `seen` holds the places that hold state (attributes, globals, cache entries), as they were before the first call and
-    after each call. They were found in `holder`, the model unless an entry point is called."""
+    """Calls `forward` again with other inputs or addresses, where state has outlived a call, to see when it is reused.
+    `seen` are the places that hold state (attributes, globals, cache entries) before the first call and after each
+    call, as found in `holder`: the model, unless an entry point is called."""
     before, first, second = seen
     for slot in changed(before, second):
         said = role(interp, run, slot, first)
@@ -93,6 +92,7 @@ class _Kept:
         self.hooks = {name: list(values) for name, values in interp.process.hooks.items()}
 
     def put_back(self) -> None:
+        """Restores the run's state as it was before the probe."""
         self.interp.memory.colliding = False
         self.interp.process.hooks = self.hooks
         self.interp.trace.unread, self.interp.lanes = self.unread, self.lanes
@@ -106,7 +106,7 @@ class _Kept:
 
 
 def changed(before: list[EscapedState], after: list[EscapedState]) -> list[EscapedState]:
-    """The slots that calls stored something in."""
+    """Returns the places in which calls stored something."""
     after = [s for s in after if not isinstance(s.value, escapes.Length)]
     objects = {id(s.value) for s in before if not isinstance(s.value, (int, float))}
     numbers = {(s.path, s.value) for s in before if isinstance(s.value, (int, float))}
@@ -122,7 +122,7 @@ def changed(before: list[EscapedState], after: list[EscapedState]) -> list[Escap
 
 
 def role(interp: Run, run: path_runs.ShapeRun, slot: EscapedState, first: list[EscapedState]) -> str:
-    """What a slot is kept for; nothing for weights themselves."""
+    """Returns what a place is kept for ("code", "graph", "value" and others); empty for the weights themselves."""
     value = slot.value
     given = {t.storage.ident for t in run.inputs.values()}
     if isinstance(value, CODE):
@@ -234,7 +234,7 @@ def forward(
     inputs: dict[str, Tensor],
     names: tuple[str, ...] = (),
 ) -> None:
-    """Calls `forward` once more and keeps the call: its events, its result, and what its inputs and weights held."""
+    """Calls `forward` once more and records the call: its events, its result, and what its inputs and weights held."""
     interp.trace.call_index += 1
     interp.trace.round += 1
     interp.decisions.asked = {}
@@ -248,7 +248,7 @@ def forward(
 
 
 def returned(value: Value) -> Value:
-    """What `forward` returned, a named tuple as the tuple that its caller unpacks."""
+    """Returns a result of `forward`, a named tuple as a plain tuple."""
     if isinstance(value, Instance) and is_named_tuple(value):
         return tuple(value.attrs.get(name) for name in value.cls.field_names())
     return tuple(value.attrs["items"]) if isinstance(value, NamedTuple) else value
@@ -262,8 +262,9 @@ def called(
     kind: str = "in place",
     names: tuple[str, ...] = (),
 ) -> Any:
-    """What one call returns; of an entry point also the tensors that it was given and wrote. Where `kind` makes other
-    tensors, the containers around them are others, too, but for those that take over a dead one's place."""
+    """Calls the model or entry point once and returns its result; for an entry point also the tensors that it was given
+    and wrote. Where `kind` makes new tensors, the containers around them are new, too, unless these reuse the place of
+    dead ones."""
     if run.layout is None:
         return returned(interp.call(model, arguments(run, inputs), {}, None))
     others = set(names) if kind == "one" else set(inputs) if kind == "fresh" else set()
@@ -290,7 +291,7 @@ def _without(value: Value, storages: set[int], depth: int = 0) -> Value:
 
 
 def arguments(run: path_runs.ShapeRun, inputs: dict[str, Tensor]) -> list[Any]:
-    """What `forward` is given: the tensors, with the plain values of the problem at their positions."""
+    """Returns the arguments of `forward`: the tensors, with the problem's plain values at their positions."""
     given: list[Any] = list(inputs.values())
     values = run.binding.values if run.binding is not None else {}
     for position in sorted(values):
@@ -299,7 +300,8 @@ def arguments(run: path_runs.ShapeRun, inputs: dict[str, Tensor]) -> list[Any]:
 
 
 def holding(interp: Run, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
-    """What each storage holds that a call is given; None where the submission itself wrote into it."""
+    """Returns the ident of the content of each storage that a call is given; None for one that the submission itself
+    wrote."""
     found: dict[int, int | None] = {}
     for tensor in tensors:
         content = tensor.storage.content
@@ -309,7 +311,7 @@ def holding(interp: Run, tensors: tuple[Tensor, ...]) -> dict[int, int | None]:
 
 
 def result_contents(value: Value, depth: int = 0) -> list[Content]:
-    """The contents of a returned tensor, tuple, list or dict; contents stand for themselves."""
+    """Returns the contents of a returned tensor, tuple, list or dict, at any depth."""
     if isinstance(value, Tensor):
         return [value.storage.content]
     if isinstance(value, Content):
@@ -326,14 +328,15 @@ def result_contents(value: Value, depth: int = 0) -> list[Content]:
 
 
 def fresh(interp: Run, name: str, old: Tensor) -> Tensor:
-    """Another tensor of the same kind, in memory of its own."""
+    """Returns a new tensor of the same shape and type as `old`, in memory of its own."""
     made = recording.make(interp, old.shape, old.dtype, f"input:{name}", strides=old.strides, device=old.device)
     made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
     return made
 
 
 def reuse(interp: Run, name: str, old: Tensor) -> Tensor:
-    """Another tensor where a dead one lay: same memory, same id(), and a version count that starts over."""
+    """Returns a new tensor at the address of the dead one `old`: same memory, same id(), and a version count that
+    starts over."""
     storage = old.storage
     made = Tensor(storage, old.dtype, old.shape, old.strides, device=old.device)
     made.attrs.update({key: old.attrs[key] for key in ("known", "range") if key in old.attrs})
@@ -346,7 +349,7 @@ def reuse(interp: Run, name: str, old: Tensor) -> Tensor:
 
 
 def change(interp: Run, tensors: Iterable[tuple[str, Tensor]], group: str) -> None:
-    """Other values in the same tensors, as an optimizer or a tester writes them."""
+    """Overwrites tensors in place with other values, as an optimizer or a tester does."""
     for name, tensor in tensors:
         storage = tensor.storage
         if storage.content.label.startswith(("input:", "state:")):
