@@ -27,8 +27,8 @@ class Arguments(LibObject):
 
 
 def call(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """A call of a compiled function: a launch, in languages where it is a kernel; else it runs here like any other,
-    with or without its compile-time arguments."""
+    """Calls a compiled function: a launch, in languages where it is a kernel; otherwise it runs on the host like any
+    other function."""
     func = function(made.func)
     row = registry.of_function(func.language) if func is not None else None
     if row is not None:
@@ -48,7 +48,7 @@ def call(interp: Run, made: Specialized, args: list[Any], kwargs: dict[str, Any]
 def method(
     interp: Run, made: Specialized, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    """Methods of a compiled function: it is moved to a device, or called in two steps."""
+    """Models methods of a compiled function: moving it to a device, or calling it in two steps."""
     if name == "to":
         return made
     if name == "generate_execution_args":
@@ -61,7 +61,7 @@ def method(
 
 
 def function(value: Value) -> Func | None:
-    """The function behind what is compiled: a method, or the `__call__` of an object."""
+    """Returns the function that is compiled: of a method, or of an object its `__call__`; None for other values."""
     if isinstance(value, Instance):
         value = find_method(value, "__call__")
     while isinstance(value, (Bound, Memo)):
@@ -70,6 +70,6 @@ def function(value: Value) -> Func | None:
 
 
 def parameters(func: Func, value: Value) -> list[str]:
-    """Its parameters' names, without `self` where that is bound."""
+    """Returns the parameter names of `func`, without `self` where `value` is bound to an object."""
     names = [p.name for p in func.node.params]
     return names[1:] if isinstance(value, (Instance, Bound)) else names

@@ -44,17 +44,15 @@ class Places(NamedTuple):
 
 
 def asks_for_a_size(name: str, args: Sequence[object]) -> bool:
-    """Whether a call of cub has no workspace: it says how large one must be, and does nothing else."""
+    """Whether a call of cub has no workspace, so that it only returns the workspace size."""
     return _roles(name) is not None and bool(args) and (args[0] is None or args[0] == 0)
 
 
 def places(name: str, given: Sequence[int]) -> Places | None:
-    """The places of what a call of cub reads and writes among all its pointers; None for a function of another library.
-
-    `given`: how many pointers each argument holds. The workspace comes first and is written; an argument of several, as
-    a `DoubleBuffer`, is read and written; so is the only one of a function that has a form in place. What comes after
-    those of the table (ends of segments) is read.
-    """
+    """Returns which pointers a call of cub reads and writes, as positions among all its pointers; None for functions of
+    other libraries. `given`: how many pointers each argument holds. The workspace comes first and is written; an
+    argument of several pointers, as a `DoubleBuffer`, is read and written, like the only one of a function that works
+    in place; those after the table's (ends of segments) are read."""
     roles = _roles(name)
     if roles is None:
         return None

@@ -22,7 +22,7 @@ _SUCCESS = Sym("CUBLAS_STATUS_SUCCESS")
 
 
 def layout(short: str, args: Sequence[Value]) -> Value:
-    """Calls that make or change a layout of cuBLASLt: `cublasLtMatrixLayoutCreate(&layout, type, rows, cols, ld)`.
+    """Models calls that make or change a cuBLASLt layout: `cublasLtMatrixLayoutCreate(&layout, type, rows, cols, ld)`.
     NotImplemented for all others."""
     if short in ("cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutInit") and len(args) > 3:
         kind, rows, cols = args[1:4]
@@ -38,19 +38,19 @@ def layout(short: str, args: Sequence[Value]) -> Value:
 
 
 def operands(args: Sequence[Value]) -> tuple[str, ...]:
-    """The element types of the two operands, where the call or its layouts say so."""
+    """Returns the element types of a product's two operands; empty where neither the call nor its layouts name them."""
     given = [word for arg in args if (word := _word(arg)).startswith("CUDA_R_")]
     given = given or [_word(arg.attrs["type"]) for arg in args if isinstance(arg, MatrixLayout)]
     return tuple(element(word) for word in given[:2])
 
 
 def element(word: str) -> str:
-    """The element type that one of CUDA's symbols names."""
+    """Returns the element type of a symbol such as `CUDA_R_16F`; "?" for others."""
     return _TYPES.get(word, "?")
 
 
 def operations(name: str, args: Sequence[Value]) -> int | None:
-    """Multiplications and additions of a call; None where its sizes are not known."""
+    """Returns the number of multiplications and additions of a call; None where its sizes are not known."""
     layouts = [arg for arg in args if isinstance(arg, MatrixLayout)]
     if name.startswith("cublasLt"):
         return _of_layouts(layouts)

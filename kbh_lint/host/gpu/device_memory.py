@@ -22,7 +22,8 @@ MEMORY = frozenset(("__device__", "__constant__"))
 
 
 def resolve(interp: Run, kernel: Func, facts: list[KernelFacts], tensors: dict[int, Tensor]) -> list[KernelFacts]:
-    """The facts with a storage for each `__device__` variable that the kernel uses, which `tensors` then holds too."""
+    """Returns the kernel's facts with a storage for each `__device__` variable that it uses; adds these storages to
+    `tensors`."""
     named = {name for f in facts for name in f.traffic().unplaced}
     storages: dict[str, int] = {}
     for name in sorted(named):
@@ -42,7 +43,7 @@ def _variable(interp: Run, kernel: Func, name: str) -> Tensor | None:
 
 
 def variable(interp: Run, decl: ir.Decl) -> Tensor:
-    """The memory of a `__device__` or `__constant__` variable."""
+    """Returns the tensor that stands for the memory of a `__device__` or `__constant__` variable."""
     known: Tensor | None = interp.memory.variables.get(id(decl))
     if known is None:
         dtype = (dtypes.from_cpp(decl.type.name) if decl.type is not None else None) or "?"

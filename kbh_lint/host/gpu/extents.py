@@ -20,9 +20,9 @@ from kbh_lint.kernels.extents.stores import store_extents
 
 
 def keeps_a_part(tensor: Tensor, event: Event) -> bool:
-    """Whether a launch writes over something that it does not read, and some of that stays: what was computed
-    elsewhere, or by the same launch in an earlier iteration of this call, or in an earlier call, which covered all of
-    it then."""
+    """Whether a launch overwrites a tensor without reading it, and a part of the former values stays: values computed
+    elsewhere, by the same launch in an earlier iteration of this call, or in an earlier call, which covered all of it
+    then."""
     content = tensor.storage.content
     made = content.event
     if made is None or any(read is content for read, _ in event.reads):

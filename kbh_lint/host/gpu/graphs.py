@@ -36,7 +36,7 @@ def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
 
 
 def method(interp: Run, owner: Graph, name: str, loc: ir.Loc | None) -> None:
-    """Follows capture_begin, capture_end and replay of torch's CUDA graphs."""
+    """Models capture_begin, capture_end and replay of torch's CUDA graphs."""
     if name == "capture_begin":
         owner.events = []
         interp.capturing.append(owner)

@@ -18,8 +18,8 @@ MAX_BACK = 64  # events of one call that are looked at
 
 
 def after_launch(interp: Run, setter: Event) -> None:
-    """Launches of this call that may run at the same time as the one just recorded, and wait for a flag that it writes,
-    read what it has written."""
+    """Adds what `setter` wrote to the reads of launches that may run at the same time and wait for a flag that it
+    sets."""
     if not interp.session.waiting:
         return
     written = {content.storage.ident for content in setter.writes}

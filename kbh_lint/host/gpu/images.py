@@ -27,7 +27,8 @@ def is_image(value: object) -> bool:
 
 
 def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function of the driver that loads an image, finds a kernel in it or launches one: True where it did."""
+    """Models a driver function that loads an image of machine code, finds a kernel in it or launches one; returns
+    whether `name` is such a call."""
     plain = [arg.get() if isinstance(arg, Slot) else arg for arg in args]
     if name.startswith(LOADERS):
         if not any(is_image(value) for value in plain[1:]):

@@ -23,7 +23,8 @@ MAX_MET = 10_000  # of one file
 
 
 def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
-    """The facts of `kernel` at each binding of one launch, with its storages; one object where they are the same."""
+    """Returns the facts of `kernel` for each of the `bindings` of one launch, with its storages; equal facts are one
+    object."""
     numbers: dict[int, int] = {}
     named = identity(kernel)
     seen: dict[int, tuple[Any, Any]] = {}  # by the id of an argument, which few configurations change
@@ -81,7 +82,7 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
 
 
 def once(known: list[Known], kernel: Func, launch: Normal, ask: Callable[[dict[str, Any]], KernelFacts]) -> KernelFacts:
-    """The facts of a launch: those that are `known` of a binding that agrees with its own, or what `ask` gives."""
+    """Returns the facts of a launch: those `known` for an equivalent binding, or else what `ask` computes."""
     found = next((one for one in known if _same(kernel, launch.binding, one)), None)
     if found is None:
         found = Known(kernel, launch.binding, ask(launch.binding))
@@ -101,7 +102,8 @@ def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
 
 
 def scope(session: Session, kernel: Func) -> Any:
-    """A kernel as a key for all sessions of a file: with what it saw around it when the session met it first."""
+    """Returns a cache key for a kernel and what it saw around it when the session first met it, for all sessions of a
+    file."""
     cpp = kernel.node.kind != "python"
     if not cpp and (kernel.language or kernel.env.parent is not None):
         return kernel_scope.key(kernel)
@@ -113,15 +115,15 @@ def scope(session: Session, kernel: Func) -> Any:
 
 
 def identity(kernel: Func) -> Value:
-    """A kernel as a key. One that closes over a function's variables, or whose language builds it anew for other
-    globals, is another kernel where what it sees differs."""
+    """Returns a cache key for a kernel. Where it closes over a function's variables, or its language compiles it anew
+    for other globals, the key includes the values that it sees."""
     if kernel.node.kind != "python" or not kernel.language and kernel.env.parent is None:
         return id(kernel.node)
     return kernel_scope.key(kernel)
 
 
 def agree(left: Mapping[str, Value], right: Mapping[str, Value], decided: frozenset[str]) -> bool:
-    """Whether two bindings are the same but for numbers that decided nothing."""
+    """Whether two bindings are equal but for numbers that decided no branch; `decided` names those that did."""
     if left.keys() != right.keys():
         return False
     for name, value in left.items():
@@ -159,7 +161,8 @@ def _plain(value: Value) -> bool:
 
 
 def normal(value: Value, numbers: dict[int, int]) -> Any:
-    """Storages by order of appearance, so that equal launches on other tensors look equal."""
+    """Returns an argument with storages numbered in order of appearance, so that equal launches on other tensors look
+    equal."""
     if isinstance(value, Buffer):
         storage = numbers.setdefault(value.storage, len(numbers) + 1)
         leads = tuple((name, normal(one, numbers)) for name, one in value.leads)
@@ -186,7 +189,8 @@ class _Moved(KernelFacts):
 
     @classmethod
     def of(cls, facts: KernelFacts, back: dict[int, int]) -> _Moved:
-        """Not the constructor, which `replace` calls with all fields."""
+        """Makes the facts `facts` of a launch on other storages, mapped by `back`. (`replace` calls the constructor
+        with all fields.)"""
         made = cls.__new__(cls)
         made._facts, made._back, made._known, made._traffic = facts, back, {}, None
         return made
@@ -238,8 +242,8 @@ def _parts(
 
 
 def normal_key(binding: Mapping[str, Value]) -> tuple[Value, ...]:
-    """A hashable form of the arguments of a launch, with storages numbered as they come: the same for the same launch
-    on other tensors."""
+    """Returns a hashable key for the arguments of a launch, the same for an equal launch on other tensors: storages are
+    numbered in order of appearance."""
     return _normalised(binding).key
 
 
@@ -252,7 +256,7 @@ class Normal(NamedTuple):
 
 
 def normalised(cache: dict[Any, Any], binding: Mapping[str, Value]) -> Normal:
-    """A binding in which equal launches on other tensors are equal, made once."""
+    """Returns a binding with storages numbered in order of appearance (`normal`), from the cache if it is there."""
     known = cache.get(("normal", id(binding)))
     if known is None or known[0] is not binding:
         known = cache["normal", id(binding)] = binding, _normalised(binding)

@@ -15,13 +15,14 @@ _DEPTH = 8
 
 
 def key(kernel: Func) -> Value:
-    """A hashable form of what a kernel and the functions it calls can see: closed-over variables, and globals, which
-    may be others at another launch. Tensors and unknown numbers are alike, for a kernel sees neither."""
+    """Returns a hashable key for all that a kernel and the functions it calls can see: closed-over variables, and
+    globals, which may differ at another launch. Tensors and unknown numbers all look alike, for a kernel sees
+    neither."""
     return _Parts().function(kernel, 0)
 
 
 def exact(value: Value) -> Any:
-    """A hashable form of a plain value: numbers of different types differ, and other objects are equal only to
+    """Returns a hashable key for a plain value: numbers of different types differ, and other objects are equal only to
     themselves."""
     if isinstance(value, Func):
         return Func, key(value) if value.env.parent is not None else id(value.node)
@@ -38,12 +39,12 @@ def exact(value: Value) -> Any:
 
 @by_node
 def free_names(node: ir.FuncDef) -> tuple[str, ...]:
-    """The names that a function's text has, in order; the local ones too."""
+    """Returns all names in a function's text, local ones too, in order."""
     return tuple(dict.fromkeys(item.id for item in walk(node) if isinstance(item, ir.Name)))
 
 
 def seen(func: Func) -> dict[str, Any]:
-    """What a function's names mean now, where they are not its own; dicts and lists as they are now."""
+    """Returns the current values of a function's names that are bound outside it; dicts and lists are copied."""
     found = {}
     for name in free_names(func.node):
         try:

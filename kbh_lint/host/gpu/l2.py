@@ -19,7 +19,7 @@ _LIMITS = ("DeviceSetLimit", "CtxSetLimit")
 
 
 def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
-    """Note a call of the runtime or the driver that sets or resets persisting accesses."""
+    """Notes a call of the runtime or the driver that sets or resets persisting L2 accesses."""
     if "ResetPersistingL2Cache" in name:
         interp.note("l2", {"kind": "reset", "call": interp.trace.call_index}, loc)
         return

@@ -22,13 +22,10 @@ _MISSING = object()
 
 
 def as_object(interp: Run, func: Func) -> LibObject:
-    """A lambda as the object that it is: what it captures are its fields, its body is `operator()`.
-
-    A field has what the captured name holds in the scope around the lambda at the launch. Of a capture by value that is
-    the copy which `host.cpp.lambdas.captured` made where the lambda stands; of one by reference what the name holds by
-    now. nvcc refuses the latter in device code (`frontends.cuda.refused`), so where a handler waits for that the build
-    fails; elsewhere it is read all the same, since what it was meant to do says more than that.
-    """
+    """Returns a C++ lambda as an object: its captures are fields, its body is `operator()`. A capture by value holds
+    the copy made where the lambda is written (`host.cpp.lambdas.captured`), one by reference the value at the launch.
+    nvcc refuses the latter in device code (`frontends.cuda.refused`): where the program handles such a failure the
+    build fails, elsewhere the lambda is read all the same, for what it was meant to do."""
     held: dict[str, Any] = {}
     for capture in func.node.captures:
         value = _around(func.env, capture.name)
@@ -47,7 +44,7 @@ def as_object(interp: Run, func: Func) -> LibObject:
 
 
 def is_lambda(value: Value) -> TypeGuard[Func]:
-    """Whether a value of the host is a lambda of C++."""
+    """Whether a value is a C++ lambda of host code."""
     return isinstance(value, Func) and value.node.kind == "lambda"
 
 

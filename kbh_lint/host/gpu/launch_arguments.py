@@ -53,14 +53,15 @@ class Argument:
     leads: tuple[tuple[str, Tensor], ...] = ()  # the tensors that addresses in the memory lead to, by field
 
     def leaves(self, path: str) -> list[tuple[str, Argument]]:
-        """All leaves below, with their paths: `args.x` is a field of a struct, `args.0` the item of a tuple."""
+        """Returns all leaves of the tree with their paths: `args.x` is a field of a struct, `args.0` an item of a
+        tuple."""
         if not self.parts:
             return [(path, self)]
         return [leaf for name, part in self.parts for leaf in part.leaves(f"{path}.{name}")]
 
 
 def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
-    """A value of the host as an argument of a launch."""
+    """Converts a value of the host to an argument tree of a launch."""
     value = value.get() if isinstance(value, Slot) else value
     if isinstance(value, Tensor):
         return Argument(value, value, value.dtype)
@@ -92,7 +93,8 @@ def _kind(value: LibObject) -> object:
 
 
 def trees(interp: Run, values: Mapping[str, Value]) -> dict[str, Argument]:
-    """The values that one launch is given as arguments of it, with what tables of pointers among them lead to."""
+    """Converts the values given to one launch to argument trees, and follows tables of pointers among them to the
+    tensors."""
     made = {name: tree(interp, value) for name, value in values.items()}
     leaves = [leaf for argument in made.values() for _, leaf in argument.leaves("") if leaf.tensor is not None]
     if not any(_may_lead(leaf.tensor) for leaf in leaves):
@@ -136,7 +138,7 @@ def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[t
 
 
 def opened(interp: Run, value: Value) -> Value:
-    """What a launch is given, a lambda as the object that it is."""
+    """Returns an argument of a launch, a lambda as an object with its captures as fields."""
     return lambdas.as_object(interp, value) if lambdas.is_lambda(value) else value
 
 
@@ -144,7 +146,8 @@ def opened(interp: Run, value: Value) -> Value:
 
 
 def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any:
-    """An argument as kernel analyses take it; a pointer as one to the element type that the kernel declares."""
+    """Converts an argument tree to the form that kernel analyses take; a pointer gets the element type `seen_as` that
+    the kernel declares."""
     value, tensor = argument.value, argument.tensor
     if tensor is not None:
         content = tensor.storage.content_at(tensor.start).dtype
@@ -185,7 +188,7 @@ def _whole(sizes: object) -> tuple[int, ...]:
 
 
 def of(interp: Run, value: Value, constexpr: bool) -> Value:
-    """A value of the host as kernel analyses take it."""
+    """Converts a value of the host to the form that kernel analyses take."""
     if type(value) is bool or type(value) is str or type(value) is int and interp.tensor_at(value) is None:
         return given(Argument(value), constexpr)
     return given(trees(interp, {"": value})[""], constexpr)
@@ -200,7 +203,7 @@ def _says_something(argument: Argument) -> bool:
 
 
 def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
-    """The tensors that arguments lead to, by storage."""
+    """Returns the tensors that the arguments point to, by the ident of their storage."""
     found: dict[int, Tensor] = {}
     for argument in arguments:
         for _, leaf in argument.leaves(""):
@@ -212,9 +215,8 @@ def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
 
 
 def unread_class(arguments: Iterable[Argument]) -> str:
-    """The class of an argument, or of a part of one, that is not in the text and holds pointers; nothing without one.
-
-    Where these lead, and what a kernel does through them, is the class's."""
+    """Returns the name of an argument's class, or that of a part, whose source is not known and which holds pointers;
+    empty without one. What a kernel does through such pointers is not known."""
     for argument in arguments:
         for _, leaf in argument.leaves(""):
             if leaf.tensor is None and isinstance(leaf.value, LibObject) and leaf.value.attrs.get("pointers"):
@@ -223,7 +225,8 @@ def unread_class(arguments: Iterable[Argument]) -> str:
 
 
 def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
-    """Where in its storage each pointer among the arguments begins, in bytes; None where that is not known."""
+    """Returns the offset in bytes at which each pointer among the arguments begins in its storage; None where it is not
+    known."""
     found: dict[str, int | None] = {}
     for name, argument in arguments.items():
         for path, leaf in argument.leaves(name):

@@ -18,8 +18,9 @@ MORE_SHARED = ("MAXDYNAMICSHAREDMEMORYSIZE", "MAXDYNAMICSHAREDSIZEBYTES")  # of 
 
 
 def too_much(interp: Run, threads: int, shared: int) -> bool:
-    """Whether no GPU has so many threads in a block, or so many bytes of dynamic shared memory; without asking for it
-    first, there is less. Asked where something handles what fails, and in the first calls alone."""
+    """Whether a launch asks for more threads in a block, or more dynamic shared memory, than any GPU has; without
+    opting in, the lower default limit holds. False unless the program handles a failure, and in calls after the first
+    ones."""
     if not interp.trying or interp.aged:
         return False
     most = MOST_SHARED if interp.session.asks_for_shared() else STATIC_SHARED
@@ -27,7 +28,8 @@ def too_much(interp: Run, threads: int, shared: int) -> bool:
 
 
 def asked_in_vain(attribute: Value, value: Value) -> bool:
-    """Whether a kernel's `attribute` asks for more dynamic shared memory than any GPU has, which is an error."""
+    """Whether setting a kernel's `attribute` to `value` asks for more dynamic shared memory than any GPU has, which
+    fails."""
     if not isinstance(attribute, Sym) or type(value) is not int:
         return False
     return attribute.path.upper().replace("_", "").endswith(MORE_SHARED) and value > MOST_SHARED

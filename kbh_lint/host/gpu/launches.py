@@ -56,7 +56,7 @@ def _tuned(
 def launch(
     interp: Run, target: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    """Launch a Triton kernel, `kernel[grid](...)`; gives back the compiled kernel as Triton does."""
+    """Launches a Triton kernel, `kernel[grid](...)`; returns the compiled kernel, as Triton does."""
     configured = target if isinstance(target, Configured) else Configured(target, None)
     jit = configured.jit
     if "run" in jit.func.attrs:  # the submission's own idea of how its kernel is launched
@@ -107,7 +107,7 @@ def _lacking(jit: JitFunction, bound: Mapping[str, Value]) -> str:
 
 
 def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Binds the arguments of a launch to the parameters of the kernel, by name."""
+    """Returns the arguments of a launch by parameter name."""
     params = [p.name for p in jit.func.node.params]
     out: dict[str, Any] = dict(zip(params, args, strict=False))
     out.update({k: v for k, v in kwargs.items() if k in params})
@@ -128,14 +128,14 @@ def is_constexpr(param: ir.Param) -> bool:
 
 
 def constants(jit: JitFunction, bound: dict[str, Any]) -> dict[str, Any]:
-    """The constexpr part of bound arguments: what a compiled kernel keeps."""
+    """Returns the bound arguments that are compile-time constants, which a compiled kernel keeps."""
     return {p.name: bound[p.name] for p in jit.func.node.params if is_constexpr(p) and p.name in bound}
 
 
 def method(
     interp: Run, owner: Configured | JitFunction, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    """`.run`, `.warmup` and the like of a kernel or a compiled kernel."""
+    """Models `.run`, `.warmup` and other methods of a kernel or a compiled kernel."""
     jit = owner.jit if isinstance(owner, Configured) else owner
     made = of_kernel(Site(interp, name, loc, args, kwargs), owner) if owner is jit else NotImplemented
     if made is not NotImplemented:
@@ -179,7 +179,7 @@ def _launcher_call(args: Sequence[Value]) -> bool:
 
 
 def emit(interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None) -> Event:
-    """Record the launch of a Triton kernel under all its configurations."""
+    """Records the launch of a Triton kernel, analysed under all its configurations; returns the event."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
     given = {**jit.func.defaults, **bound}
@@ -249,9 +249,9 @@ def _outer(interp: Run, kernel: Func) -> list[Value]:
 def launch_of_dsl(
     interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None, block: Value = None
 ) -> Event:
-    """Record the launch of a kernel that is written in Python, in a language that has nothing to configure: `bound` are
-    its arguments, `block` the threads of a block where a kernel is what one does. A launch of CUDA from C++ is
-    `host.cpp.launches.launch_kernel`; both meet in `record`."""
+    """Records the launch of a kernel written in Python, in a language without configurations; returns the event.
+    `bound` are the arguments; `block` the threads of a block, where a kernel says what one thread does. (For CUDA from
+    C++: `host.cpp.launches.launch_kernel`.)"""
     arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
@@ -265,12 +265,12 @@ def launch_of_dsl(
 
 
 def numbers(interp: Run, bound: Mapping[str, Value]) -> dict[str, tuple[Content, ...]]:
-    """The contents that unknown numbers among a launch's arguments were computed from, by parameter."""
+    """Returns, for each parameter given an unknown number, the contents that the number was computed from."""
     return {name: interp.contents_of(value) for name, value in bound.items() if isinstance(value, Unknown)}
 
 
 def evaluate_grid(interp: Run, grid: Value, meta: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """The grid as a tuple where it is known."""
+    """Returns the grid of a launch: a function is called with `meta`, other values are returned as they are."""
     if grid is None or isinstance(grid, (tuple, list, int)):
         return grid
     try:
@@ -283,7 +283,7 @@ def record(
     interp: Run, kernel: Func, tensors: dict[int, Tensor], bindings: list[dict[str, Any]], facts: list[KernelFacts],
     grid: Value, loc: ir.Loc | None, steer: tuple[Content, ...] = (), block: Value = None,
 ) -> Event:  # fmt: skip
-    """The event of a launch: what each store writes, and what flowed into it."""
+    """Records the event of a launch: what each store writes, and what flowed into it; returns the event."""
     facts = device_memory.resolve(interp, kernel, facts, tensors)
     distinct = list({id(f): f for f in facts}.values())
     traffic = [f.traffic() for f in distinct]

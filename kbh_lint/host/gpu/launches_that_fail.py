@@ -20,10 +20,9 @@ _CHOICES = (ir.If, ir.Cond, ir.Bool, ir.Lambda, ir.FuncDef, ir.Comp)
 
 
 def refusal(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> str:
-    """The path of what the kernel's language raises where its compiler refuses a kernel for certain: under every
-    configuration a tile has a size that there are no tiles of, or the text uses a name that nothing binds; or where
-    every configuration takes more shared memory than any GPU has. Empty where it may run, or what the language raises
-    is not known."""
+    """Returns the path of the exception that the kernel's language raises where a launch certainly fails: under every
+    configuration the compiler refuses a tile size or an unbound name, or more shared memory is needed than any GPU has.
+    Empty where it may run, or where the exception is not known."""
     language = registry.of_kernel(jit.func.language)
     raised = language.refusal
     if raised and facts and all(one.refused for one in facts):

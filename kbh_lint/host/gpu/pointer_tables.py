@@ -20,7 +20,8 @@ _WHOLE = frozenset(  # copies in which a byte keeps its place
 
 
 def leads(content: Content, start: int | None, stop: int | None) -> tuple[tuple[str, Tensor], ...]:
-    """The tensors that addresses between two bytes of a content lead to, one a storage and field."""
+    """Returns the tensors that the addresses stored in `content` between two bytes point to, as (field, tensor), one
+    for each field and storage."""
     found: list[Address] = []
     _follow(content, found, [MAX_STEPS])
     firsts = [a.at for a in found if a.at is not None and start is not None and a.at <= start]
@@ -54,7 +55,7 @@ def _follow(content: Content, found: list[Address], left: list[int]) -> None:
 
 
 def after_launch(tensors: Mapping[int, Tensor], event: Event, facts: Iterable[KernelFacts]) -> None:
-    """Notes where the addresses lead that a launch stored."""
+    """Notes which tensors the addresses that a launch stored point to."""
     starts = event.attrs["starts"]
     for fact in facts:
         for lead in fact.leads:

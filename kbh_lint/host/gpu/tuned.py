@@ -20,8 +20,8 @@ MAX_AROUND = 16  # names of the call that made a hook
 def pruned(
     interp: Run, jit: JitFunction, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
 ) -> JitFunction:
-    """The kernel with the configurations that its tuner's pruner leaves for a launch, as Triton asks it: with the
-    configurations, the arguments by position under their names, and those by name."""
+    """Returns the kernel with the configurations that its tuner's `prune_configs_by` leaves for a launch; the pruner is
+    called as Triton calls it, with the configurations, the positional arguments by name, and the keywords."""
     names = [param.name for param in jit.func.node.params]
     made = interp.call(jit.pruner, [list(jit.tries), dict(zip(names, args, strict=False))], dict(kwargs), loc)
     left = iteration.materialise(interp, made, loc)
@@ -33,7 +33,8 @@ def pruned(
 
 
 def distinct(jit: JitFunction) -> JitFunction:
-    """The kernel without configurations that only the compiler's options tell from another: they are read alike."""
+    """Returns the kernel without configurations that differ only in compiler options (num_warps): the analysis sees no
+    difference."""
     hooks = jit.hooks or [None] * len(jit.configs)
     seen: dict[Any, int] = {}
     for index, (setting, hook) in enumerate(zip(jit.configs, hooks, strict=True)):
