@@ -62,7 +62,7 @@ class Domain(Protocol):
         where nothing is known, none."""
         ...
 
-    def inside(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
+    def class_template(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
         """The name of the class template that a type was made of, and its arguments; `("", ())` of other types. Of
         classes of the text, `Classes.template`."""
         ...

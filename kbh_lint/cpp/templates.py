@@ -158,14 +158,14 @@ def deduce(
         return match(domain, ir.Name(ref.name, ref.loc), "type", inner, names, bound, at)
     if not ref.args or ref.member:
         return None  # not a place that arguments are deduced from
-    template, values = domain.inside(inner)
+    template, values = domain.class_template(inner)
     wanted = ref.name.rpartition("::")[2]
     if template in _SEQUENCES and wanted in ("integer_sequence", "index_sequence"):
         template, values = _sequence(domain, template, values, wanted, ref, at)
     if template == wanted:
         return _match_all(domain, ref.args, values, names, bound, at)
     for base in ancestors(domain, inner):
-        if domain.key(base) is not None and domain.inside(base)[0] != wanted:
+        if domain.key(base) is not None and domain.class_template(base)[0] != wanted:
             continue
         found = deduce(domain, ir.TypeRef(ref.name, ref.args, ref.loc), base, names, bound, at, depth + 1)
         if found is not False:

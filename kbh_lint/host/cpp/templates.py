@@ -193,7 +193,7 @@ class Types:
         sizes = [self.argument(dim, "value", scope) for dim in target.dims]
         return tuple(size if isinstance(size, int) else None for size in sizes)
 
-    def inside(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
+    def class_template(self, kind: Value) -> tuple[str, tuple[Any, ...]]:
         """Returns the name of the class template that a type was made of, and its arguments; `("", ())` of other
         types."""
         if isinstance(kind, Type):

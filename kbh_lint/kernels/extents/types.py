@@ -54,17 +54,17 @@ class Types:
     # --- what the walk asks --------
 
     def number(self, node: ir.Expr) -> int | None:
-        """The whole number that a name or an expression is a constant for, in the kernel's body; None for others."""
+        """The integer that a constant expression in the kernel's body has; None for others."""
         value = self._asked(lambda: self.value(node, self.here))
         return int(value) if isinstance(value, int) else None
 
     def element(self, ref: ir.TypeRef) -> str | None:
-        """The element type that a written type is; None for pointers, vectors, classes and what is not known."""
+        """The element type that a type in the source names; None for pointers, vectors, classes and unknown types."""
         kind = self._asked(lambda: self.named(replace(ref, dims=()), self.here))
         return kind.base if isinstance(kind, Kind) and kind == Kind(kind.base) and kind.base in dtypes.BITS else None
 
     def laid(self, ref: ir.TypeRef) -> Laid | None:
-        """How a written type lies in memory if it is a struct or a vector."""
+        """The memory layout of a struct or vector type in the source; None for other types."""
         kind = self._asked(lambda: self.named(ref, self.here))
         if not isinstance(kind, Kind):
             return None
@@ -74,7 +74,7 @@ class Types:
         return self.layouts[kind]
 
     def declare(self, node: ir.Using | ir.ClassDef) -> None:
-        """A class or an alias of the kernel's own."""
+        """Declares a class or a type alias inside the kernel."""
         held = None
         if isinstance(node, ir.Using) and node.type is not None:
             held = templates.brought_in(node, self.held(node.type.name, self.here))
@@ -93,11 +93,11 @@ class Types:
     # --- constants --------
 
     def value(self, node: object, env: Env, depth: int = 0) -> int | float | None:
-        """The number that a constant expression comes to in a scope."""
+        """The number that a constant expression has in the scope `env`; None where it is not constant."""
         return constants.value(_Names(self, env), node, depth)
 
     def held(self, name: str, env: Env) -> Any:
-        """What a name is bound to; variables of the kernel are numbers where they are known to be one."""
+        """What `name` is bound to in the scope `env`. A variable of the kernel is its number, or UNKNOWN."""
         scope: Env | None = env
         while scope is not None:
             if scope is self.here and name in self.run.frame.env:
@@ -109,7 +109,7 @@ class Types:
         return env.get(name)
 
     def constant(self, member: Member, depth: int) -> int | float | None:
-        """The number that a member of a class, or a variable template, is."""
+        """The number of a class's static constant or of a variable template; None where unknown."""
         node = member.node
         if not member.constant or not isinstance(node, ir.Decl) or node.type is None or node.type.dims:
             return None
@@ -122,17 +122,17 @@ class Types:
     # --- the domain --------
 
     def scope(self, env: Env, bound: Mapping[str, object]) -> Env:
-        """Template parameters as variables."""
+        """A scope inside `env` in which the template parameters are bound as `bound` says."""
         return Env(dict(bound), env) if bound else env
 
     def argument(self, node: ir.Expr, kind: str, scope: Env) -> Any:
-        """A type or a number."""
+        """The type or number that a template argument stands for."""
         if kind == "template" and isinstance(node, ir.TypeRef):
             return self.held(node.name, scope)
         return self.named(node, scope) if kind == "type" and isinstance(node, ir.TypeRef) else self.value(node, scope)
 
     def named(self, ref: ir.TypeRef, scope: Env) -> Kind:
-        """The type that is written; one that the text does not define by its last name."""
+        """The type that `ref` names in a scope. A type that the text does not define has the last part of its name."""
         made = self.classes.written(ref, scope)
         kind = made if isinstance(made, Kind) else self._outside(ref)
         return replace(kind, pointers=kind.pointers + ref.pointers + len(ref.dims))
@@ -143,12 +143,12 @@ class Types:
         return Kind("?" if ref.member or ref.args else base) if vector is None else Kind(*vector)
 
     def lookup(self, name: str, scope: Env) -> CppType | Kind | None:
-        """A name of a scope, or of the text."""
+        """The class, alias or type that `name` is bound to in a scope; None for other names."""
         found = self.held(name, scope)
         return found if isinstance(found, CppType) else self.seen(found)
 
     def seen(self, value: object) -> Kind | None:
-        """A type, also one that the launch gives."""
+        """A type of the launch or of the walk as a `Kind`; None for values that are no type."""
         if isinstance(value, DType):
             return Kind(value.name)
         if isinstance(value, Type) and isinstance(value.base, str):
@@ -158,7 +158,7 @@ class Types:
         return value if isinstance(value, Kind) else None
 
     def key(self, value: object, depth: int = 0) -> Hashable | None:
-        """What it is compared by."""
+        """The key by which a template argument is compared; None where it is unknown."""
         if isinstance(value, int | float):
             return int(value) if isinstance(value, int) else value
         if isinstance(value, CppType):
@@ -173,43 +173,45 @@ class Types:
         return None if None in args else Type(id(kind.decl.node), 1, kind.pointers, args)
 
     def pointed(self, kind: Kind, levels: int) -> Kind:
-        """What so many pointers lead to."""
+        """The type of what `levels` dereferences of a pointer of type `kind` lead to."""
         return replace(kind, pointers=max(kind.pointers - levels, 0))
 
     def extents(self, kind: Kind) -> tuple[int | None, ...]:
-        """Functions are not called here, so no size is deduced."""
+        """Always empty: no functions are called here, so that no array sizes need be deduced."""
         return ()
 
-    def inside(self, kind: Kind) -> tuple[str, tuple[Any, ...]]:
-        """The class template of a struct."""
+    def class_template(self, kind: Kind) -> tuple[str, tuple[Any, ...]]:
+        """The class template that a type is an instance of, by name, with its arguments."""
         return self.classes.template(kind)
 
     def definition(self, kind: object) -> tuple[CppType, Mapping[str, Any]] | None:
-        """The class that a type is, or points to."""
+        """The class of the text that a type is or points to, with its bound template parameters; None for other
+        types."""
         made = self.seen(kind)
         return (made.decl, dict(made.args)) if made is not None and made.decl is not None else None
 
     def made(self, kind: CppType, args: dict[str, Any]) -> Kind:
-        """A struct."""
+        """The class `kind` with these template arguments, as a type."""
         return Kind(decl=kind, args=tuple(args.items()))
 
     def same(self, value: object) -> Hashable | None:
-        """What it is compared by tells all of it, with the type of a number."""
+        """A key that is the same for identical template arguments only, numbers of different types included; None where
+        unknown."""
         if isinstance(value, tuple):
             parts = tuple([self.same(part) for part in value])
             return None if None in parts else parts
         return (type(value), value) if isinstance(value, int | float) else self.key(value)
 
     def pack(self, values: Sequence[object]) -> object:
-        """A pack is a tuple."""
+        """The value of a template parameter pack: a tuple."""
         return tuple(values)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
-        """Then nothing is said of types any more."""
+        """Raises NotKnown: from here on nothing is said about the kernel's types."""
         raise NotKnown(what, loc)
 
     def spend(self, steps: int) -> None:
-        """Of the walk's steps."""
+        """Spends steps of the walk."""
         self.run.step(steps)
 
 

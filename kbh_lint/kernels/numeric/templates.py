@@ -33,7 +33,7 @@ class Types:
         return Frame([dict(bound)], env, True, 0)
 
     def argument(self, node: ir.Expr, kind: str, scope: Frame) -> Any:
-        """A type or a constant."""
+        """The type or constant that a template argument stands for; None where unknown."""
         value: Any = OTHER
         if isinstance(node, ir.TypeRef) and kind == "template":
             held = scope.find(node.name)
@@ -45,7 +45,7 @@ class Types:
         return None if value is UNKNOWN else value
 
     def named(self, ref: ir.TypeRef, scope: Frame) -> CType | None:
-        """The type that is written, an array as a pointer."""
+        """The type that `ref` names; an array counts as a pointer. None where unknown."""
         kind = self.m.ctypes.resolve(ref, scope)
         counts = [self.argument(dim, "value", scope) for dim in ref.dims] if kind is not OTHER else []
         sizes = tuple(count if isinstance(count, int) else ROW for count in counts)
@@ -54,7 +54,7 @@ class Types:
         return None if kind is OTHER else kind
 
     def key(self, value: object, depth: int = 0) -> Hashable | None:
-        """What it is compared by."""
+        """The key by which a template argument is compared; None where it is unknown."""
         if isinstance(value, Num):
             return value.f
         if isinstance(value, int | float | str):
@@ -77,7 +77,7 @@ class Types:
         return Type(value.dt, value.lanes) if value.dt in dtypes.BITS else None
 
     def type_of(self, value: object) -> CType | None:
-        """The type of an argument of a call."""
+        """The type of an argument of a call; None where unknown."""
         if isinstance(value, Reference):
             held = value.place
             row = isinstance(held, Ptr) and bool(held.rest)  # of an array of arrays
@@ -98,29 +98,29 @@ class Types:
         return value.type if isinstance(value, Obj) and value.type is not OTHER else None
 
     def pointed(self, kind: CType, levels: int) -> CType:
-        """What so many pointers lead to."""
+        """The type of what `levels` dereferences of a pointer of type `kind` lead to."""
         for _ in range(levels):
             kind = kind.inner or OTHER
         return kind
 
     def extents(self, kind: CType) -> tuple[int | None, ...]:
-        """The sizes of an array."""
+        """The sizes of the dimensions of an array, None for an unknown one."""
         return tuple(None if size == ROW else size for size in kind.sizes)
 
-    def inside(self, kind: object) -> tuple[str, tuple[Any, ...]]:
-        """The class template of a struct."""
+    def class_template(self, kind: object) -> tuple[str, tuple[Any, ...]]:
+        """The class template that a struct is an instance of, by name, with its arguments."""
         return self.classes.template(kind)
 
     def definition(self, kind: object) -> tuple[CppType, Mapping[str, Any]] | None:
-        """The class that a struct is."""
+        """The class of a struct type, with its bound template parameters; None for other types."""
         return (kind.struct, kind.args) if isinstance(kind, CType) and kind.kind == "struct" else None
 
     def made(self, kind: CppType, args: dict[str, Any]) -> CType:
-        """A struct."""
+        """The struct type of the class `kind` with these template arguments."""
         return CType("struct", struct=kind, args=args)
 
     def lookup(self, name: str, scope: Frame) -> CppType | CType | None:
-        """A name of a scope, or of the text."""
+        """The class, alias or type that a name is bound to in a scope; None for other names."""
         held = scope.find(name)
         try:
             value = scope.env.lookup(name) if held is None else held[name]
@@ -132,7 +132,8 @@ class Types:
         return None if kind is OTHER else kind
 
     def same(self, value: object) -> Hashable | None:
-        """What it is compared by; a number with its type, a type that the text does not define by its whole name."""
+        """A key that is the same for identical template arguments only: of numbers it includes the type, of types that
+        the text does not define the whole name. None where unknown."""
         if isinstance(value, tuple):
             parts = tuple([self.same(part) for part in value])
             return None if None in parts else parts
@@ -143,16 +144,16 @@ class Types:
         return self.key(value)
 
     def spend(self, steps: int) -> None:
-        """Of the machine's steps."""
+        """Spends steps of the machine."""
         self.m.fuel -= steps - 1
         self.m.spend()
 
     def pack(self, values: Sequence[Value]) -> Value:
-        """A pack is a tuple."""
+        """The value of a template parameter pack: a tuple."""
         return tuple(values)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
-        """It is noted as something that was not read."""
+        """Records that something could not be decided."""
         if len(self.m.unread) < 64:
             self.m.unread.setdefault((what, 0), loc)
 

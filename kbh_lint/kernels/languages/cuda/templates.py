@@ -35,16 +35,17 @@ class Types:
         self.classes = Classes(self)
 
     def here(self) -> Scope:
-        """The scope of the code that runs."""
+        """The scope of the code that is being executed."""
         return Scope(self.m.frame.env, self.m.frame.outer)
 
     def scope(self, env: values.Env, bound: Mapping[str, V]) -> Scope:
-        """Template parameters as variables; a lambda sees those of the function around it, too."""
+        """A scope in which the template parameters are variables; for a lambda it is inside that of the function around
+        it."""
         around = env.vars.get("")
         return Scope({**around.env, **bound} if isinstance(around, Frame) else dict(bound), env)
 
     def argument(self, node: ir.Expr, kind: str, scope: Scope) -> V | None:
-        """A type or a constant; an unknown one is a value without either."""
+        """The type or constant that a template argument stands for; a value with neither where that is unknown."""
         if kind == "template" and isinstance(node, ir.TypeRef):
             held = scope.env.get(node.name) or scope.outer.get(node.name)
             whole = V(const=CType(name=node.name, decl=held)) if isinstance(held, values.CppType) else held
@@ -53,12 +54,13 @@ class Types:
             return self.m.types.template_value(node, kind)
 
     def named(self, ref: ir.TypeRef, scope: Scope) -> V | None:
-        """The type that is written."""
+        """The type that `ref` names in a scope."""
         with self.m.types.inside(scope):
             return V(const=self.m.types.resolve_type(ref))
 
     def key(self, value: object, depth: int = 0) -> Hashable | None:
-        """What it is compared by."""
+        """The key by which a template argument is compared; None where it is unknown. Records the arguments of the
+        launch that decided it."""
         value = self.seen(value)
         ct = value.const
         if ct is NOTHING:
@@ -81,7 +83,7 @@ class Types:
         return Type(name or "?", 1, pointers) if name not in ("", "auto", "decltype") or pointers else None
 
     def type_of(self, value: V) -> V | None:
-        """The type of an argument of a call."""
+        """The type of an argument of a call; None where unknown."""
         ct = value.ct
         if ct is None:
             if value.dtype == LITERAL:
@@ -92,7 +94,7 @@ class Types:
         return V(const=replace(ct, role="") if ct.decl is not None and ct.role else ct)
 
     def pointed(self, kind: V, levels: int) -> V:
-        """What so many pointers lead to."""
+        """The type of what `levels` dereferences of a pointer of type `kind` lead to."""
         ct = kind.const
         for _ in range(levels if isinstance(ct, CType) else 0):
             if ct.dims:
@@ -102,25 +104,25 @@ class Types:
         return kind.with_(const=ct)
 
     def extents(self, kind: V) -> tuple[int | None, ...]:
-        """The sizes of an array."""
+        """The sizes of the dimensions of an array type."""
         return kind.const.sizes if isinstance(kind.const, CType) else ()
 
-    def inside(self, kind: V) -> tuple[str, tuple[V, ...]]:
-        """The class template of a struct."""
+    def class_template(self, kind: V) -> tuple[str, tuple[V, ...]]:
+        """The class template that a struct is an instance of, by name, with its arguments."""
         return self.classes.template(kind)
 
     def definition(self, kind: V) -> tuple[values.CppType, Mapping[str, V]] | None:
-        """The class that a type is, or points to."""
+        """The class that a type is or points to, with its bound template parameters; None for other types."""
         ct = kind.const
         return (ct.decl, dict(ct.args)) if isinstance(ct, CType) and ct.decl is not None else None
 
     def made(self, kind: values.CppType, args: Mapping[str, object]) -> V:
-        """The type that a class template is with these arguments, or a class without any."""
+        """The type of the class `kind` with these template arguments."""
         given = tuple([(name, self.seen(value)) for name, value in args.items()])
         return V(const=CType(name=kind.node.name, decl=kind, args=given))
 
     def lookup(self, name: str, scope: Scope) -> values.CppType | V | None:
-        """A name of a scope, or of the text."""
+        """The class, alias or type that a name is bound to in a scope; None for other names."""
         frame = self.m.frame  # as in `CudaTypes.inside`, of which most calls would be made here
         saved, outer = frame.env, frame.outer
         frame.env, frame.outer = scope
@@ -130,11 +132,12 @@ class Types:
             frame.env, frame.outer = saved, outer
 
     def seen(self, value: object) -> V:
-        """A template argument, also of a class that the host made."""
+        """A template argument as a value of the analysis, also one of a class that the host made."""
         return value if isinstance(value, V) else self.m.types.argument_value(value, "").with_(deps=NO_NAMES)
 
     def same(self, value: object, depth: int = 0) -> Hashable | None:
-        """All that is known of it, and by what."""
+        """A key that is the same only for template arguments that are identical and depend on the same arguments of the
+        launch; None where unknown."""
         held = self.seen(value)
         if isinstance(held.x, tuple):
             return tuple([self.same(part, depth + 1) for part in held.x])
@@ -150,13 +153,13 @@ class Types:
         return ct.dtype, ct.lanes, ct.pointers, ct.dims, ct.name, ct.role, id(ct.decl), args, more
 
     def spend(self, steps: int) -> None:
-        """Of the run's fuel."""
+        """Spends steps of the run."""
         self.m.step(steps)
 
     def pack(self, values_: list[V]) -> V:
-        """A pack is a tuple of values."""
+        """The value of a template parameter pack: a tuple."""
         return V(x=tuple(values_))
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
-        """It is noted as something that was not read."""
+        """Records that something could not be decided."""
         self.m.facts.unread(what, loc)
