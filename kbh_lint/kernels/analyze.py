@@ -43,14 +43,14 @@ def analyze(
     rising: Mapping[int, Rising] | None = None,
     until: Collection[int] = (),
 ) -> KernelFacts:
-    """Proves facts about `kernel` at the given arguments (and template arguments, by name).
+    """Analyses `kernel` at the arguments of one launch (and its template arguments, by name) and returns what it does.
 
-    `decided` takes it that a Python loop which runs more than once at one binding runs at all at the others.
-    Never raises: what cannot be followed is in `unread`. Statements that it executes are bounded,
-    and taken from `budget`. `outer` turns values of the host that a kernel sees through its scope into those that
-    kernels know. With `ranges`, the ends of the whole numbers in storages, and those that are `rising`, facts are
-    those of such numbers alone. It ends early where something of all storages in `until` has reached what it may reach:
-    facts are those that were found by then.
+    Never raises: what cannot be followed is listed in `unread` of the result. The number of steps is bounded, and taken
+    from `budget`. `outer` converts host values that the kernel sees through its scope. `ranges` (least and largest
+    integer) and `rising` describe the integers in storages, by storage id: the facts then hold for such integers only.
+    The analysis ends early once data of every storage in `until` has reached a result, an address, a bound or a branch.
+    The `decided` arguments of the result assume that a Python loop which runs more than once here runs at least once at
+    other arguments.
     """
     fuel = DEFAULT_FUEL if budget is None else budget.grant(DEFAULT_FUEL)
     run = _run(kernel, fuel, outer)

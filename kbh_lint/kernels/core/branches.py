@@ -34,19 +34,19 @@ class Sides:
         self._open: dict[int, Side] = {}
 
     def add(self, *products: ProductTypes) -> None:
-        """Products that run where control is now."""
+        """Records products as running on every side that is being executed."""
         for side in self._open.values():
             side.update(products)
 
     def on_data(self) -> bool:
-        """Whether control is on one side of a branch on loaded data."""
+        """Whether the code that is being executed stands on one side of a branch on loaded data."""
         return any(
             r.origins and (id(r.sides[0]) in self._open or id(r.sides[1]) in self._open) for r in self._records.values()
         )
 
     def of(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
-        """The two sides of a branch whose products are kept apart: one on loaded data or on an argument of the launch.
-        Empty for any other branch."""
+        """The pair of sets that collect the products on either side of the branch at `loc`; empty for a branch that
+        neither loaded data nor an argument of the launch decides."""
         origins = testing(test.origins)
         if not origins and not test.deps:
             return ()
@@ -56,7 +56,8 @@ class Sides:
         return record.sides
 
     def watching(self, *sides: Side) -> AbstractContextManager[None]:
-        """Products go to `sides` meanwhile; most branches have none, as nothing that was loaded decides them."""
+        """A context manager in which the products that run are also added to each of `sides`; it does nothing where
+        there are none."""
         return self._watching(sides) if sides else _NOTHING
 
     @contextmanager
@@ -71,14 +72,16 @@ class Sides:
                 self._open.pop(id(side), None)
 
     def rest(self, sides: Pair, returned: tuple[bool, bool]) -> None:
-        """What follows a branch of which one side returns is on the other side, up to the end of the function."""
+        """After a branch of which exactly one side returned, counts what follows, up to the end of the function, as
+        part of the other side. `returned` says which side did."""
         if returned[0] != returned[1]:
             side = sides[1] if returned[0] else sides[0]
             self._open.setdefault(id(side), side)
 
     @contextmanager
-    def function(self) -> Iterator[None]:
-        """The body of one function: what `rest` began ends with it."""
+    def in_function(self) -> Iterator[None]:
+        """A context manager around the body of one inlined function: sides that `rest` opened in it are closed at its
+        end."""
         before = dict(self._open)
         try:
             yield
@@ -86,7 +89,7 @@ class Sides:
             self._open = before
 
     def facts(self) -> list[Branch]:
-        """The branches that a matrix product depends on."""
+        """The branches whose two sides run different matrix products."""
         return [
             Branch(r.origins, r.params, frozenset(r.sides[0]), frozenset(r.sides[1]), loc)
             for loc, r in self._records.items()
@@ -95,19 +98,20 @@ class Sides:
 
 
 def returns(body: tuple[object, ...]) -> bool:
-    """Whether a side of a branch ends the function."""
+    """Whether one side of a branch ends with a return."""
     return isinstance(last(body), ir.Return)
 
 
 def last(body: tuple[object, ...]) -> object:
-    """The statement that ends a body, inside its blocks; None for an empty one."""
+    """The last statement of a body, looked for inside blocks too; None for an empty body."""
     while body and isinstance(body[-1], ir.Block):
         body = body[-1].body
     return body[-1] if body else None
 
 
 def merge(a: dict[str, V], b: dict[str, V], test: Origins = NO_ORIGINS) -> dict[str, V]:
-    """The variables where two paths meet that `test` chose between (changes and returns `a`)."""
+    """Joins the variables of two paths that meet behind a branch; `test` is the data that the branch depends on.
+    Changes and returns `a`."""
     for name, value in b.items():
         old = a.get(name)
         if old is None:
@@ -118,7 +122,8 @@ def merge(a: dict[str, V], b: dict[str, V], test: Origins = NO_ORIGINS) -> dict[
 
 
 def meet(old: V, value: V, test: Origins) -> V:
-    """A variable where two paths meet: one that is another constant on either comes from what chose the path."""
+    """Joins one variable of two paths that meet. If it is a different constant on each, it depends on the branch's
+    data, `test`."""
     new = join(old, value)
     if test and new is not old and old.known and value.known:
         return new.with_(origins=union(new.origins, test))
@@ -126,6 +131,6 @@ def meet(old: V, value: V, test: Origins) -> V:
 
 
 def runs_once(body: tuple[object, ...]) -> bool:
-    """Whether a loop's body ends the loop: it is a branch, spelled another way."""
+    """Whether the loop body always ends the loop in its first iteration, so that the loop acts as a branch."""
     ends = last(body)
     return isinstance(ends, ir.Return) or (isinstance(ends, ir.Jump) and ends.kind == "break")

@@ -23,14 +23,16 @@ PERSISTING = "access_property::persisting"
 
 
 def create(r: Registers, instr: ptx.Instr) -> None:
-    """`createpolicy.fractional.L2::evict_last.b64 policy, 1.0`: the first priority named is that of what is hit."""
+    """Executes PTX `createpolicy`, as `createpolicy.fractional.L2::evict_last.b64 policy, 1.0`: the result keeps data
+    if the first priority, that of hits, is evict_last."""
     first = next((m for m in instr.modifiers if m.startswith("L2::")), "")
     if instr.operands:
         r.write(instr.operands[0], V("u64", "u64", x=KEEPS if first == LAST else LETS_GO))
 
 
 def hinted(r: Registers, instr: ptx.Instr) -> bool:
-    """Whether an access asks to keep what it reads: by its own modifier, or by the policy that it is given."""
+    """Whether a PTX memory access asks the L2 cache to keep its data, by a modifier of its own or by its policy
+    operand."""
     if LAST in instr.modifiers:
         return True
     if "L2::cache_hint" not in instr.modifiers or not instr.operands:
@@ -40,20 +42,23 @@ def hinted(r: Registers, instr: ptx.Instr) -> bool:
 
 
 def prefetch(r: Registers, instr: ptx.Instr) -> None:
-    """`prefetch.global.L2::evict_last [address]`."""
+    """Executes PTX `prefetch`, as `prefetch.global.L2::evict_last [address]`: records that the cache is asked to keep
+    the data."""
     if LAST in instr.modifiers and instr.operands:
         r.m.facts.add_hint(r.read(instr.operands[0]), r.loc)
 
 
 def constructed(m: Run, ct: CType, items: list[V], loc: ir.Loc) -> None:
-    """An object of libcu++ is made: pointers that are annotated with a persisting access property keep data."""
+    """Records the construction of a libcu++ object: a pointer annotated with a persisting access property asks the
+    cache to keep its data."""
     if ct.name.rpartition("::")[2] in ANNOTATED and (_persists(ct) or any(_persists(v.ct) for v in items)):
         for value in items:
             m.facts.add_hint(value, loc)
 
 
 def property_given(m: Run, args: list[V], loc: ir.Loc) -> V:
-    """cuda::associate_access_property(pointer, property), cuda::apply_access_property(pointer, size, property)."""
+    """Models `cuda::associate_access_property(pointer, property)` and `cuda::apply_access_property(pointer, size,
+    property)`; returns the pointer."""
     if args and any(_persists(v.ct) or isinstance(v.const, CType) and _persists(v.const) for v in args[1:]):
         m.facts.add_hint(args[0], loc)
     return args[0] if args else V()

@@ -28,11 +28,12 @@ class Calls:
         self.place: V | None = None  # what the reference that the last call returned refers to
 
     def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
-        """Executes a kernel's body once, at the given arguments by name."""
+        """Executes the body of the kernel `func` once; `args` are its arguments by name."""
         raise NotImplementedError
 
     def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
-        """Calls a function; a call with the same arguments and the same memory is not run again."""
+        """The result of calling `func` with its parameters bound in `env`, and `this` for methods. A call that equals
+        an earlier one in arguments and memory is not executed again."""
         if isinstance(func.env.vars.get(""), Frame):
             return self.inline(func, env, loc, this)
         variables: dict[tuple[int, str], tuple[Frame, str]] = {}
@@ -63,7 +64,7 @@ class Calls:
         return result
 
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:
-        """Runs a function of the submission with its parameters bound in `env`."""
+        """Executes the body of `func` with its parameters bound in `env`, and returns its result."""
         node = func.node
         if self.run.statements.depth >= MAX_CALL_DEPTH or self.run.frame.key.count(id(node)) > 2:
             self.run.facts.unread(f"recursion through {node.name}", loc)
@@ -82,7 +83,7 @@ class Calls:
         frame.loops = around.loops
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
-        with self.run.sides.function():
+        with self.run.sides.in_function():
             self.run.statements.activate(frame, node.body)
         if isinstance(definer, Frame) and node.kind == "lambda":
             for name, value in frame.env.items():
@@ -95,7 +96,7 @@ class Calls:
 
 
 def value_key(value: V | None) -> object:
-    """What makes two arguments the same for a call."""
+    """A key for one argument of a call: arguments with equal keys make calls that need not be executed twice."""
     if value is None:
         return None
     x = value.x

@@ -45,15 +45,15 @@ class Expressions:
         raise NotImplementedError
 
     def e_call(self, node: ir.Call) -> V:
-        """A call."""
+        """The result of a call."""
         raise NotImplementedError
 
     def e_cast(self, node: ir.Cast) -> V:
-        """A C++ cast."""
+        """The result of a C++ cast."""
         return self.eval(node.value)
 
     def e_type(self, node: ir.TypeRef) -> V:
-        """A type as a value."""
+        """A type that stands where a value is expected, as a value."""
         return UNKNOWN_V
 
     def eval(self, node: ir.Expr) -> V:
@@ -134,7 +134,7 @@ class Expressions:
         return tuple_of(self.items(node.items))
 
     def items(self, nodes: Iterable[Any]) -> list[V]:
-        """Values of arguments or items, `*x` spread out."""
+        """The values of arguments or items; `*x` gives each item of `x`."""
         found: list[V] = []
         for node in nodes:
             if isinstance(node, ir.Star):
@@ -161,6 +161,7 @@ class Expressions:
         saved = dict(self.run.frame.env)
 
         def clause(depth: int) -> None:
+            """Executes the clauses of a comprehension from number `depth` on."""
             self.run.step()
             if depth == len(node.clauses):
                 made.append(self.eval(node.item))
@@ -209,5 +210,5 @@ class Expressions:
 
 
 def assigns(node: object) -> bool:
-    """Whether an operand of `&&` or `||` is there to change variables."""
+    """Whether an operand of `&&` or `||` is an assignment or a comma expression, which changes variables."""
     return isinstance(node, ir.AssignE) or (isinstance(node, ir.Binary) and node.op == ",")

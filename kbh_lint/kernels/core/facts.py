@@ -189,7 +189,7 @@ class Traffic:
     early: frozenset[int] = frozenset()
 
     def moved(self, back: dict[int, int]) -> Traffic:
-        """The same with other numbers for the storages."""
+        """The same traffic with the storage ids that `back` maps replaced."""
         stores = [(back.get(at, at), dtype, frozenset(back.get(s, s) for s in come)) for at, dtype, come in self.stores]
         loads, early = (frozenset(back.get(s, s) for s in found) for found in (self.loads, self.early))
         return Traffic(loads, tuple(stores), self.unplaced, early)
@@ -231,7 +231,7 @@ class KernelFacts:
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:
-        """Reads and writes by storage, gathered once."""
+        """The reads and writes of the kernel by storage; computed once."""
         if self._traffic is None:
             types: dict[int, str] = {}
             come: dict[int, set[int]] = {}

@@ -43,12 +43,14 @@ class FixPoint(Control[V]):
     # --- branches ---
 
     def test(self, node: ir.If) -> tuple[V, bool | None]:
+        """Evaluates the condition of a branch: its value, and its truth where that is known, else None."""
         test = self.run.expressions.eval(node.test)
         if self.run.frame.loops:
             self.asked.append(test)
         return test, self.run.numbers.truth(test)
 
     def either(self, node: ir.If, test: V) -> Exit:
+        """Executes both sides of a branch and joins the variables behind them."""
         self.run.facts.add_choice(test, node.loc)
         start = self.run.frame.env
         sides = self.run.sides.of(test, node.loc)
@@ -72,7 +74,9 @@ class FixPoint(Control[V]):
     def branches(
         self, bodies: Sequence[Iterable[Any]], sides: Sequence[tuple[Side, ...]] = (), test: Origins = NO_ORIGINS
     ) -> Exit:
-        """Executes each body from the same start and joins what comes out; its `sides` get the products of each."""
+        """Executes each body from the same variables and joins the variables at their ends; `sides` collect the
+        products of each body, `test` is the data that chooses between the bodies. Returns where control goes behind
+        them."""
         frame = self.run.frame
         start = frame.env
         self.run.step(len(start) >> 5)
@@ -96,7 +100,8 @@ class FixPoint(Control[V]):
     def looped(
         self, body: Callable[[], Exit], test: V = UNKNOWN_V, node: ir.For | ir.While | ir.CFor | None = None
     ) -> None:
-        """Executes a loop's body until the joined variables stop changing; `test` says whether it runs at all."""
+        """Executes a loop's body until the joined variables stop changing. `test` is the condition that is evaluated
+        before the first iteration."""
         frame = self.run.frame
         frame.loops += 1
         self.run.memory.repeats += 1
@@ -134,7 +139,8 @@ class FixPoint(Control[V]):
         self.run.memory.late_write = late
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
-        """What goes on to the next iteration is what came to the end of this one, or to a `continue`."""
+        """Joins the variables at the end of an iteration with those at each `continue`; None if a next iteration may
+        follow, else `why`."""
         frame = self.run.frame
         jumps = frame.jumps[-1]
         ends = [frame.env] if why is None else []
@@ -148,6 +154,7 @@ class FixPoint(Control[V]):
         return None
 
     def each(self, node: ir.For) -> Exit:
+        """Executes a loop over an iterable: short tuples item by item, else one iteration that stands for all."""
         walk = self.run.statements
         iterable = self.run.facts.add_bound(self.run.expressions.eval(node.iterable), node.loc)
         if isinstance(iterable.const, range) and len(iterable.const) < 2:
@@ -171,7 +178,7 @@ class FixPoint(Control[V]):
         return walk.block(node.orelse)
 
     def unrolled(self, node: ir.For, items: tuple[V, ...]) -> Exit:
-        """A loop over a few values, an iteration for each."""
+        """Executes a loop over the values `items`, one iteration for each."""
         frame = self.run.frame
         left: list[Env] = []
         frame.loops += 1
@@ -192,6 +199,7 @@ class FixPoint(Control[V]):
         return self.run.statements.block(node.orelse)
 
     def iterations(self, node: ir.While | ir.CFor) -> Exit:
+        """Executes a `while` loop, or a C++ `for` behind its initialisation, until nothing changes."""
         once = isinstance(node, ir.While) and node.once
         test = UNKNOWN_V
         sides: Pair | tuple[()] = ()
@@ -226,8 +234,8 @@ class FixPoint(Control[V]):
 
     @contextmanager
     def waiting(self, loc: ir.Loc) -> Iterator[None]:
-        """A context around the analysis of a loop, which tells a spin wait: if all that the body changes was read anew
-        from the memory that the test reads, a `Wait` on that memory is noted."""
+        """A context manager around the analysis of a loop that recognises a spin wait: if all that the body changes was
+        read again from the memory that the test reads, it records a `Wait` on that memory."""
         start, asked, written = self.run.frame.env, self.asked, self.run.memory.written
         self.asked, self.run.memory.written = [], set()
         yield
@@ -248,6 +256,7 @@ class FixPoint(Control[V]):
     # --- switches ---
 
     def cases(self, node: ir.Switch) -> Exit:
+        """Executes every case of a switch that may be chosen, and joins the variables behind them."""
         frame = self.run.frame
         value = self.run.expressions.eval(node.value)
         start = frame.env

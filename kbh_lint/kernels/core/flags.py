@@ -21,7 +21,8 @@ PREFIX = "* "  # in a binding, `* name` is the number at the address `name`
 
 
 def only_reads(name: str, given: Sequence[V]) -> bool:
-    """Whether an atomic operation leaves what it finds: it adds nothing, or puts in what it compares with."""
+    """Whether an atomic operation leaves memory unchanged: it adds 0, or its compare-and-swap stores the number that it
+    compares with. `given` are its arguments behind the pointer."""
     short = name.rsplit("::", 1)[-1].removeprefix("atomic").lstrip("_").lower()
     known = [value.const for value in given]
     if short == "cas":
@@ -41,14 +42,16 @@ class Flags:
         self.unsteady: set[str] = set()  # read and written in loops, or waited for: no value counts
 
     def start(self, args: Mapping[str, object]) -> None:
-        """Begins one execution of the kernel."""
+        """Begins one execution of the kernel; takes the initial values of flags from `args`, where their names begin
+        with PREFIX."""
         self.changed.clear()
         for name, value in args.items():
             if name.startswith(PREFIX) and isinstance(value, Scalar) and value.value is not UNKNOWN:
                 self.initial[name.removeprefix(PREFIX)] = value.value
 
     def seen(self, cell: Cell, made: V) -> V:
-        """What a read of a flag gives: what it held at the start, until the kernel writes it or somebody else may."""
+        """The value of a read of the flag in `cell`, `made` with its number where that is known: the initial number,
+        until the kernel writes the flag or another thread may have."""
         if cell.kind != "param" or cell.name in self.unsteady:
             return made
         if self.run.frame.loops:
@@ -58,7 +61,7 @@ class Flags:
         return made.with_(const=self.initial[cell.name], deps=frozenset((PREFIX + cell.name,)))
 
     def left(self, cell: Cell, value: V) -> None:
-        """Notes that a flag was written: what it holds when the launch ends, as far as that is known."""
+        """Records a write to the flag in `cell`: its number when the launch ends, or UNKNOWN."""
         name = cell.name
         if cell.kind != "param":
             return
@@ -72,13 +75,15 @@ class Flags:
             self.run.memory.dirty = True
 
     def awaited(self, names: frozenset[str]) -> None:
-        """A loop waits until somebody else has changed these flags: what they held at the start says nothing."""
+        """Records that a loop waits for other threads to change the flags that the arguments `names` hold: their
+        initial values are no longer used."""
         flags = {name for name in self.initial if PREFIX + name in names} - self.unsteady
         self.unsteady |= flags
         self.run.memory.dirty = self.run.memory.dirty or bool(flags)
 
     def after_atomic(self, name: str, pointer: V, args: list[V]) -> V | None:
-        """What an atomic operation leaves in a flag, where one thread does it once; None for other memory."""
+        """The value of a flag after an atomic operation that one thread executes once; None where `pointer` is not a
+        flag."""
         cells = in_order(pointer.cells)
         if len(cells) != 1 or cells[0].name not in self.initial:
             return None

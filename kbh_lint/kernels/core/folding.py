@@ -24,7 +24,8 @@ _MAX_OPERAND_BITS = 4096
 
 
 def fold(op: str, a: object, b: object, *, c_division: bool) -> Any:
-    """The result of a known operation, or NOTHING when it has none or would be large."""
+    """The result of `a op b` for two known values; NOTHING where it fails, is undefined or is too large. With
+    `c_division`, integers are divided as in C."""
     function = _FOLD.get(op)
     if function is None:
         return NOTHING
@@ -61,7 +62,7 @@ def _costly(op: str, a: int | float, b: int | float) -> bool:
 
 
 def compared(op: str, a: object, b: object) -> bool | None:
-    """The result of a comparison; None where it has none."""
+    """The truth of the comparison `a op b` of known values; None where it fails."""
     function = _COMPARE.get(op)
     try:
         if function is not None:
@@ -74,7 +75,8 @@ def compared(op: str, a: object, b: object) -> bool | None:
 
 
 def as_type(value: object, target: str) -> object:
-    """A known number as a type holds it."""
+    """A known number converted to the element type `target`, integers modulo 2 to its width; NOTHING where that
+    fails."""
     if value is NOTHING or isinstance(value, bool):
         return value
     try:
@@ -98,5 +100,6 @@ def is_zero(value: V) -> bool:
 
 
 def is_edge(const: object) -> bool:
-    """Whether a number is zero or an infinity: a comparison with it looks for nothing there, not for a size."""
+    """Whether a number is zero or an infinity. A comparison with these tests for emptiness or validity, not for a
+    size."""
     return isinstance(const, (int, float)) and not isinstance(const, bool) and (const == 0 or abs(const) == math.inf)

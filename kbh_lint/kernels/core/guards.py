@@ -30,7 +30,7 @@ class Term(NamedTuple):
 
 
 def argument(value: V, name: str, given: object) -> V:
-    """`value`, which stands for what is given for a parameter."""
+    """Marks `value` as the argument `name` of the launch if `given` is a number; returns `value`."""
     number = _number(given)
     if number is not None and value.const is number and value.deps == {name}:
         value.term = Term("argument", name, (), 0)
@@ -38,7 +38,8 @@ def argument(value: V, name: str, given: object) -> V:
 
 
 def field_of(value: V, place: int, name: str, given: object) -> V:
-    """`value`, which stands for what a field holds of the object at a place among the `objects` of the arguments."""
+    """Marks `value` as the field `name` of an object given to the launch, number `place` in the list from `objects`, if
+    `given` is a number; returns `value`."""
     number = _number(given)
     if number is not None and value.const is number:
         value.term = Term("field", f"{place}.{name}", (), 0)
@@ -46,7 +47,7 @@ def field_of(value: V, place: int, name: str, given: object) -> V:
 
 
 def objects(args: Iterable[object]) -> list[values.Made]:
-    """The objects of classes of the submission among arguments, and those in their fields, in order."""
+    """The objects of the submission's classes among the arguments and, nested, in their fields, in a fixed order."""
     found: list[values.Made] = []
     for given in args:
         if isinstance(given, values.Made):
@@ -58,7 +59,8 @@ def objects(args: Iterable[object]) -> list[values.Made]:
 
 
 def made(value: V, kind: str, what: str, *parts: V) -> V:
-    """`value`, which an operator made of its operands now."""
+    """Records on `value` how it was computed, by the operator `what` of `kind` from `parts`, so that it can be computed
+    again for another launch; returns `value`."""
     if value.deps and value.term is None and not any(value is part for part in parts):
         if type(value.const) in (int, bool, float) and all(part.term is not None or _literal(part) for part in parts):
             depth = 1 + max(0 if part.term is None else part.term.depth for part in parts)
@@ -77,7 +79,8 @@ class Tests:
         self._numbers: Numbers | None = None
 
     def note(self, value: V) -> bool:
-        """Whether a test is kept: a known value was asked for its truth."""
+        """Records a test whose outcome is known, and says whether it was recorded: that needs a value that can be
+        computed again."""
         if value.term is None or len(self.answers) >= self.most:
             return False
         self.answers.setdefault(id(value), (value, bool(value.const)))
@@ -85,11 +88,12 @@ class Tests:
 
     @property
     def names(self) -> frozenset[str]:
-        """The arguments that are asked about."""
+        """The names of the arguments that recorded tests depend on."""
         return frozenset(name for value, _ in self.answers.values() for name in value.deps)
 
     def hold(self, loc: ir.Loc, args: Mapping[str, object], known: Mapping[str, object]) -> bool:
-        """Whether all tests come to the same for other arguments than the `known` ones of the walk."""
+        """Whether every recorded test has the same outcome for the arguments `args` as for `known`, those of the
+        walk."""
         if not self.answers or self.operators is None:
             return not self.answers
         if self._numbers is None:
@@ -114,7 +118,7 @@ class _Put:
         self.objects: tuple[list[values.Made], list[values.Made]] | None = None
 
     def const(self, value: V) -> Any:
-        """The number that a value is now."""
+        """The number of `value`, computed from the new arguments."""
         if value.term is None:
             return value.const
         key = id(value)

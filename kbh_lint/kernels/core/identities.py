@@ -18,7 +18,7 @@ _MAX_NODES = 60
 
 
 def called(node: object) -> str:
-    """The last part of the name of what a call calls."""
+    """The last part of the name of the function that a call calls; empty for other nodes."""
     func = node.func if isinstance(node, ir.Call) else None
     return func.name if isinstance(func, ir.Attr) else func.id if isinstance(func, ir.Name) else ""
 
@@ -40,8 +40,8 @@ class Identities:
                 self.loops.append(node.loc[1:])
 
     def meant(self, node: object) -> Any:
-        """The expression that a name was assigned, where it is assigned only once and evaluating that expression again
-        here would give the same value: no name in it is assigned between there and here. Else the node itself."""
+        """The expression assigned to the name `node`, if it is assigned only once and nothing that the expression uses
+        was assigned since; else `node` itself."""
         if not isinstance(node, ir.Name) or len(self.places.get(node.id, ())) != 1 or node.id not in self.once:
             return node
         value = self.once[node.id]
@@ -54,7 +54,8 @@ class Identities:
         return value
 
     def kept(self, test: object, yes: object, no: object) -> Any:
-        """The side that `yes if test else no` always equals; None where it depends on the test."""
+        """The one of `yes` and `no` that `yes if test else no` always equals; None where the result depends on the
+        test."""
         if same(yes, no):
             return no
         test = self.meant(test)
@@ -66,7 +67,8 @@ class Identities:
         return no if test.ops == ("==",) else yes
 
     def bound(self, node: object) -> Any:
-        """The operand that `min(max(x, a), a)` and `max(min(x, a), a)` always equal; None for others."""
+        """The operand `a` of `min(max(x, a), a)` or `max(min(x, a), a)`, which equals the whole expression; None for
+        other expressions."""
         kind, parts = _extreme(node)
         for inner, other in (parts, parts[::-1]) if len(parts) == 2 else ():
             within, sides = _extreme(self.meant(inner))
@@ -76,12 +78,12 @@ class Identities:
 
 
 def nothing_left(node: ir.Binary) -> bool:
-    """Whether nothing of an integer is left: it is taken from itself."""
+    """Whether the operation subtracts an integer from itself, or is the XOR of one with itself: the result is zero."""
     return node.op in ("-", "^") and same(node.left, node.right)
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two expressions have the same value where both stand at one place."""
+    """Whether two expressions are written alike, so that they have the same value if evaluated at the same place."""
     left, right = walk([a]), walk([b])
     if len(left) != len(right) or len(left) > _MAX_NODES:
         return False

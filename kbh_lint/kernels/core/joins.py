@@ -30,7 +30,8 @@ _RANK = {name: (1 if name in dtypes.FLOATS else 0) * 100 + dtypes.BITS[name] for
 
 
 def wider(a: str, b: str) -> str:
-    """The element type two values meet at: the unknown and the literal give way, floats win, then the wider."""
+    """The element type of two values joined: an unknown or literal type yields to the other, floats win over integers,
+    then the wider type wins."""
     if a == b or b in ("?", LITERAL):
         return a
     if a in ("?", LITERAL):
@@ -39,7 +40,8 @@ def wider(a: str, b: str) -> str:
 
 
 def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape where both agree."""
+    """The shape of two values joined: None for each dimension in which they differ, and where one is unknown the
+    other."""
     if a == b:
         return a
     if a is None or b is None or len(a) != len(b):
@@ -48,7 +50,7 @@ def join_shape(a: Shape | None, b: Shape | None) -> Shape | None:
 
 
 def broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
-    """The shape of an elementwise operation."""
+    """The shape of an elementwise operation on two shapes, after broadcasting; None where unknown."""
     if a == b or b == () or b is None:
         return a if a is not None or b == () else None
     if a is None:
@@ -115,7 +117,7 @@ _OF_A_KIND: dict[type, Callable[[Any, Any], object]] = {
 
 
 def same_const(a: object, b: object) -> bool:
-    """Whether two known values are the same (1 and True are not)."""
+    """Whether two known values are the same, in type too (1 and True are not)."""
     if a is b:
         return True
     if type(a) is not type(b):
@@ -127,7 +129,7 @@ def same_const(a: object, b: object) -> bool:
 
 
 def join(a: V, b: V) -> V:
-    """The value where `a` and `b` meet; `a` itself when `b` adds nothing to it."""
+    """The least precise value that covers both `a` and `b`; `a` itself if it covers `b` already."""
     if a is b:
         return a
     const = a.const if a.const is NOTHING or (b.const is not NOTHING and same_const(a.const, b.const)) else NOTHING
@@ -150,7 +152,7 @@ def join(a: V, b: V) -> V:
 
 
 def mix(values: list[V]) -> V:
-    """One value that holds everything the given ones do, its constant and shape forgotten."""
+    """One value that has the origins, casts and cells of all `values`; it has no constant and no shape."""
     found = [leaf for value in values for leaf in leaves(value)]
     if not found:
         return UNKNOWN_V
@@ -161,7 +163,7 @@ def mix(values: list[V]) -> V:
 
 
 def tuple_of(items: list[V] | tuple[V, ...], deps: frozenset[str] = NO_NAMES) -> V:
-    """A tuple of values; one too large to handle as a tree becomes the mix of its items."""
+    """A value that is a tuple of `items`; if that has more than MAX_TREE values in it, the mix of them."""
     size = 0
     stack = list(items[: MAX_TREE + 1])
     while stack and size <= MAX_TREE:

@@ -70,14 +70,15 @@ class Memory:
         self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
 
     def param_cell(self, path: str, storage: int = -1, dtype: str = "?", content: str = "?") -> Cell:
-        """The memory behind a kernel argument."""
+        """The memory behind the kernel argument called `path`, the same object on each call."""
         cell = self.param_cells.get(path)
         if cell is None:
             cell = self.param_cells[path] = Cell("param", path, storage, dtype, content)
         return cell
 
     def argument_cell(self, path: str, given: values.Buffer | values.Descriptor) -> Cell:
-        """The memory that a launch gives to an argument, and what addresses in it lead to."""
+        """The memory behind the kernel argument `path` as the launch gives it, with the memory that addresses stored in
+        it lead to."""
         cell = self.param_cell(path, given.storage, given.dtype, given.content)
         leads = given.leads if isinstance(given, values.Buffer) else ()
         if leads and not cell.leads:
@@ -91,12 +92,13 @@ class Memory:
         return cell
 
     def pointed(self, value: V) -> Iterator[tuple[str, Cells]]:
-        """The memory that a value leads to, where it is an address, or that addresses in its fields lead to."""
+        """Yields the memory that `value` points to and, for a struct, that its fields point to, each with the name of
+        the field."""
         if value.cells:
             yield "", value.cells
 
     def load(self, pointer: V, dtype: str, loc: Loc) -> V:
-        """What is read through `pointer` as elements of `dtype` ("?": the pointer's own type)."""
+        """The value read through `pointer` as elements of `dtype` ("?": the pointer's own type)."""
         if dtype in _VAGUE:
             dtype = pointer.dtype
         cells = in_order(pointer.cells)
@@ -120,7 +122,8 @@ class Memory:
         return result if shape == result.shape else result.with_(shape=shape)
 
     def read_cell(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
-        """The joined value of a cell seen as `dtype`; None when nothing was written to local memory."""
+        """The value of a cell read as `dtype` at byte offset `at`; None if it is local memory that nothing was written
+        to."""
         made = self._found(cell, dtype, loc, at)
         return self.run.flags.seen(cell, made) if made is not None and cell.name in self.run.flags.initial else made
 
@@ -177,7 +180,7 @@ class Memory:
         return result.with_(origins=union(result.origins, flagged(pointer.origins, "index")), const=NOTHING)
 
     def store(self, pointer: V, value: V, loc: Loc, *, raw: bool = False) -> None:
-        """Writes `value` through `pointer`; converts it to the pointer's type unless `raw`."""
+        """Writes `value` through `pointer`, converted to the pointer's type unless `raw`."""
         self.run.facts.add_choice(pointer, loc)
         cells = in_order(pointer.cells)
         if not cells and isinstance(pointer.x, Unbound):
@@ -192,7 +195,7 @@ class Memory:
             self.write_cell(cell, value, loc, pointer.dtype, offset_of(pointer))
 
     def write_cell(self, cell: Cell, value: V, loc: Loc, dtype: str = "?", at: int | None = None) -> None:
-        """A weak update of a cell."""
+        """Adds `value` to what a cell may hold; values that were written before remain possible."""
         self._put(cell, value, loc, dtype, at)
         self.written.add((cell.kind, cell.name))
         if cell.name in self.run.flags.initial:
@@ -230,14 +233,15 @@ class Memory:
                 self.dirty = self.dirty or cell.kind != "local"
 
     def stride(self, pointer: V) -> int:
-        """Bytes between neighbouring elements of what an address points to."""
+        """How many bytes lie between neighbouring elements behind `pointer`."""
         return 1
 
     def variables_of(self, value: V, found: dict[tuple[int, str], tuple[Frame, str]]) -> None:
-        """Adds the local variables that a value points to."""
+        """Adds to `found` the local variables that `value` points to, each as a frame and a name."""
 
     def havoc(self, args: list[V], dtype: str, loc: Loc) -> V:
-        """The result of something unknown: it may hold all its arguments, and what they point to."""
+        """The result of an unknown operation: it may hold anything from its arguments and from the memory that they
+        point to."""
         found = [leaf for arg in args for leaf in leaves(arg)]
         for value in list(found):
             for cell in in_order(value.cells):

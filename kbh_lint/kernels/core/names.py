@@ -20,18 +20,18 @@ class Names:
         self.outer_cache: dict[tuple[int, str], V] = {}
 
     def outer_value(self, value: object) -> V:
-        """A value of an enclosing scope as an abstract value."""
+        """A value of an enclosing scope as an abstract value of this analysis."""
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 
     def missing(self, name: str, loc: ir.Loc) -> V:
-        """The value of a name that no scope binds: unknown, where a language has none of its own for it."""
+        """The value of a name that no scope binds: unknown, unless the language defines it."""
         return UNKNOWN_V
 
     def assign_other(self, target: ir.Expr, value: V) -> None:
-        """Assigns to something that is neither a name nor a tuple."""
+        """Assigns `value` to a target that is neither a name nor a tuple, such as an attribute or an item."""
 
     def outer(self, name: str, loc: ir.Loc) -> V:
-        """The value of a name that is not local."""
+        """The value of `name` from the scopes around the function."""
         key = (id(self.run.frame.outer), name)
         found = self.outer_cache.get(key)
         if found is None:
@@ -66,15 +66,15 @@ class Names:
                 self.assign(part, mix([value]) if items else value.with_(const=NOTHING, x=None))
 
     def closure(self, node: ir.FuncDef) -> V:
-        """A local function: it sees, and may change, the variables of this frame."""
+        """A function defined inside the running one: it reads and changes the variables of this frame."""
         return V(const=values.Func(node, values.Env({"": self.run.frame}, self.run.frame.outer)))
 
     def enter_scope(self) -> None:
-        """Starts a C++ block."""
+        """Begins a C++ block."""
         self.run.frame.shadowed.append({})
 
     def leave_scope(self) -> None:
-        """Ends a C++ block: names declared in it get their outer meaning back."""
+        """Ends a C++ block: names that were declared in it have their meaning from outside again."""
         env = self.run.frame.env
         for name, old in self.run.frame.shadowed.pop().items():
             if old is None:

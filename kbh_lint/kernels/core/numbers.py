@@ -91,7 +91,7 @@ class Numbers:
         )  # fmt: skip
 
     def bitcast(self, value: V, target: str, loc: Loc) -> V:
-        """The same bits seen as `target`; after bit operations on other numbers it is a conversion by hand."""
+        """The bits of `value` read as type `target`: a conversion, where integer operations have changed these bits."""
         if target in _VAGUE or value.dtype == target:
             return value
         content = value.content
@@ -139,7 +139,7 @@ class Numbers:
         return wider(x, y)
 
     def folded(self, op: str, a: V, b: V) -> object:
-        """The number that an operation on two known ones makes; NOTHING when it has none."""
+        """The constant result of `a op b` for two constants; NOTHING when there is none."""
         return fold(op, a.const, b.const, c_division=self.c_rules)
 
     def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
@@ -263,7 +263,7 @@ class Numbers:
         return V(base.dtype, base.content, origins, casts, NOTHING, deps, a.cells | b.cells, shape, extra, base.ct)
 
     def moved(self, op: str, base: V, other: V) -> Offset:
-        """The offset of an address after adding something to it; only constants count."""
+        """The constant byte offset of the address `base op other`; unknown unless `other` is a constant."""
         start = base.x.bytes
         if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
             return Offset(start)
@@ -361,7 +361,7 @@ class Numbers:
         return value
 
     def truth(self, value: V) -> bool | None:
-        """Whether a value is known to be true or false; notes what decided it."""
+        """Whether a value is known to be true or false, else None; records the arguments that decided it."""
         if value.const is not NOTHING:
             if not self.run.facts.tests.note(value):
                 self.run.facts.decide(value)

@@ -14,7 +14,7 @@ MAX_CASTS = 12
 
 @lru_cache(maxsize=8192)
 def flagged(origins: Origins, flag: str) -> Origins:
-    """The origins with one more flag on each."""
+    """`origins` with `flag` added to each."""
     if not origins:
         return origins
     return capped(
@@ -23,13 +23,15 @@ def flagged(origins: Origins, flag: str) -> Origins:
 
 
 def choosing(origins: Origins) -> Origins:
-    """The origins as those of a choice between constants: a branch on the choice is a branch on the data."""
+    """`origins` flagged as those that chose between constants: a branch on the chosen constant is a branch on that
+    data."""
     return flagged(flagged(origins, "index"), "test")
 
 
 @lru_cache(maxsize=2048)
 def testing(origins: Origins) -> Origins:
-    """Those on which a branch is one on data: data, and what chose between constants."""
+    """Those of `origins` that make a branch on the value a branch on data: loaded data, and data that chose between
+    constants."""
     return frozenset(o for o in origins if "index" not in o.flags or "test" in o.flags)
 
 
@@ -38,13 +40,13 @@ CUT = "cut:"  # with a number: so many of the lowest bits of a float were droppe
 
 
 def floors(origin: Origin) -> list[int]:
-    """The numbers that an integer is no less than, by maxima on its way."""
+    """The numbers that the integer is known to be no less than, because a maximum with them was taken on the way."""
     return [int(flag.removeprefix(FLOOR)) for flag in origin.flags if flag.startswith(FLOOR)]
 
 
 @lru_cache(maxsize=2048)
 def cut_short(origins: Origins, count: int) -> Origins:
-    """The origins with `count` bits fewer of each fp32 number that has all of them so far."""
+    """`origins` with each fp32 origin that is still complete flagged as lacking its lowest `count` bits."""
     return capped(
         frozenset(
             Origin(o.param, o.storage, o.dtype, o.flags | {f"{CUT}{count}"})
@@ -57,18 +59,19 @@ def cut_short(origins: Origins, count: int) -> Origins:
 
 @lru_cache(maxsize=8192)
 def data_origins(origins: Origins) -> Origins:
-    """Those that carry data, not only an address or a mask."""
+    """Those of `origins` whose data is part of the value, not only of the address or the mask."""
     return frozenset(o for o in origins if "index" not in o.flags)
 
 
 @lru_cache(maxsize=8192)
 def storages(origins: Origins) -> frozenset[tuple[str, int]]:
-    """The parameters behind data that went through no product yet."""
+    """The parameters, each with its storage, whose data has passed through no product and no exponential."""
     return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product", "exp"}))
 
 
 def capped(origins: Origins) -> Origins:
-    """At most MAX_ORIGINS of them: beyond, the flags of each parameter are united."""
+    """`origins`, at most MAX_ORIGINS of them: if there are more, those of one parameter and type are merged and their
+    flags united."""
     if len(origins) <= MAX_ORIGINS:
         return origins
     merged: dict[tuple[str, int, str, bool], frozenset[str]] = {}
@@ -80,7 +83,7 @@ def capped(origins: Origins) -> Origins:
 
 
 def union(a: Origins, b: Origins) -> Origins:
-    """Both sets; returns `a` itself when `b` adds nothing."""
+    """The union of two sets of origins, capped; `a` itself if it contains `b`."""
     if not b or a is b:
         return a
     if not a:
@@ -92,7 +95,7 @@ def union(a: Origins, b: Origins) -> Origins:
 
 
 def union_casts(a: frozenset[Loc], b: frozenset[Loc]) -> frozenset[Loc]:
-    """Both sets of places, at most MAX_CASTS."""
+    """The union of two sets of places of casts, limited to about MAX_CASTS; `a` itself if it contains `b`."""
     if not b or a is b or len(a) >= MAX_CASTS:
         return a
     if not a:

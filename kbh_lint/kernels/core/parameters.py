@@ -20,7 +20,8 @@ class Matched(NamedTuple, Generic[T]):
 
 
 def matched(params: Iterable[ir.Param], args: Sequence[T], keywords: Mapping[str, T]) -> Matched[T]:
-    """Matches arguments with parameters as Python does; those of C++ have no keywords."""
+    """Binds arguments to parameters as Python does: which argument each parameter gets, what `*args` collects, and
+    which parameters get none. C++ has no `keywords`."""
     found: Matched[T] = Matched({}, {}, [])
     position = 0
     for param in params:

@@ -31,7 +31,7 @@ class Products:
         *, a_dtype: str = "", b_dtype: str = "", rows: int | None = None, opcode: str = "", acc: V | None = None,
         mode: str = "",
     ) -> V:  # fmt: skip
-        """Records a matrix product and returns its value."""
+        """Records the matrix product of `a` and `b` and returns its value."""
         a_type = a_dtype or operand_type(a)
         b_type = b_dtype or operand_type(b)
         key = (kind, a_type, b_type, accumulator, opcode, rows, mode, loc)
@@ -52,7 +52,8 @@ class Products:
         return result if acc is None else join(result, acc.with_(const=NOTHING, x=None))
 
     def multiply_mark(self, a: V, b: V, loc: Loc) -> Mul | None:
-        """The mark of `a * b` when both are loaded data of different parameters."""
+        """A mark that the value is `a * b`, if both are loaded data of different parameters; summing marked values
+        records a product. None otherwise."""
         left, right = storages(a.origins), storages(b.origins)
         if not left or not right or (left == right and len(left) == 1):
             return None
@@ -60,7 +61,7 @@ class Products:
         return Mul(factors[:6], loc)
 
     def summed(self, value: V, accumulator: str, loc: Loc, kind: str = "fma") -> V:
-        """`value` after being added up: pending products become facts."""
+        """`value` once it has been added to a sum: if it is marked as a product of data, that product is recorded."""
         if not isinstance(value.x, Mul):
             return value
         factors = value.x.factors
@@ -76,7 +77,8 @@ class Products:
         )
 
     def accumulate(self, old: V, value: V, dtype: str, loc: Loc, in_loop: bool) -> V:
-        """`value` as an addend of `old += value`: records sums and products of data."""
+        """`value` as the addend of `old += value` in type `dtype`; records the sum, and the product if `value` is
+        one."""
         if value.cells or old.cells:
             return value
         value = self.summed(value, dtype, loc)
@@ -90,7 +92,8 @@ class Products:
 
 
 def operand_type(value: V) -> str:
-    """The numeric type a product runs on: the seen one, or the content of raw bits."""
+    """The element type on which a product of this operand runs: its type, or for floats held as raw bits the type of
+    these."""
     if value.dtype in dtypes.INTS and value.content in dtypes.FLOATS:
         return value.content
     return value.dtype if value.dtype != LITERAL else "?"

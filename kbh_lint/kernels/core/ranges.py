@@ -32,7 +32,7 @@ class Rising:
     apart: int | None = None
 
     def most(self, places: int) -> int:
-        """How far elements that stand so many places apart can lie from one another."""
+        """How much two elements that are `places` apart can differ at most."""
         whole = self.last - self.first
         return whole if self.apart is None else min(whole, abs(places) * self.apart)
 
@@ -47,7 +47,7 @@ class Ranged(V):
 
     @classmethod
     def of(cls, value: V, ends: Ends, all: tuple[str, int] | None = None) -> Ranged:
-        """The same value, of which this is known."""
+        """`value` with the bounds `ends` and, for a tile, the sum or maximum of `all` its elements."""
         made = cls(
             value.dtype, value.content, value.origins, value.casts, value.const, value.deps, value.cells, value.shape,
             value.x, value.ct,
@@ -56,7 +56,8 @@ class Ranged(V):
         return made
 
     def holds(self, other: V) -> bool:
-        """Whether all that another value may be lies between these ends, and its elements come to the same."""
+        """Whether the bounds of `other` lie within these bounds, and the known sum or maximum of its elements is the
+        same."""
         return (
             isinstance(other, Ranged)
             and self.all == other.all
@@ -64,6 +65,7 @@ class Ranged(V):
         )
 
     def with_(self, **changes: object) -> V:
+        """A copy with some fields replaced; the bounds are kept where the replaced fields do not change the number."""
         made = V.with_(self, **changes)
         return Ranged.of(made, self.ends, self.all) if changes.keys() <= _SAME_NUMBERS else made
 
@@ -77,7 +79,8 @@ class Ranges:
     rising: dict[int, Rising] = field(default_factory=dict)
 
     def loaded(self, cells: list[Cell], value: V) -> V:
-        """What is read of memory that holds legal inputs, and nothing that the kernel wrote."""
+        """`value`, loaded from `cells`, with the bounds of legal inputs, if all cells hold inputs that the kernel has
+        not written."""
         known = [self.given.get(cell.storage) for cell in cells if cell.kind == "param" and not cell.entries]
         if value.dtype not in dtypes.INTS or not known or len(known) < len(cells):
             return value
@@ -87,7 +90,7 @@ class Ranges:
         return Ranged.of(value, (min(low for low, _ in ends), max(high for _, high in ends)))
 
     def masked(self, value: V, other: V | None) -> V:
-        """What a load gives under a mask, with another number where it reads nothing."""
+        """The result of a masked load: `value` where the mask holds, `other` elsewhere; its bounds cover both."""
         ends = ends_of(value)
         if ends is None or other is None:
             return value
@@ -97,21 +100,22 @@ class Ranges:
         return Ranged.of(value, (min(ends[0], beside[0]), max(ends[1], beside[1])))
 
     def combined(self, op: str, a: V, b: V, made: V) -> V:
-        """The result of an operator on whole numbers."""
+        """`made`, the result of `a op b` on integers, with its bounds."""
         left, right = ends_of(a), ends_of(b)
         if left is None or right is None or made.cells or made.dtype in dtypes.FLOATS:
             return made
-        return settled(made, arithmetic(op, left, right))
+        return bounded(made, arithmetic(op, left, right))
 
     def rounded_up(self, a: V, b: V, made: V) -> V:
-        """How many times `b` it takes to hold `a`, of whole numbers."""
+        """`made`, the quotient of the integers `a` and `b` rounded up, with its bounds."""
         whole, part = ends_of(a), ends_of(b)
         if whole is None or part is None or whole[0] < 0 or part[0] <= 0:
             return made
-        return settled(made, (-(-whole[0] // part[1]), -(-whole[1] // part[0])))
+        return bounded(made, (-(-whole[0] // part[1]), -(-whole[1] // part[0])))
 
     def compared(self, op: str, a: V, b: V, made: V) -> V:
-        """A comparison that comes out one way for all numbers that there can be."""
+        """`made`, the result of the comparison `a op b`; a constant if the comparison is the same for all numbers
+        within the bounds."""
         left, right = ends_of(a), ends_of(b)
         if left is None or right is None or made.known:
             return made
@@ -121,65 +125,70 @@ class Ranges:
         return made if answer is None else V("bool", "bool", const=answer, shape=made.shape)
 
     def negated(self, value: V, made: V) -> V:
-        """`-value`."""
+        """`made`, the result of `-value`, with its bounds."""
         ends = ends_of(value)
         plain = V.with_(made)  # another number: it must not keep the value's own ends
-        return plain if ends is None or made.dtype in dtypes.FLOATS else settled(plain, (-ends[1], -ends[0]))
+        return plain if ends is None or made.dtype in dtypes.FLOATS else bounded(plain, (-ends[1], -ends[0]))
 
     def converted(self, value: V, made: V, target: str) -> V:
-        """The same numbers in another type of whole numbers that holds them all."""
+        """`made`, `value` converted to `target`, with the same bounds if that is an integer type that holds all numbers
+        within them."""
         ends = ends_of(value) if not value.known else None
         if ends is None or target not in dtypes.INTS or target == "bool" or not _held(target, ends):
             return made
         return Ranged.of(made, ends, value.all if isinstance(value, Ranged) else None)
 
     def over_all(self, how: str, value: V, made: V) -> V:
-        """The `sum` or the `max` of all elements of a tile; of a running sum the `max` is the sum of all."""
+        """`made`, the `sum` or `max` over the elements of a tile, or the running sum (`how` is "cumulative"), with what
+        is known of it. The largest element of a running sum is the sum of all elements."""
         if how in ("sum", "max", "cumulative") and ends_of(value) == (0, 0):
-            return settled(made, (0, 0))
+            return bounded(made, (0, 0))
         known = value.all if isinstance(value, Ranged) and value.shape is not None and len(value.shape) == 1 else None
         if known is not None and how == "cumulative" and known[0] == "sum":
             return Ranged.of(made, (0, known[1]), ("max", known[1]))
-        return settled(made, (known[1], known[1])) if known is not None and known[0] == how else made
+        return bounded(made, (known[1], known[1])) if known is not None and known[0] == how else made
 
     def extreme(self, larger: bool, a: V, b: V, made: V) -> V:
-        """The larger or the smaller of two: where one of them always is, it depends on nothing of the other."""
+        """`made`, the larger or the smaller of `a` and `b`, with its bounds. If one of them always wins, the result
+        does not depend on the other."""
         left, right = ends_of(a), ends_of(b)
         if left is None or right is None or made.dtype in dtypes.FLOATS:
             return made
         for one, mine, its in ((a, left, right), (b, right, left)):
             if mine[0] >= its[1] if larger else mine[1] <= its[0]:
-                return settled(made.with_(origins=one.origins, casts=one.casts), mine)
+                return bounded(made.with_(origins=one.origins, casts=one.casts), mine)
         pick = max if larger else min
-        return settled(made, (pick(left[0], right[0]), pick(left[1], right[1])))
+        return bounded(made, (pick(left[0], right[0]), pick(left[1], right[1])))
 
     def chosen(self, test: V, yes: V, no: V, made: V) -> V:
-        """`yes if test else no`."""
+        """`made`, the result of `yes if test else no`, with its bounds; if `test` is known, it depends on that side
+        only."""
         answer = everywhere(test)
         one, other = ends_of(yes), ends_of(no)
         if isinstance(answer, (bool, int)):
             side, ends = (yes, one) if answer else (no, other)
             made = made.with_(origins=side.origins, casts=side.casts)
-            return made if ends is None or made.dtype in dtypes.FLOATS else settled(made, ends)
+            return made if ends is None or made.dtype in dtypes.FLOATS else bounded(made, ends)
         if one is None or other is None or made.dtype in dtypes.FLOATS:
             return made
         return Ranged.of(made, (min(one[0], other[0]), max(one[1], other[1])))
 
     def counted(self, shape: Shape, low: int = 0, high: int = _LARGEST) -> V:
-        """A place in a grid or a tile."""
+        """An integer from `low` to `high`: an index in a grid or a tile."""
         return Ranged.of(V("i32", "i32", shape=shape), (low, high))
 
 
 def ends_of(value: V) -> Ends | None:
-    """The least and the largest whole number that a value may be; None where they are not known."""
+    """The least and the largest integer that `value` may be; None where unknown."""
     if isinstance(value, Ranged):
         return value.ends
     number = everywhere(value)
     return (int(number), int(number)) if isinstance(number, int) else None
 
 
-def settled(value: V, ends: Ends | None) -> V:
-    """A value between two ends; where these are one number, it is that number, and comes from nothing."""
+def bounded(value: V, ends: Ends | None) -> V:
+    """`value` with the bounds `ends`. If both bounds are one number, it becomes that constant, which depends on no
+    data."""
     if ends is None or not _held(value.dtype, ends):
         return value
     if ends[0] == ends[1] and value.const is NOTHING:
@@ -195,7 +204,7 @@ def _held(dtype: str, ends: Ends) -> bool:
 
 
 def arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
-    """The ends of what an operator makes of numbers between two ends each; None where that is not known."""
+    """The bounds of `a op b`, given the bounds of the operands; None where unknown."""
     if op == "+":
         return a[0] + b[0], a[1] + b[1]
     if op == "-":
@@ -223,7 +232,7 @@ def arithmetic(op: str, a: Ends, b: Ends) -> Ends | None:
 
 
 def comparison(op: str, a: Ends, b: Ends) -> bool | None:
-    """What a comparison of numbers between two ends each comes to; None where that is not known."""
+    """The truth of the comparison `a op b`, given the bounds of both sides; None where it depends on the numbers."""
     if op in (">", ">="):
         op, a, b = ("<" if op == ">" else "<="), b, a
     if op == "<":

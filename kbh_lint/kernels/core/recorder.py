@@ -48,7 +48,7 @@ class Recorder:
         self.too_large = False  # for the shared memory of any GPU
 
     def found(self) -> F.KernelFacts:
-        """The facts in the order they were met."""
+        """All facts recorded so far, in the order in which they were found."""
         return F.KernelFacts(
             self.run.name, list(self.loads.values()), list(self.stores.values()), list(self.products.values()),
             list(self.casts.values()), list(self.unpacks.values()), list(self.uses.values()),
@@ -59,46 +59,47 @@ class Recorder:
         )  # fmt: skip
 
     def reached(self) -> set[int]:
-        """The storages of which something has reached a result, an address, a bound or a branch so far."""
+        """The ids of the storages whose data has reached a store, an operand, a cast, a bound or a branch so far."""
         groups = (self.stores, self.bounds, self.choices, self.waits, self.casts)
         origins = [fact.origins for group in groups for fact in group.values()]
         origins += [side for product in self.products.values() for side in (product.a_origins, product.b_origins)]
         return {origin.storage for some in origins for origin in some}
 
     def not_loaded(self, loc: Loc) -> None:
-        """Takes back the loads of an expression that was only looked at."""
+        """Removes the loads recorded at `loc`, an expression that was evaluated only to inspect it."""
         for key in [key for key in self.loads if key[2] == loc]:
             del self.loads[key]
 
     def lose(self, a: V, b: V, loc: Loc) -> None:
-        """Note a product with zero: nothing is left of the other factor."""
+        """Records a product with zero: the result depends on neither `a` nor `b`."""
         old, origins = self.lost.get(loc), union(a.origins, b.origins)
         self.lost[loc] = F.Bound(union(old.origins, origins) if old else origins, loc)
 
     def add_lead(self, cell: Cell, field: str, to: Cells, loc: Loc) -> None:
-        """Note an address that is written to an argument's memory, where it leads to that of others."""
+        """Records that an address that leads to the argument memory `to` is written to `cell`, in its `field`."""
         origins = frozenset(F.Origin(at.name, at.storage, at.dtype) for at in to if at.kind == "param")
         if origins:
             key, old = (cell.name, field, loc), self.leads.get((cell.name, field, loc))
             self.leads[key] = F.Lead(cell.name, cell.storage, old.origins | origins if old else origins, loc, field)
 
     def unread(self, reason: str, loc: Loc) -> None:
-        """Note that something could not be followed."""
+        """Records that something at `loc` could not be analysed, and why."""
         if len(self.unreads) < _MAX_UNREAD:
             self.unreads.setdefault((reason, loc), (reason, loc))
 
     def use(self, symbol: str, loc: Loc) -> None:
-        """Note a library symbol that does work by itself."""
+        """Records the use of a library symbol that does work by itself."""
         self.uses.setdefault((symbol, loc), F.Use(symbol, loc))
 
     def add_hint(self, pointer: V, loc: Loc) -> None:
-        """Note that the cache is asked to keep what is read through `pointer`."""
+        """Records that the L2 cache is asked to keep the data read through `pointer`."""
         for cell in in_order(pointer.cells):
             if cell.kind == "param":
                 self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
 
     def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False) -> None:
-        """Note an accumulation of data."""
+        """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a
+        loop."""
         data = data_origins(origins)
         if data:
             old = self.sums.get((dtype, loc))
@@ -106,32 +107,33 @@ class Recorder:
             self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried)
 
     def add_bound(self, value: V, loc: Loc) -> V:
-        """Note the data that bounds a loop; returns it."""
+        """Records the data that bounds a loop; returns `value`."""
         if value.origins:
             old = self.bounds.get(loc)
             self.bounds[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
         return value
 
     def add_choice(self, value: V, loc: Loc) -> None:
-        """Note the data that chose an address or a mask of a store, or a side of a branch."""
+        """Records the data that `value` depends on, which decides the address or mask of a store or the side of a
+        branch."""
         if value.origins:
             old = self.choices.get(loc)
             self.choices[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
 
     def add_unpack(self, value: V, loc: Loc) -> V:
-        """Note that nibbles are taken out of `value`; returns it with the flag."""
+        """Records that 4-bit fields are taken out of `value`; returns it with the flag "unpack"."""
         data = data_origins(value.origins)
         old = self.unpacks.get(loc)
         self.unpacks[loc] = F.Unpack(union(old.origins, data) if old else data, loc)
         return value.with_(origins=flagged(value.origins, "unpack"))
 
     def add_cast(self, source: str, target: str, origins: F.Origins, loc: Loc) -> None:
-        """Note a change of numeric type of loaded data."""
+        """Records that loaded data changes its numeric type from `source` to `target`."""
         key = (source, target, loc)
         old = self.casts.get(key)
         self.casts[key] = F.Cast(source, target, union(old.origins, origins) if old else origins, loc)
 
     def decide(self, value: V) -> None:
-        """A known value chose a branch or a type."""
+        """Records that the compile-time arguments behind `value` decided a branch or a type."""
         if value.deps:
             self.decided |= value.deps

@@ -21,8 +21,8 @@ _LEAVES = (ir.Jump, ir.Return)
 
 @by_node
 def in_first_round(loop: ir.For | ir.While | ir.CFor) -> frozenset[ir.Loc]:
-    """The places of expressions that the first round of a loop computes whatever it is about, but for loads under a
-    mask that rules the first round out."""
+    """The places of the expressions that the first iteration of `loop` evaluates on any input. A load there may still
+    have a mask that excludes that iteration."""
     return _Round(loop).places
 
 

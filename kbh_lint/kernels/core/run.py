@@ -44,11 +44,11 @@ class Run:
         self.products = Products(self)
 
     def step(self, amount: int = 1) -> None:
-        """Spends fuel; raises OutOfFuel."""
+        """Spends `amount` steps; raises OutOfFuel when none are left."""
         self.fuel -= amount
         if self.fuel < 0:
             raise OutOfFuel
 
     def close(self) -> None:
-        """Takes the run apart, whose parts know it: nothing is left for the garbage collector to find."""
+        """Breaks the references between the run and its parts, so that they are freed without the garbage collector."""
         vars(self).clear()

@@ -56,7 +56,7 @@ class Statements(Walker[V, Frame]):
             self.assign(target, value)
 
     def self_addition(self, target: object, value: object) -> V | None:
-        """`x = x + e` and `x = e + x` as `x += e`; None for anything else."""
+        """The value of `x` after `x = x + e` or `x = e + x`, evaluated as `x += e`; None for any other assignment."""
         if not isinstance(value, ir.Binary) or value.op not in ("+", "-") or not isinstance(target, ir.Name):
             return None
         for own, other in ((value.left, value.right), (value.right, value.left)):
@@ -73,7 +73,7 @@ class Statements(Walker[V, Frame]):
             self.returned(self.evaluate(node.value))
 
     def returned(self, value: V) -> None:
-        """One of the values that the function may give back."""
+        """Adds `value` to the values that the running function may return."""
         frame = self.run.frame
         frame.returned = value if frame.returned is None else join(frame.returned, value)
 

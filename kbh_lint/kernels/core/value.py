@@ -73,7 +73,7 @@ class Cell:
         self.role = ""
 
     def sub(self, name: str) -> Cell:
-        """The memory of one field of a struct held here."""
+        """The memory of the field `name` of a struct that lies in this cell."""
         cell = self.subs.get(name)
         if cell is None:
             label = self.name if self.kind == "param" else f"{self.name}.{name}"
@@ -84,14 +84,15 @@ class Cell:
         return cell
 
     def led(self) -> Cells:
-        """The memory that addresses found here lead to: those in this field, or any where fields are not told apart."""
+        """The memory that addresses stored in this cell lead to: those stored in its field, else those in any field."""
         here = self.leads.get(self.field)
         return here if here is not None else frozenset(cell for found in self.leads.values() for cell in found)
 
     def written(self, at: int | None) -> list[tuple[str, str, V]]:
-        """What a read at byte offset `at` can see: the part of the memory that begins last before it.
+        """The values, each with element type and content, that a read at byte offset `at` may see: those written at the
+        nearest start before `at`.
 
-        Kernels cut one shared array into tiles at constant offsets; an unknown offset sees everything.
+        Kernels cut one shared array into tiles at constant offsets. A read at an unknown offset sees all values.
         """
         starts = [start for _, _, start in self.entries if start is not None and at is not None and start <= at]
         nearest = max(starts) if starts else None
@@ -258,12 +259,13 @@ _LITERALS: dict[Any, V] = {}
 
 
 def everywhere(value: V) -> object:
-    """The number that a value is, or that every element of it is; NOTHING where that is not known."""
+    """The number that a value is, or that every element of a tile is; NOTHING where unknown."""
     return value.x.value if isinstance(value.x, Splat) else value.const
 
 
 def constant(value: object, deps: frozenset[str] = NO_NAMES) -> V:
-    """A known value; tuples and lists become values with items."""
+    """A constant as an abstract value that depends on the arguments `deps`; tuples and lists become tuples of
+    values."""
     if type(value) in (int, bool) and not deps:
         found = _LITERALS.get((type(value), value))
         if found is None:
@@ -283,7 +285,7 @@ def constant(value: object, deps: frozenset[str] = NO_NAMES) -> V:
 
 
 def leaves(value: V) -> list[V]:
-    """The value, or the values inside a tuple or struct (at most MAX_TREE of them)."""
+    """The value itself, or for a tuple or struct the values inside it, at most MAX_TREE of them."""
     if not isinstance(value.x, (tuple, Struct)):
         return [value]
     found: list[V] = []
@@ -301,10 +303,10 @@ def leaves(value: V) -> list[V]:
 
 
 def in_order(cells: Cells) -> list[Cell]:
-    """Cells by name: what is found does not depend on where they lie in memory."""
+    """Cells sorted by kind and name, so that results do not depend on the order of a set."""
     return sorted(cells, key=lambda cell: (cell.kind, cell.name)) if len(cells) > 1 else list(cells)
 
 
 def offset_of(value: V) -> int | None:
-    """The constant byte offset of an address, where it is known."""
+    """The constant byte offset of an address; None where unknown."""
     return value.x.bytes if isinstance(value.x, Offset) else None

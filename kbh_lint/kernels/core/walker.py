@@ -55,34 +55,37 @@ class Control(ABC, Generic[T]):
 
     @abstractmethod
     def test(self, node: ir.If) -> tuple[T, bool | None]:
-        """Evaluates the condition of a branch: its value, and what it is where that is known of all that runs."""
+        """Evaluates the condition of a branch: its value, and whether it is true (or false) for everything that runs,
+        None where that is unknown or differs."""
 
     @abstractmethod
     def either(self, node: ir.If, test: T) -> Exit:
-        """A branch of which no side is known to be the one."""
+        """Executes a branch whose condition is not known to be true or false."""
 
     @abstractmethod
     def iterations(self, node: ir.While | ir.CFor) -> Exit:
-        """A loop as long as its test holds, behind what a `for` of C++ begins with and inside its scope."""
+        """Executes a loop with a test: a `while`, or a C++ `for` whose initialisation has been executed and whose scope
+        is open."""
 
     @abstractmethod
     def each(self, node: ir.For) -> Exit:
-        """A loop over an iterable."""
+        """Executes a loop over an iterable."""
 
     @abstractmethod
     def cases(self, node: ir.Switch) -> Exit:
-        """A switch."""
+        """Executes a switch."""
 
     def left(self, kind: str) -> None:
-        """Control leaves a loop, an iteration of one or a switch here."""
+        """Called where control leaves a loop or a switch (`kind` is "break") or an iteration ("continue")."""
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
-        """Whether an iteration that ended so goes on to its step and to the next iteration, as after `continue`."""
+        """Where control goes after an iteration that ended with `why`: None for the loop's step and the next iteration,
+        else out of the loop."""
         return None if why == "continue" else why
 
     @abstractmethod
     def unread(self, what: str, node: ir.Stmt) -> None:
-        """Something that the walk does not follow."""
+        """Called for a statement that the walk does not follow; `what` describes it."""
 
 
 class Walker(ABC, Generic[T, F]):
@@ -119,15 +122,15 @@ class Walker(ABC, Generic[T, F]):
 
     @abstractmethod
     def result(self, node: ir.Return) -> None:
-        """What the function that runs gives back here."""
+        """Handles a return: its value becomes the result of the running function."""
 
     @abstractmethod
     def s_func(self, node: ir.FuncDef) -> None:
-        """A function that is defined inside another."""
+        """Executes the definition of a function inside another."""
 
     @abstractmethod
     def s_opaque(self, node: ir.Opaque) -> Exit:
-        """Something that a front end could not read."""
+        """Executes a statement that a front end could not read."""
 
     def enter_scope(self) -> None:
         """Begins a block of C++."""
@@ -136,21 +139,22 @@ class Walker(ABC, Generic[T, F]):
         """Ends a block of C++."""
 
     def s_decl(self, node: ir.Decl) -> None:
-        """A declaration."""
+        """Executes a declaration."""
 
     def s_asm(self, node: ir.Asm) -> None:
-        """Inline assembly."""
+        """Executes inline assembly."""
 
     def s_using(self, node: ir.Using) -> None:
-        """A local type alias."""
+        """Executes a local type alias."""
 
     def s_class(self, node: ir.ClassDef) -> None:
-        """A local class."""
+        """Executes the definition of a local class."""
 
     # --- the walk ---
 
     def block(self, body: Iterable[Any] | None) -> Exit:
-        """Executes statements up to the first that control does not go on behind; says why it does not."""
+        """Executes statements in order, up to the first that control leaves; returns how it leaves (`break`,
+        `continue`, `return`), or None."""
         for node in body or ():
             why = self.execute(node)
             if why is not None:
@@ -158,13 +162,14 @@ class Walker(ABC, Generic[T, F]):
         return None
 
     def execute(self, node: ir.Stmt) -> Exit:
-        """Executes one statement; says why control does not go on behind it."""
+        """Executes one statement; returns how control leaves what is around it (`break`, `continue`, `return`), or
+        None."""
         self.step()
         handler = self.statements.get(type(node))
         return None if handler is None else handler(self, node)
 
     def scoped(self, body: Iterable[object] | None) -> Exit:
-        """Executes statements in a scope of their own."""
+        """Executes statements in a scope of their own; returns how control leaves, or None."""
         self.enter_scope()
         try:
             return self.block(body)
@@ -172,11 +177,12 @@ class Walker(ABC, Generic[T, F]):
             self.leave_scope()
 
     def side(self, body: Iterable[object] | None) -> Exit:
-        """Executes a side of a branch, a case of a switch or an iteration of a loop."""
+        """Executes one side of a branch, a case of a switch or an iteration of a loop; returns how control leaves, or
+        None."""
         return self.block(body)
 
     def activate(self, frame: F, body: Iterable[object] | None) -> None:
-        """Runs a function's body in a frame of its own."""
+        """Executes a function's body with `frame` as the running frame."""
         saved, self.owner.frame = self.owner.frame, frame
         self.depth += 1
         try:
@@ -213,7 +219,7 @@ class Walker(ABC, Generic[T, F]):
             self.leave_scope()
 
     def round(self, node: ir.For | ir.While | ir.CFor) -> Exit:
-        """One iteration of a loop behind its test: the body, and the step unless the body leaves the loop."""
+        """Executes one iteration of a loop whose test holds: the body, and the step unless control leaves the loop."""
         why = self.control.next(node, self.side(node.body))
         if why is None and isinstance(node, ir.CFor) and node.step is not None:
             self.evaluate(node.step)
@@ -223,7 +229,8 @@ class Walker(ABC, Generic[T, F]):
         return self.control.cases(node)
 
     def falling(self, node: ir.Switch, position: int) -> Iterator[tuple[Any, ...]]:
-        """The bodies of a switch from one case on, through which control falls up to one that ends it."""
+        """Yields the bodies of a switch from case `position` on: control falls through them until one ends the
+        switch."""
         for _, body in node.cases[position:]:
             yield body
 
@@ -254,5 +261,5 @@ class Walker(ABC, Generic[T, F]):
 
 
 def together(exits: Iterable[Exit]) -> Exit:
-    """Where control goes behind several ways through the same statements: on, where one of them goes on."""
+    """Where control goes behind alternative ways through the same statements: on, if any of them goes on."""
     return max(exits, key=_LAST.index, default=None)
