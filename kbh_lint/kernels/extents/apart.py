@@ -22,7 +22,8 @@ Place = tuple[int, ...]
 
 
 def apart(kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, places: Iterable[ir.Loc]) -> bool:
-    """Whether no element that is loaded at one of the places is loaded at another."""
+    """Whether the loads at `places` read disjoint elements: no element is read at two of them. False where that cannot
+    be shown."""
     wanted = {loc[1:] for loc in places}
     if len(wanted) > MAX_PLACES or not can_be_followed(kernel):
         return False
@@ -46,6 +47,7 @@ class _Loads(Expressions):
         self._met: dict[Place, Linear | None] = {}
 
     def value(self, node: object) -> Value:
+        """The value of an expression; notes the address of each load in it."""
         made = super().value(node)
         if isinstance(node, ir.Call) and not self.run.cpp and self.called(node.func) == "load" and node.args:
             self._note(node.loc, super().value(node.args[0]))

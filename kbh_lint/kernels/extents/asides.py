@@ -22,9 +22,11 @@ _EFFECTS = (ir.AssignE, ir.Asm, ir.Opaque)
 
 
 def without(kernel: Func, written: Iterable[str], pointers: Iterable[str]) -> tuple[Func, frozenset[str]] | None:
-    """`kernel` without what it writes through the parameters `written`, of all its `pointers`; and those parameters.
+    """`kernel` without its stores through the parameters `written`, and the parameters that are gone with them; None
+    when nothing can be removed.
 
-    One that it also does something else with stays. None when there is nothing to leave out.
+    A parameter of `written` that the kernel also uses otherwise stays. `pointers` are all pointer parameters of the
+    kernel.
     """
     gone, given = frozenset(written), frozenset(pointers)
     while gone:
@@ -45,10 +47,11 @@ class _Cut:
         self.found = False
 
     def block(self, body: Iterable[Any]) -> tuple[Any, ...]:
+        """The statements of a block without asides."""
         return tuple(kept for stmt in body if (kept := self.statement(stmt)) is not None)
 
     def statement(self, stmt: ir.Stmt) -> ir.Stmt | None:
-        """A statement without its asides; None where nothing is left of it."""
+        """The statement without the asides in it; None where nothing is left."""
         if self._aside(stmt):
             self.found = True
             return None

@@ -16,7 +16,8 @@ Keeps = Callable[[str, int], bool]  # whether a function that is called by a nam
 
 
 def assigned_names(nodes: object, cpp: bool, keeps: Keeps | None = None) -> frozenset[str]:
-    """The names that are assigned in or below nodes, or given to what may assign them."""
+    """The names that are assigned in or below `nodes`, or passed to a function that may assign them; `keeps` says which
+    arguments a function takes by value."""
     if not cpp:
         return _in_python(nodes)
     named, handed = _in_cpp(nodes)
@@ -27,7 +28,7 @@ def assigned_names(nodes: object, cpp: bool, keeps: Keeps | None = None) -> froz
 
 @by_node
 def binds(body: object) -> bool:
-    """Whether an expression in a body may assign something."""
+    """Whether an expression in a body may assign a variable, or take its address."""
     return any(
         isinstance(node, (ir.AssignE, ir.Asm, ir.Decl)) or isinstance(node, ir.Unary) and node.op == "&"
         for node in all_nodes(body)
@@ -52,7 +53,7 @@ def _in_python(nodes: object) -> frozenset[str]:
 
 
 def assigned_each_time(nodes: object, cpp: bool, keeps: Keeps | None = None) -> tuple[str, ...]:
-    """The same names, each as often as it is assigned."""
+    """The names of `assigned_names`, each as often as it is assigned."""
     if not cpp:
         return _each_in_python(nodes)
     named, handed = _each_in_cpp(nodes)

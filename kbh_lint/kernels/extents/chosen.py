@@ -34,9 +34,12 @@ _SKIPPED = (ir.Using, ir.ClassDef, ir.Import, ir.Scope, ir.Assert, ir.Jump)
 def chosen_by(
     kernel: values.Func, args: Mapping[str, object], offsets: Collection[str], rows: frozenset[str]
 ) -> frozenset[int] | None:
-    """The axes of the grid by whose indices a kernel chooses groups for all that it does; None where it tells rows
-    apart otherwise, or that is not known. `offsets` are parameters, and so are `rows`, which point to what has a row
-    for each that offsets count."""
+    """The axes of the grid whose block indices alone decide which group a block works on; None where the kernel
+    distinguishes single rows, or that is unknown.
+
+    `offsets` are the parameters with the offsets of groups; `rows` are the pointer parameters whose rows the offsets
+    count.
+    """
     walker = _Walk(kernel, args, offsets, rows)
     try:
         for _ in range(MAX_ROUNDS):
@@ -68,11 +71,12 @@ class _Walk(Values):
         self.steps = 0
 
     def state(self) -> object:
-        """What is known so far."""
+        """A copy of what is known of names so far, to see whether another walk changes it."""
         frames = {place: dict(names) for place, names in self.frames.items()}
         return dict(self.names), frames, set(self.axes), self.asked
 
     def block(self, body: Sequence[ir.Stmt]) -> None:
+        """Follows the statements of a block."""
         for stmt in body:
             self.steps += 1
             if self.steps > MAX_STEPS:
@@ -105,7 +109,7 @@ class _Walk(Values):
                 raise Undecided
 
     def rounds(self, stmt: ir.For | ir.CFor | ir.While) -> None:
-        """A loop, whose rounds have other numbers each."""
+        """Follows a loop: its variables have another value in each iteration."""
         if isinstance(stmt, ir.For):
             marks = self.of(stmt.iterable)
             if OFFSET in marks or is_address(marks):
@@ -119,7 +123,7 @@ class _Walk(Values):
             self.loop(stmt, self.compare(self.of(stmt.test)), stmt.body)
 
     def assembly(self, stmt: ir.Asm) -> None:
-        """PTX, which may give other numbers to each lane."""
+        """Follows inline PTX: its outputs may differ from lane to lane."""
         marks = NONE.union(*(self.of(value) for _, value in stmt.inputs))
         if OFFSET in marks or PLACE in marks:
             raise Undecided
@@ -137,26 +141,29 @@ class _Walk(Values):
         self.assign(ir.Name(stmt.name, stmt.loc), marks)
 
     def is_constructed(self, stmt: ir.Decl) -> bool:
-        """Whether a constructor of the submission's, which is not followed, may give an object numbers of a lane."""
+        """Whether a declaration may call a constructor of the submission, which is not followed and may store values
+        that differ from lane to lane."""
         if stmt.type is None or stmt.type.pointers or not (stmt.init is None or isinstance(stmt.init, ir.Seq)):
             return False
         return isinstance(self.scope.get(stmt.type.name), values.CppType)
 
     def carried(self, parts: tuple[object, ...], marks: Marks) -> Marks:
-        """What is made of what the loops around it assign may be another in each round; another offset is one, too."""
+        """`marks` of a value computed from `parts`, marked as varying if a loop around it changes one of its names. An
+        offset that is only loaded keeps its mark."""
         if not self.looped or OFFSET in marks and len(parts) == 1 and self.is_read(parts[0]):
             return marks
         return marks | {VARIES} if names_in(parts) & self.looped else marks
 
     def is_read(self, node: object) -> bool:
-        """Whether an expression is what lies in memory, as it is."""
+        """Whether an expression is an unchanged element of memory."""
         while isinstance(node, ir.Cast):
             node = node.value
         read = isinstance(node, ir.Call) and (self.called(node) in READS or self.called(node) == "load")
         return read or isinstance(node, ir.Index) or isinstance(node, ir.Unary) and node.op == "*"
 
     def under(self, test: Marks, branch: int, body: Sequence[ir.Stmt]) -> None:
-        """What runs where a condition holds: what is assigned there, and was before, says which way it was."""
+        """Follows `body`, which runs where a condition with the marks `test` holds: variables that it changes depend on
+        the condition. `branch` identifies the side."""
         around = self.control, self.branch
         if CHOSEN in test:
             self.control, self.branch = self.control | {CHOSEN}, branch
@@ -199,7 +206,7 @@ class _Walk(Values):
         self.access(place | self.control)
 
     def address(self, target: object) -> object:
-        """What says where an assignment writes."""
+        """The expression for the address that an assignment to `target` writes to."""
         if isinstance(target, ir.Index):
             return ir.Binary("+", target.value, target.index, target.loc)
         return target.value if isinstance(target, (ir.Unary, ir.Attr, ir.Cast)) else target
@@ -230,7 +237,7 @@ class _Walk(Values):
         return made
 
     def given_back(self, node: object, marks: Marks) -> None:
-        """What a function may have written through one of its parameters."""
+        """Adds `marks` to the variables in `node`, an argument that a function may have written to."""
         for name in names_in((node,)):
             if name in self.names and not is_address(self.names[name]):
                 self.names[name] = self.checked(self.names[name] | marks)

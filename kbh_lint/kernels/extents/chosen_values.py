@@ -80,21 +80,21 @@ class Values:
         self.lambdas: dict[str, ir.FuncDef] = {}
 
     def inline(self, func: ir.FuncDef, scope: values.Env | None, node: ir.Call) -> Marks:
-        """What a function of the submission gives."""
+        """The marks of the result of a call of a function of the submission."""
         raise NotImplementedError
 
     def carried(self, parts: tuple[object, ...], marks: Marks) -> Marks:
-        """The marks of a value that is made of some parts, where it is worked out."""
+        """The marks of a value computed from `parts` at this place, `marks` being those of its parts."""
         raise NotImplementedError
 
     def assign(self, target: object, marks: Marks) -> None:
-        """Gives a name or a place in memory what was worked out."""
+        """Assigns a value with these marks to a name, or stores it."""
         raise NotImplementedError
 
     # --- expressions ---
 
     def of(self, node: object) -> Marks:
-        """What an expression is made of."""
+        """The marks of an expression: what it is computed from."""
         if node is None or isinstance(node, (ir.Const, ir.TypeRef)):
             return NONE
         handler = _EXPRESSIONS.get(type(node))
@@ -103,11 +103,12 @@ class Values:
         return self.all_of(children(node))
 
     def all_of(self, nodes: Iterable[object]) -> Marks:
-        """What several are made of together."""
+        """The united marks of several expressions."""
         return self.checked(NONE.union(*map(self.of, nodes)))
 
     def checked(self, marks: Marks) -> Marks:
-        """The marks of what is worked out of several; offsets are not mixed with what varies, nor with addresses."""
+        """Returns `marks`; raises Undecided where they mix offsets with values that differ inside a block, or with
+        addresses."""
         if OFFSET in marks and (VARIES in marks or is_address(marks)):
             raise Undecided
         if CHOSEN in marks and any(isinstance(mark, To) and mark.param in self.static for mark in marks):
@@ -115,7 +116,7 @@ class Values:
         return marks
 
     def name(self, node: ir.Name) -> Marks:
-        """`x`"""
+        """The marks of a variable."""
         if node.id in self.lambdas:  # whoever gets it may call it for each row
             raise Undecided
         found = self.names.get(node.id)
@@ -128,7 +129,7 @@ class Values:
         return NONE if known else frozenset((VARIES,))
 
     def attribute(self, node: ir.Attr) -> Marks:
-        """`blockIdx.x`, a field, a member of a module."""
+        """The marks of `blockIdx.x`, of a field, or of a member of a module."""
         base = node.value.id if isinstance(node.value, ir.Name) else ""
         if base == "blockIdx":
             return frozenset((Axis(_AXES.get(node.name, 0)),))
@@ -137,12 +138,13 @@ class Values:
         return self.of(node.value)
 
     def combined(self, left: object, right: object) -> Marks:
-        """`left op right`."""
+        """The marks of `left op right`."""
         marks = self.all_of((left, right))
         return frozenset((PLACE,)) if PLACE in marks else marks
 
     def compare(self, marks: Marks) -> Marks:
-        """A comparison, or another test, of what has these marks."""
+        """The marks of a comparison or other test of values with the given marks. A comparison with an offset notes the
+        axes of the grid in it."""
         if OFFSET not in marks:
             return marks
         self.checked(marks)
@@ -151,14 +153,14 @@ class Values:
         return frozenset((CHOSEN,))
 
     def choice(self, test: object, yes: object, no: object) -> Marks:
-        """`yes if test else no`."""
+        """The marks of `yes if test else no`."""
         asked, made = self.compare(self.of(test)), self.all_of((yes, no))
         if OFFSET in made:  # one of several offsets, by its place
             asked -= {VARIES}
         return self.checked(made | asked)
 
     def access(self, marks: Marks) -> Marks:
-        """What is read or written at an address."""
+        """The marks of a load from, or a store to, an address with the given marks."""
         if PLACE in marks:
             if any(isinstance(mark, To) for mark in marks):
                 raise Undecided
@@ -168,14 +170,14 @@ class Values:
         return NONE
 
     def element(self, node: ir.Index) -> Marks:
-        """`p[i]`, an element of an array, `tile[:, None]`."""
+        """The marks of `p[i]`, of an element of an array, or of `tile[:, None]`."""
         base, index = self.of(node.value), self.of(node.index)
         if is_address(base):
             return self.access(base | index - {OFFSET} if PLACE in base else base | index)
         return self.checked(base | (index - {VARIES} if OFFSET in base else index))
 
     def unary(self, node: ir.Unary) -> Marks:
-        """`*p`, `&p[i]`, `-x`."""
+        """The marks of `*p`, `&p[i]` or `-x`."""
         if node.op == "&" and isinstance(node.value, ir.Index):
             return self.combined(node.value.value, node.value.index)
         marks = self.of(node.value)
@@ -184,26 +186,27 @@ class Values:
         return self.compare(marks) if node.op in ("!", "not") else marks
 
     def assignment(self, node: ir.AssignE) -> Marks:
-        """`a = b`, `a += b`."""
+        """Executes `a = b` or `a += b`; returns the marks of its value."""
         parts = (node.target, node.value) if node.op else (node.value,)
         marks = self.carried(parts, self.all_of(parts))
         self.assign(node.target, marks)
         return marks
 
     def handed_on(self, node: ir.Lambda) -> Marks:
-        """A lambda that is no more than handed on."""
+        """Raises Undecided: a lambda that is passed on may be called in ways that are not followed."""
         raise Undecided
 
     # --- calls ---
 
     def called(self, node: ir.Call) -> str:
-        """The last part of the name of what is called."""
+        """The last part of the name of the called function."""
         func = node.func
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, (ir.Attr, ir.TypeRef)) else ""
         return name.rsplit("::", 1)[-1]
 
     def own(self, node: ir.Call) -> tuple[ir.FuncDef, values.Env | None] | None:
-        """The function of the submission that is called, with the scope of its own that it has."""
+        """The function of the submission that is called, with its scope; the scope is None for a lambda. None for other
+        functions."""
         func = node.func
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
         if name in self.lambdas:
@@ -218,7 +221,7 @@ class Values:
         return (found.node, found.env) if isinstance(found, values.Func) else None
 
     def call(self, node: ir.Call) -> Marks:
-        """`f(...)`."""
+        """The marks of the result of a call."""
         func = self.own(node)
         if func is not None:
             return self.inline(*func, node)
@@ -237,13 +240,14 @@ class Values:
         return self.other(node, name, [*node.args, *given.values(), *base])
 
     def block_index(self, axis: object) -> Marks:
-        """`program_id(axis)`"""
+        """The mark of `program_id(axis)`."""
         if not isinstance(axis, ir.Const) or not isinstance(axis.value, int):
             raise Undecided
         return frozenset((Axis(axis.value),))
 
     def other(self, node: ir.Call, name: str, parts: Sequence[object]) -> Marks:
-        """A call of a function that is no own one, with all that it is given."""
+        """The marks of the result of calling a function that is not the submission's, given all its arguments,
+        `parts`."""
         marks = [self.of(part) for part in parts]
         whole = NONE.union(*marks)
         if name in READS and len(marks) == 1 and is_address(marks[0]):
@@ -253,7 +257,8 @@ class Values:
         return self.unknown(name, whole, parts)
 
     def unknown(self, name: str, marks: Marks, parts: Sequence[object]) -> Marks:
-        """A call of something else: it may do anything with what it is given, and give other numbers to each lane."""
+        """The marks of the result of a function that is not known: it may access any memory that it is given, and its
+        result may differ from lane to lane."""
         if name.startswith("__sync"):
             return NONE
         if OFFSET in marks or PLACE in marks:
@@ -267,7 +272,7 @@ class Values:
         return made
 
     def memory(self, name: str, args: Sequence[object], given: Mapping[str, ir.Expr]) -> Marks:
-        """`tl.load(pointer, mask, other)`, `tl.store(pointer, value, mask)`."""
+        """The marks of `tl.load(pointer, mask, other)` or `tl.store(pointer, value, mask)`."""
         order = ("pointer", "mask", "other") if name == "load" else ("pointer", "value", "mask")
         told = {**dict(zip(order, args, strict=False)), **given}
         pointer, mask = self.of(told.get("pointer")), self.of(told.get("mask"))
@@ -278,19 +283,19 @@ class Values:
         return self.access(pointer | (self.compare(mask) & {CHOSEN}))
 
     def is_module(self, node: object) -> bool:
-        """Whether an expression is a module, as `tl`."""
+        """Whether an expression is a module, such as `tl`."""
         while isinstance(node, ir.Attr):
             node = node.value
         return isinstance(node, ir.Name) and isinstance(self.scope.get(node.id), values.Sym)
 
 
 def is_address(marks: Iterable[Mark]) -> bool:
-    """Whether something is an address in what the kernel is given."""
+    """Whether `marks` are those of an address in memory that the kernel is given."""
     return any(mark is PLACE or isinstance(mark, To) for mark in marks)
 
 
 def names_in(nodes: tuple[object, ...]) -> set[str]:
-    """The names in some expressions."""
+    """The names that occur in `nodes`."""
     return {part.id for part in walk(nodes) if isinstance(part, ir.Name)}
 
 

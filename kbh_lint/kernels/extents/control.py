@@ -27,19 +27,24 @@ class OneRound(Control[Value]):
         self.run = run
 
     def unread(self, what: str, node: ir.Stmt) -> None:
-        """A kernel with such a thing in it is not followed at all (`follow.can_be_followed`)."""
+        """Does nothing: `follow.can_be_followed` refuses kernels with such statements before the walk."""
 
     # --- branches ---
 
     def test(self, node: ir.If) -> tuple[Value, bool | None]:
+        """Evaluates a condition. Its truth is never returned, as `either` takes both sides under their limits."""
         self.run.computed(node.test)
         return Test(doubt=True) if assigned_names(node.test, self.run.cpp, self.run.keeps) else self.run.value(
             node.test
         ), None
 
     def either(self, node: ir.If, test: Value) -> Exit:
-        """What follows a side that leaves is under what holds on the other, and doubtful where the condition is. A side
-        that constants decide against is none."""
+        """Follows both sides of a branch, each under the limits that its condition gives, except a side that constants
+        exclude.
+
+        Behind a side that leaves (returns, breaks), the limits of the other side hold; what runs there is doubtful if
+        the condition depends on loaded data.
+        """
         run, frame = self.run, self.run.frame
         before, limits, doubt = run.env, run.limits, run.doubt
         here = doubt or run.doubts(test)
@@ -76,7 +81,8 @@ class OneRound(Control[Value]):
                 env[name] = self.run.unknown()
 
     def cases(self, node: ir.Switch) -> Exit:
-        """Each case under its label, with what control falls through to; what a switch assigns is not known behind."""
+        """Follows each case of a switch under its label, with the cases that control falls into; the variables that the
+        switch assigns are unknown behind it."""
         run, frame, walk = self.run, self.run.frame, self.run.statements
         run.computed(node.value)
         value = run.value(node.value)
@@ -101,6 +107,7 @@ class OneRound(Control[Value]):
     # --- loops ---
 
     def each(self, node: ir.For) -> Exit:
+        """Follows one iteration of a loop over an iterable, which stands for all."""
         self.run.computed(node.iterable)
         before, limits = self._enter(node)
         iterations = self.run.atoms.between(0, None)
@@ -110,6 +117,7 @@ class OneRound(Control[Value]):
         return self.run.statements.block(node.orelse)
 
     def iterations(self, node: ir.While | ir.CFor) -> Exit:
+        """Follows one iteration of a loop with a test, which stands for all."""
         run = self.run
         start: Env = {}
         if isinstance(node, ir.CFor):
@@ -144,7 +152,7 @@ class OneRound(Control[Value]):
         run.passed(before)
 
     def counted(self, node: ir.For, limits: Limits, iterations: Linear) -> tuple[Limits, Linear]:
-        """`for i in range(...)`: what the loop variable is between, and the number of the iteration."""
+        """Follows `for i in range(...)`: the limits on the loop variable, and the number of the current iteration."""
         run, call = self.run, node.iterable
         if not isinstance(node.target, ir.Name):
             return limits, iterations

@@ -26,8 +26,8 @@ _SKIPPED = (ir.Using, ir.ClassDef, ir.Import, ir.Scope, ir.Assert)
 
 
 def only_ends(kernel: values.Func, args: Mapping[str, object], offsets: Mapping[str, frozenset[int]]) -> bool:
-    """Whether a kernel takes the memory behind the parameters `offsets` for ends alone; with each those elements that
-    are known of all legal offsets."""
+    """Whether a kernel uses the offsets in the parameters `offsets` only as the ends of groups. For each parameter, the
+    indices of the elements that are the same in all legal offsets."""
     nodes = all_nodes(kernel.node.body or ())
     if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.Opaque)) for node in nodes):
         return False
@@ -43,6 +43,7 @@ class _Walk(Values):
     """Follows statements: what names are, and on which conditions each runs."""
 
     def block(self, body: Sequence[ir.Stmt]) -> None:
+        """Follows the statements of a block."""
         for stmt in body:
             self.statement(stmt)
 
@@ -69,7 +70,7 @@ class _Walk(Values):
         self.unsure_return |= self.control is not self.entered
 
     def other(self, stmt: ir.Stmt) -> None:
-        """A statement that is not followed may have nothing to do with offsets."""
+        """Handles a statement that is not followed: raises Unsure if it uses offsets."""
         if isinstance(stmt, ir.Asm):
             ways = [self.of(value) for _, value in stmt.inputs]
             copies = "cp.async.c" in "".join(str(p.value) for p in walk((stmt.template,)) if isinstance(p, ir.Const))
@@ -110,10 +111,12 @@ class _Walk(Values):
             self.control = under(under(around, ends[0][2]), ends[1][2])
 
     def joined(self, one: Mapping[str, How], other: Mapping[str, How]) -> dict[str, How]:
+        """The variables behind a branch, given those behind each side."""
         return {name: met(one.get(name, How.NOT), other.get(name, How.NOT)) for name in one.keys() | other.keys()}
 
     def vague(self, body: object, but: frozenset[str] = frozenset()) -> None:
-        """What is assigned in a body, which runs or not as offsets are, is not known behind it."""
+        """Makes the variables that `body` assigns unknown data, except those in `but`: whether the body runs depends on
+        offsets."""
         for name in assigned_names(body, False) - but:
             if self.names.get(name, How.NOT) in POINTERS:
                 raise Unsure
@@ -144,7 +147,7 @@ class _Walk(Values):
         self, test: How, body: Sequence[ir.Stmt], node: object, counters: frozenset[str], step: object = None,
         asked: object = None,
     ) -> None:  # fmt: skip
-        """Rounds of a loop until they make no difference to what names are."""
+        """Follows the iterations of a loop until the variables stop changing."""
         around, outer, before = self.control, self.jumped, dict(self.names)
         counting = self.counting
         if self._by_one(node):
@@ -187,7 +190,7 @@ class _Walk(Values):
     # --- functions of the submission ---
 
     def inline(self, func: values.Func, node: ir.Call) -> list[How]:
-        """What a function gives, whose body is followed for these arguments."""
+        """How the results of a function depend on offsets; its body is followed for the arguments of this call."""
         given = _bound(func, node)
         if self.depth >= MAX_DEPTH:
             raise Unsure

@@ -39,7 +39,7 @@ class Expressions:
         self.run = run
 
     def value(self, node: object) -> Value:
-        """What an expression stands for."""
+        """The value of an expression: a sum, an address, a tensor's box or a condition."""
         run = self.run
         run.steps += 1  # as `run.step()`, of which most calls would be made here
         if run.steps > run.most:
@@ -116,8 +116,8 @@ class Expressions:
         return self.run.pointed(inner, node.type) if node.type.pointers and isinstance(inner, Pointer) else inner
 
     def held(self, number: Linear, dtype: str | None) -> Value:
-        """What an integer type holds of a number: a known one modulo two to its width; of others a narrow one does not
-        hold all."""
+        """The number as an integer type holds it: a known one modulo 2 to the width of `dtype`; otherwise unknown,
+        unless the type is wide enough for all that the number may be."""
         if dtype not in dtypes.INTS:
             return number
         if not number.terms:
@@ -142,7 +142,7 @@ class Expressions:
         return axes["xyz".index(node.name)]
 
     def decided(self, test: Value) -> bool | None:
-        """Whether constants decide a condition, and how."""
+        """The truth of a condition that constants decide; None for others."""
         if isinstance(test, Linear):
             return None if test.terms else bool(test.const)
         if not isinstance(test, Test) or not {*NEVER} & {*test.yes, *test.no}:
@@ -152,7 +152,7 @@ class Expressions:
     # --- operators ---
 
     def both(self, conjoined: bool, parts: list[Value]) -> Value:
-        """All of some conditions, or any."""
+        """The conjunction (`conjoined`) or disjunction of several conditions."""
         tests = [p for p in parts if isinstance(p, Test)]
         yes, no = tuple(x for t in tests for x in t.yes), tuple(x for t in tests for x in t.no)
         doubt = any(self.run.doubts(p) for p in parts)
@@ -174,7 +174,7 @@ class Expressions:
         return self.run.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.run.unknown()
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
-        """`a op b` as a condition."""
+        """The condition `a op b`."""
         if not (isinstance(a, Linear) and isinstance(b, Linear)):
             return Test(doubt=True)
         whole = not self.run.cpp or a.const >= 0 and b.const >= 0  # below zero types of C++ differ in what a number is
@@ -265,7 +265,7 @@ class Expressions:
         return Described(base.storage, base.offset, parts[0], parts[1], block, at)
 
     def moved(self, box: Described, by: object, times: Linear) -> Value:
-        """A block pointer that is moved by so much along each axis, so many times."""
+        """A block pointer advanced by `by` elements along each axis, `times` times."""
         steps = [self.value(step) for step in by.items] if isinstance(by, ir.Seq) else []
         if box.at is None or len(steps) != len(box.at) or not all(isinstance(step, Linear) for step in steps):
             return self.run.unknown()
@@ -273,7 +273,7 @@ class Expressions:
         return box._replace(at=tuple(add(at, move) for at, move in zip(box.at, moves, strict=True)))
 
     def called(self, func: object) -> str:
-        """The plain name of a function of the language; empty for one of the submission."""
+        """The plain name of a function of the language, such as `load`; empty for other functions."""
         name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else getattr(func, "name", "")
         root = func
         while isinstance(root, ir.Attr):

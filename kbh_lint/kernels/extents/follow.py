@@ -90,11 +90,11 @@ class Follow:
         vars(self).clear()
 
     def run(self) -> None:
-        """Follows the kernel from its start; raises one of `NOT_FOLLOWED`."""
+        """Follows the whole kernel; raises one of `NOT_FOLLOWED` where that is impossible."""
         self.statements.activate(self.frame, self.frame.kernel.node.body)
 
     def step(self, amount: int = 1) -> None:
-        """Spends steps; raises OutOfFuel."""
+        """Spends `amount` steps; raises OutOfFuel when none are left."""
         self.steps += amount
         if self.steps > self.most:
             raise OutOfFuel
@@ -103,15 +103,15 @@ class Follow:
 
     @property
     def env(self) -> Env:
-        """What the names of the function that runs stand for."""
+        """The variables of the running function, with their values."""
         return self.frame.env
 
     def value(self, node: object) -> Value:
-        """What an expression stands for."""
+        """The value of an expression."""
         return self.expressions.value(node)
 
     def argument(self, given: object) -> Value:
-        """What is given to a kernel, or comes from the scope around it."""
+        """The value of an argument of the kernel, or of a value from the scope around it."""
         if isinstance(given, values.Buffer):
             return Pointer(given.storage, Linear(0))
         if isinstance(given, values.Descriptor):
@@ -121,23 +121,24 @@ class Follow:
         return Linear(int(number)) if isinstance(number, int) else self.position()
 
     def pointed(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
-        """A pointer that is cast to another type of pointer."""
+        """The value of a pointer cast to another pointer type, `kind`."""
         return self.unknown()
 
     def address(self, node: object) -> Value:
-        """`&node`."""
+        """The value of `&node`."""
         return self.unknown()
 
     def referred(self, node: object) -> Value:
-        """What a reference refers to that is bound to an expression."""
+        """The value of a C++ reference that is bound to the expression `node`."""
         return self.unknown()
 
     def member(self, node: ir.Attr) -> Value:
-        """`node.name`."""
+        """The value of `node.name`."""
         return self.unknown()
 
     def inlined(self, node: ir.Call) -> list[Value] | None:
-        """What a function of the submission that only computes numbers gives for numbers; None for any other call."""
+        """The results of a call of a function of the submission that only computes numbers, given numbers; None for any
+        other call."""
         func = None if self.cpp else self._own(node.func)
         if func is None or self.calls >= MAX_CALLS or not _computes(func.node.body or ()):
             return None
@@ -172,17 +173,17 @@ class Follow:
         return found if isinstance(found, values.Func) and found.node.kind == "python" else None
 
     def entered(self) -> None:
-        """Another function begins to run, or goes on."""
+        """Called when another function begins to run, and when its caller goes on."""
 
     def position(self) -> Linear:
-        """A number that is not known, and that nothing but the launch and the place in it decides."""
+        """A new number that is unknown, but fixed by the launch and the position of the thread or iteration."""
         found = self.unknown()
         self.positions.add(found.terms[0][0])
         return found
 
     def placed(self, value: Value, depth: int = 0) -> bool:
-        """Whether a number is made of block and thread indices, loop counters and arguments alone, and of no loaded
-        data."""
+        """Whether a number is computed from block and thread indices, loop counters and arguments alone, and not from
+        loaded data."""
         if not isinstance(value, Linear) or depth > MAX_PARTS:
             return False
         for atom, _ in value.terms:
@@ -196,11 +197,11 @@ class Follow:
         return True
 
     def doubts(self, test: Value) -> bool:
-        """Whether more than positions and arguments decides a condition."""
+        """Whether a condition depends on anything but positions and arguments."""
         return test.doubt if isinstance(test, Test) else not self.placed(test)
 
     def under(self, test: Value, limits: Limits, holds: bool = True) -> Limits:
-        """The limits where a condition holds, or where it does not; a number that is known holds or does not."""
+        """`limits` with those added that follow from `test` being true, or false if `holds` is False."""
         if isinstance(test, Linear) and not test.terms and bool(test.const) is not holds:
             return limits | {(): -1}
         for a, b, room in () if not isinstance(test, Test) else test.yes if holds else test.no:
@@ -215,13 +216,13 @@ class Follow:
     # --- types of C++ ---
 
     def element(self, ref: ir.TypeRef) -> str | None:
-        """The element type that a written type is; None for pointers, vectors, classes and what is not known."""
+        """The element type that a type in the source names; None for pointers, vectors, classes and unknown types."""
         known = dtypes.from_cpp(ref.name) if not ref.member and not ref.pointers else None
         return known if known is not None or self.types is None else self.types.element(ref)
 
     def counts_elements(self, ref: object) -> bool:
-        """Whether a parameter is a number, or a pointer to single numbers and to no vectors or structs. What an object
-        of a class template (torch's accessors) takes an index for is its own affair."""
+        """Whether a parameter is a number, or a pointer to single numbers: not to vectors or structs, and not an object
+        of a class template such as torch's accessors, whose indices may mean anything."""
         if not isinstance(ref, ir.TypeRef) or ref.args and not ref.pointers:
             return False
         return not ref.pointers or ref.pointers == 1 and self.element(replace(ref, pointers=0)) is not None
@@ -229,13 +230,13 @@ class Follow:
     # --- names ---
 
     def assigned(self, node: object) -> None:
-        """Nothing is known any more of what is assigned below a node, or given to a function that may change it."""
+        """Makes the variables unknown that are assigned below `node`, or passed to a function that may change them."""
         names = None if node is None else assigned_names(node, self.cpp, self.keeps)
         if names:
             self.forget(names)
 
     def keeps(self, called: str, position: int) -> bool:
-        """Whether a function of the submission takes an argument by value, whichever overload is meant."""
+        """Whether every function of the submission called `called` takes its argument at `position` by value."""
         known = self.kept.get((called, position))
         if known is None:
             funcs = self._funcs(called)
@@ -243,7 +244,7 @@ class Follow:
         return known
 
     def changes(self, called: str, position: int) -> bool:
-        """Whether a function of the submission may change an argument."""
+        """Whether a function of the submission called `called` may change its argument at `position`."""
         return not self.keeps(called, position) and bool(self._funcs(called))
 
     def _funcs(self, called: str) -> list[values.Func]:
@@ -256,12 +257,13 @@ class Follow:
         return funcs if all(isinstance(func, values.Func) for func in funcs) else []
 
     def computed(self, node: object) -> None:
-        """The same of an expression, which in Python assigns nothing unless something in the kernel is a `:=`."""
+        """Makes the variables unknown that the expression `node` assigns. Python expressions only assign where the
+        kernel has a `:=`."""
         if self.cpp or binds(self.frame.kernel.node.body):
             self.assigned(node)
 
     def forget(self, names: Collection[str]) -> None:
-        """Forgets what some names stand for."""
+        """Makes some variables unknown."""
         env = self.frame.env
         for name in names:
             env[name] = self.unknown()
@@ -269,24 +271,24 @@ class Follow:
     # --- what is noted ---
 
     def begins(self, stmt: object) -> None:
-        """Called before each statement, for those that note something there."""
+        """Called before each statement; subclasses record things here."""
 
     def ends(self, stmt: object) -> None:
         """Called after each statement."""
 
     def stored(self, where: Value, *places: ir.Loc) -> None:
-        """Called for each store to an address; `places` are those that it is known by."""
+        """Called for each store to the address `where`; `places` are the places in the source to record it under."""
 
     def differs(self, *ways: Value | None) -> None:
-        """Called where what a name stands for differs after the two sides of a branch."""
+        """Called where a variable has the different values `ways` behind the two sides of a branch."""
 
     def passed(self, before: Mapping[str, Value]) -> None:
-        """Called after a branch or a loop, before which names stood for `before`."""
+        """Called behind a branch or a loop; `before` has the variables from before it."""
 
 
 def can_be_followed(kernel: values.Func, *, references: bool = False) -> bool:
-    """Whether a kernel reads and writes at pointers and has nothing in it that they are not followed through, as
-    `references` to elements of memory are by those who say so."""
+    """Whether addresses can be followed through all of a kernel: its language uses pointers, and it has only statements
+    that the walk knows. `references`: the caller follows C++ references to elements of memory too."""
     if not registry.by_pointers(kernel.language):
         return False
     return _has_only_followed(kernel.node.body or ())[references]

@@ -29,10 +29,11 @@ _OTHERWISE = ("make_block_ptr", "make_tensor_descriptor", "inline_asm_elementwis
 def stepped_over(
     kernel: values.Func, args: Mapping[str, object], grid: Dims, known: Mapping[int, int]
 ) -> dict[int, ir.Loc]:
-    """The storages of which some elements between others are read by no program, with a loop that steps over them.
+    """The storages of which a kernel reads elements and never those between them, by id, with the place of the loop
+    that steps over these.
 
-    `known` are storages all of whose elements hold one number. Nothing is said of a kernel that loads in ways that are
-    not followed.
+    `known` has the storages whose elements all hold one number, with that number. Empty for a kernel with loads that
+    cannot be followed.
     """
     body = kernel.node.body or ()
     if kernel.node.kind != "python" or not can_be_followed(kernel):
@@ -87,10 +88,11 @@ class Rounds(Follow):
         self.counts: set[int] = set()  # numbers of iterations, by which names grow that are no loop variables
 
     def called(self, call: ir.Call) -> str:
+        """The name of the called function of the language; empty for others."""
         return self.expressions.called(call.func)
 
     def is_own(self, call: ir.Call) -> bool:
-        """Whether a call is of a function of the submission."""
+        """Whether a call calls a function of the submission."""
         try:
             found = self.frame.kernel.env.lookup(call.func.id) if isinstance(call.func, ir.Name) else None
         except KeyError:
@@ -98,7 +100,7 @@ class Rounds(Follow):
         return isinstance(found, (values.Func, values.JitFunction))
 
     def begins(self, stmt: object) -> None:
-        """A call that gives nothing is met where it stands."""
+        """Evaluates a statement that is only a call of a function of the submission, so that its loads are recorded."""
         if isinstance(stmt, ir.ExprS) and isinstance(stmt.value, ir.Call) and self.is_own(stmt.value):
             self.value(stmt.value)
 
@@ -114,7 +116,7 @@ class Rounds(Follow):
             self.stores[loc] = at if self.stores.get(loc, at) == at else None
 
     def turns(self, turn: Iterations) -> list[range] | None:
-        """What a loop counts in each program; None where that is not known."""
+        """The iterations of a loop in each program of the launch, as ranges; None where unknown."""
         programs = sorted(self._base(turn.first) | self._base(turn.last) | self._base(turn.step))
         ranges = []
         for atom in programs:
@@ -129,7 +131,7 @@ class Rounds(Follow):
     # --- what all programs read ---
 
     def left_out(self) -> dict[int, ir.Loc]:
-        """The storages that loops step over a part of."""
+        """The storages that loops step over a part of, by id, with the place of such a loop."""
         by_storage: dict[int, list[Linear]] = {}
         for pointer in self.loads.values():
             by_storage.setdefault(pointer.storage, []).append(pointer.offset)

@@ -33,15 +33,15 @@ _TURNED = {How.MORE: How.LESS, How.LESS: How.MORE, How.HOLDS: How.FAILS, How.FAI
 
 
 def turned(how: How) -> How:
-    """Of `-x` and `not x`."""
+    """How `-x` or `not x` depends on offsets if `x` depends on them as `how` says."""
     if how not in _TURNED:
         raise Unsure
     return _TURNED[how]
 
 
 def together(ways: Iterable[How]) -> How:
-    """Of what depends on all of these and is monotone in each: a sum, the larger of two, a conjunction, a choice that
-    offsets have no part in."""
+    """How a value depends on offsets that is computed from values depending on them in these `ways` and grows with
+    each: a sum, a maximum, a conjunction, or a choice by a test without offsets."""
     found = {how for how in ways if how is not How.NOT}
     if len(found) > 1:
         raise Unsure
@@ -49,7 +49,7 @@ def together(ways: Iterable[How]) -> How:
 
 
 def met(one: How, other: How) -> How:
-    """Of a name that is one thing or another, whichever way was taken."""
+    """How a variable depends on offsets behind a branch, given how it does on either path."""
     if one is other:
         return one
     if {one, other} & set(POINTERS):
@@ -59,7 +59,7 @@ def met(one: How, other: How) -> How:
 
 
 def compared(op: str, left: How, right: How) -> How:
-    """Of `left op right`."""
+    """How the comparison `left op right` depends on offsets, given how its sides do."""
     if left is right is How.NOT:
         return How.NOT
     if {left, right} <= {How.NOT, How.DATA}:
@@ -75,7 +75,7 @@ def compared(op: str, left: How, right: How) -> How:
 
 
 def under(around: How, test: How) -> How:
-    """Of what runs where a condition holds, inside of another."""
+    """How the code under a condition `test` depends on offsets, inside code that depends on them as `around` says."""
     if test not in (How.NOT, *CONDITIONS):
         raise Unsure
     return How.FAILS if How.FAILS in (around, test) else How.HOLDS if How.HOLDS in (around, test) else How.NOT

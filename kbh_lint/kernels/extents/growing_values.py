@@ -50,22 +50,22 @@ class Values:
         self.depth = self.steps = 0
 
     def inline(self, func: values.Func, node: ir.Call) -> list[How]:
-        """What a function of the submission gives."""
+        """How the results of a call of a function of the submission depend on offsets."""
         raise NotImplementedError
 
     def turned(self, how: How) -> How:
-        """The opposite of a condition."""
+        """How `not x` depends on offsets if `x` depends on them as `how` says."""
         return turned(how)
 
     def acts(self) -> None:
-        """Something is done here."""
+        """Called where code has an effect: raises Unsure if larger offsets may prevent it from running."""
         if self.control is How.FAILS:
             raise Unsure
 
     # --- names ---
 
     def typed(self, name: str, ref: object) -> None:
-        """Notes the element type that a name is declared with."""
+        """Records the element type with which a variable is declared."""
         if isinstance(ref, ir.TypeRef):
             self.types[name] = "float" if _float(dtypes.from_cpp(ref.name) or "") or self._alias(ref.name) else ref.name
 
@@ -78,7 +78,7 @@ class Values:
         return isinstance(node, ir.Using) and node.type is not None and _float(dtypes.from_cpp(node.type.name) or "")
 
     def declare(self, node: ir.Decl) -> None:
-        """`T x = init;`"""
+        """Executes `T x = init;`."""
         self.numbers.pop(node.name, None)
         self.typed(node.name, node.type)
         init = node.init
@@ -94,7 +94,7 @@ class Values:
         self.names[node.name] = way
 
     def assign(self, target: object, ways: list[How]) -> None:
-        """Gives a name, several, or a place in memory what was worked out."""
+        """Assigns values that depend on offsets in these `ways` to a name, a tuple of names or a place in memory."""
         if isinstance(target, ir.Seq):
             if len(target.items) != len(ways):
                 if any(way is not How.NOT for way in ways):
@@ -128,7 +128,7 @@ class Values:
     # --- expressions ---
 
     def items(self, node: object) -> list[How]:
-        """What an expression gives, by its items where it is a tuple."""
+        """How the value of an expression depends on offsets, item by item for a tuple."""
         if isinstance(node, ir.Seq):
             return [self.of(item) for item in node.items]
         if isinstance(node, ir.Call) and (func := self.own(node)) is not None and self._reached(node):
@@ -147,25 +147,26 @@ class Values:
         return How.NOT
 
     def compare(self, node: ir.Compare) -> How:
-        """`a < b < c`."""
+        """How `a < b < c` depends on offsets."""
         sides = [self.of(part) for part in (node.left, *node.rights)]
         return together(compared(op, a, b) for op, a, b in zip(node.ops, sides, sides[1:], strict=False))
 
     def cast(self, node: ir.Cast) -> How:
-        """`(T)x`: an address stays one of whole numbers."""
+        """How `(T)x` depends on offsets; raises Unsure for an address of offsets cast to anything but a pointer to
+        integers."""
         way = self.of(node.value)
         if way in POINTERS and not (node.type.pointers and dtypes.from_cpp(node.type.name) in dtypes.INTS):
             raise Unsure
         return way
 
     def assignment(self, node: ir.AssignE) -> How:
-        """`a = b`, `a += b`."""
+        """Executes `a = b` or `a += b`; returns how its value depends on offsets."""
         way = self.binary(node.op, node.target, node.value) if node.op else self.of(node.value)
         self.assign(node.target, [way])
         return way
 
     def binary(self, op: str, left: object, right: object) -> How:
-        """`left op right`."""
+        """How `left op right` depends on offsets."""
         a, b = self.of(left), self.of(right)
         if a is b is How.NOT:
             return How.NOT
@@ -186,7 +187,7 @@ class Values:
         return self.scaled(op, (a, left), (b, right))
 
     def scaled(self, op: str, one: tuple[How, object], other: tuple[How, object]) -> How:
-        """A product with a number above zero, or a quotient by one."""
+        """How a product with a positive constant, or a quotient by one, depends on offsets."""
         (a, left), (b, right) = one, other
         if op in ("*", "/", "//", ">>", "<<") and b is How.NOT and (self.number(right) or 0) > 0:
             return a
@@ -195,14 +196,14 @@ class Values:
         raise Unsure
 
     def moved(self, op: str, pointer: How, by: How, node: object) -> How:
-        """`offsets + n`."""
+        """How `offsets + n` depends on offsets: as the address of one of them."""
         if by is not How.NOT or op not in ("+", "-"):
             raise Unsure
         known = pointer is How.FIRST and op == "+" and self.number(node) in self.known
         return How.KNOWN if known else How.PLACE
 
     def unary(self, op: str, value: object) -> How:
-        """`-x`, `!x`, `*p`, `&p[i]`."""
+        """How `-x`, `!x`, `*p` or `&p[i]` depends on offsets."""
         if op == "&" and isinstance(value, ir.Index):
             return self.binary("+", value.value, value.index)
         way = self.of(value)
@@ -217,21 +218,22 @@ class Values:
         raise Unsure
 
     def counts(self, node: object) -> bool:
-        """Whether an expression has to do with a loop from group to group."""
+        """Whether an expression uses a variable that counts groups in a loop."""
         return any(
             isinstance(part, ir.Name) and part.id in self.counting
             for part in walk(node if isinstance(node, tuple) else (node,))
         )
 
     def loaded(self, pointer: How, node: object) -> How:
-        """An offset that is read; one for each group in turn may be for one that overwrites another's rows."""
+        """How an offset depends on offsets that is loaded through `pointer`. Raises Unsure for a load of each group's
+        offset in turn, as one group may then overwrite another's rows."""
         if self.counts(node):
             raise Unsure
         known = pointer is How.KNOWN or pointer is How.FIRST and 0 in self.known
         return How.NOT if known else How.MORE
 
     def element(self, base: How, value: object, index: object) -> How:
-        """`offsets[i]`, `tile[:, None]`."""
+        """How `offsets[i]` or `tile[:, None]` depends on offsets."""
         if base in POINTERS:
             place = base if self.number(index) == 0 else self.binary("+", value, index)
             return self.loaded(place, (value, index))
@@ -240,8 +242,8 @@ class Values:
         return base
 
     def choice(self, test: object, yes: object, no: object) -> How:
-        """`yes if test else no`; of a test that offsets decide, one side has to be a constant: else it may be that what
-        came before is kept where a row is of another group."""
+        """How `yes if test else no` depends on offsets. If offsets decide the test, one side must be a constant:
+        otherwise the older value may be kept for rows of another group."""
         how, a, b = self.of(test), self.of(yes), self.of(no)
         if how is How.NOT:
             return met(a, b)
@@ -250,7 +252,7 @@ class Values:
         return How.DATA
 
     def number(self, node: object) -> int | None:
-        """The number that an expression is, where that is known."""
+        """The integer value of an expression; None where unknown."""
         if isinstance(node, ir.Const):
             return node.value if isinstance(node.value, int) and not isinstance(node.value, bool) else None
         if isinstance(node, ir.Cast):
@@ -264,13 +266,13 @@ class Values:
     # --- calls ---
 
     def called(self, node: ir.Call) -> str:
-        """The last part of the name of what is called."""
+        """The last part of the name of the called function."""
         func = node.func
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, (ir.Attr, ir.TypeRef)) else ""
         return name.rsplit("::", 1)[-1]
 
     def own(self, node: ir.Call) -> values.Func | None:
-        """The function of the submission that is called."""
+        """The function of the submission that is called; None for others."""
         func = node.func
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
         found = self.scope.get(name) if name else None
@@ -291,7 +293,7 @@ class Values:
         return self.control is How.FAILS or any(self.of(part) is not How.NOT for part in parts)
 
     def call(self, node: ir.Call) -> How:
-        """`f(...)`."""
+        """How the result of a call depends on offsets."""
         func = self.own(node)
         if func is not None and self._reached(node):
             return together(self.inline(func, node))
@@ -313,7 +315,8 @@ class Values:
         return self.unknown(name, {base, *parts}) if found is None else found
 
     def number_of(self, name: str, node: ir.Call, parts: list[How]) -> How | None:
-        """The larger or the smaller of two numbers, and quotients that are rounded up."""
+        """How a minimum or maximum of two numbers, or a quotient rounded up, depends on offsets; None for other
+        functions."""
         if name in _EXTREMES and len(parts) == 2 and How.DATA not in parts:
             way = together(parts)
             if way not in _NUMBERS:
@@ -323,7 +326,8 @@ class Values:
         return parts[0] if divided and (self.number(node.args[1]) or 0) > 0 else None
 
     def unknown(self, name: str, ways: set[How]) -> How:
-        """A call of something else, which may work with data, and may use none of it as an address."""
+        """How the result of an unknown function depends on offsets, given how its arguments do; raises Unsure if it may
+        use one of them as an address."""
         places = name not in _COMPUTES if self.cpp else any(word in name for word in _WRITES)
         if ways - {How.NOT, How.DATA} or How.DATA in ways and places:
             raise Unsure
@@ -332,7 +336,7 @@ class Values:
         return How.DATA if How.DATA in ways else How.NOT
 
     def memory(self, name: str, node: ir.Call, told: Mapping[str, ir.Expr]) -> How:
-        """`tl.load(pointer, mask, other)`, `tl.store(pointer, value, mask)`."""
+        """How `tl.load(pointer, mask, other)` or `tl.store(pointer, value, mask)` depends on offsets."""
         names = ("pointer", "mask", "other") if name == "load" else ("pointer", "value", "mask")
         given = {**dict(zip(names, node.args, strict=False)), **told}
         pointer, mask = self.of(given.get("pointer")), self.of(given.get("mask"))

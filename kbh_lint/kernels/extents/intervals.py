@@ -51,23 +51,23 @@ class Atoms:
         self.under: dict[int, tuple[Limits, _Bounds]] = {}  # of those met before; limits are made anew, never changed
 
     def turn(self, limits: Limits) -> None:
-        """From here on bounds are asked for under other limits."""
+        """Makes `limits` those under which the next bounds are computed; bounds known under other limits are kept."""
         self.under[id(self.limits)] = self.limits, self.bounds
         known = self.under.get(id(limits))
         self.limits, self.bounds = (limits, _Bounds(limits)) if known is None else known
 
     def between(self, low: Bound, high: Bound) -> Linear:
-        """A number of its own between two bounds, both included."""
+        """A new unknown number from `low` to `high`, both included."""
         self.ranges.append((low, high))
         return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
 
     def anything(self) -> Linear:
-        """A number of its own of which nothing is known."""
+        """A new unknown number without bounds."""
         self.ranges.append(_NO_BOUNDS)
         return _new(Linear, (0, ((len(self.ranges) - 1, 1),)))
 
     def apply(self, op: str, a: Linear, b: Linear) -> Linear:
-        """`a op b`; op in + - * // % min max << >> &."""
+        """The value of `a op b`; op in + - * // % min max << >> &."""
         if op in ("+", "-"):
             return add(a, b, 1 if op == "+" else -1)
         if op == "<<" and not b.terms and 0 <= b.const < 64:
@@ -104,11 +104,12 @@ def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
 
 
 def scaled(a: Linear, by: int) -> Linear:
+    """`by * a`."""
     return _new(Linear, (a[0] * by, tuple([(t, f * by) for t, f in a[1]]) if by else ()))
 
 
 def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
-    """The limits that also say `a <= b - room`, as far as there is room for it."""
+    """`limits` with `a <= b - room` added, if there are fewer than MAX_TERMS of them."""
     if len(limits) >= MAX_TERMS:
         return limits
     left = add(a, b, -1)
@@ -117,16 +118,15 @@ def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
 
 
 def lowest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
-    """The smallest that a sum can be; None when that is not known."""
+    """The least value of a sum under `limits`; None where unknown."""
     most = highest(atoms, scaled(value, -1), limits, depth)
     return None if most is None else -most
 
 
 def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
-    """The largest that a sum can be; None when that is not known.
+    """The greatest value of a sum under `limits`; None where unknown.
 
-    It is worked out once for sums that differ in a constant, under the same limits. An answer that is there costs as
-    many of the steps as it did.
+    Computed once for sums that differ by a constant. A stored answer costs as many steps as computing it did.
     """
     const, terms = value
     if atoms.limits is not limits:

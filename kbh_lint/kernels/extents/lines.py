@@ -8,13 +8,13 @@ from kbh_lint.kernels.extents.intervals import Atoms, Linear
 
 
 def columns(atoms: list[int], lines: Sequence[tuple[int, ...]]) -> dict[int, list[int]]:
-    """The numbers of each atom on all lines."""
+    """The values of each atom in all `lines`, where a line has one number for each of `atoms`."""
     return {atom: [line[at] for line in lines] for at, atom in enumerate(atoms)}
 
 
 def worked_out(atoms: Atoms, value: Linear, held: dict[int, list[int]], size: int) -> list[int] | None:
-    """A sum on each of so many lines, with the numbers that `held` has of what it is made of; what operations come to
-    is kept there. None where one is not known."""
+    """The value of a sum in each of `size` lines; None where an atom is unknown. `held` has the values of atoms, and
+    takes those of operations that are computed here."""
     total = [value.const] * size
     for atom, factor in value.terms if size else ():
         made = atoms.made.get(atom)

@@ -29,7 +29,8 @@ class Loads:
         self.run = run
 
     def visit(self, node: object, limits: Limits) -> None:
-        """Looks for loads in an expression; what decides whether a side of it is computed holds there."""
+        """Records the loads in an expression. Loads on a side of a condition are recorded under the limits that the
+        condition gives."""
         run = self.run
         if type(node) in _PLAIN:
             there = run.frame.env.get(getattr(node, "id", ""))
@@ -115,7 +116,7 @@ class Loads:
             self.visit(node, limits)
 
     def to_place(self, node: object, limits: Limits) -> None:
-        """What is read to come to a place, which is not."""
+        """Records what is loaded to compute the address of `node`, but not a load of `node` itself."""
         while isinstance(node, ir.Attr):
             node = node.value
         if isinstance(node, (ir.Index, ir.Unary)):
@@ -125,14 +126,15 @@ class Loads:
             self.pointers_in(node.index)
 
     def field(self, target: ir.Attr, limits: Limits) -> None:
-        """A field that is assigned to, of a struct in memory or of another."""
+        """Records the loads for an assignment to a field, of a struct in memory or of another object."""
         if self.run.place_of(target) is not None:
             self.to_place(target, limits)
         else:
             self.visit(target, limits)
 
     def pointers_in(self, *nodes: object) -> None:
-        """Values that are pointers are used in a way that is not followed."""
+        """Marks the storages that pointers in `nodes` lead to as read anywhere, as the pointers are used in unknown
+        ways."""
         run = self.run
         env, value = run.frame.env, run.expressions.value
         for node in nodes:
@@ -141,7 +143,7 @@ class Loads:
                 run.lose_value(found)
 
     def target(self, target: object, op: str, limits: Limits) -> None:
-        """What is assigned to is not read, but for what `+=` adds to."""
+        """Records the loads for an assignment to `target`, which is read itself only by operators such as `+=`."""
         if isinstance(target, ir.Index) and self.run.cpp and not op:
             self.visit(target.value, limits)
             self.visit(target.index, limits)
@@ -153,7 +155,7 @@ class Loads:
             self.visit(target, limits)
 
     def call(self, node: ir.Call, limits: Limits) -> None:
-        """A call: a load, a store, a function that is followed, or another."""
+        """Records the loads of a call: a load, a store, a function that is followed, or another."""
         run = self.run
         name = run.expressions.called(node.func)
         box = self.box(node, limits) if name in ("load", "store") else None
@@ -186,13 +188,13 @@ class Loads:
             self.pointers_in(*parts)
 
     def masked(self, node: ir.Call, position: int, limits: Limits) -> Limits:
-        """The limits under the mask of a load or a store, which stands at a position."""
+        """`limits` with those added that the mask of a load or store gives; `position` is that of the mask argument."""
         mask = dict(node.keywords).get("mask", node.args[position] if len(node.args) > position else None)
         return limits if mask is None else self.run.under(self.run.value(mask), limits)
 
     def box(self, node: ir.Call, limits: Limits) -> tuple[int, Part | None] | None:
-        """`d.load([i, j])`, `d.store([i, j], value)`, and loads and stores of block pointers: the storage, and the
-        part of it that is in the box; None for other calls. Looks for loads in the arguments."""
+        """The storage, and the part of it, that a load or store of a descriptor or a block pointer touches; None for
+        other calls. Records the loads in the arguments."""
         run = self.run
         if run.cpp or not node.args or isinstance(node.args[0], ir.Star):
             return None

@@ -25,7 +25,7 @@ class Part:
 
 
 def addressed(atoms: Atoms, address: Linear, limits: Limits, unit: int = 1) -> Part | None:
-    """The part that an address, and the elements of a vector behind it, can be in; None where it is not bounded."""
+    """The part of a storage that accesses at `address` can touch, each of `unit` elements; None where unbounded."""
     if limits.get((), 0) < 0:
         return Part(0, 0, 0)  # never
     first, last = lowest(atoms, address, limits), highest(atoms, address, limits)
@@ -41,7 +41,8 @@ def addressed(atoms: Atoms, address: Linear, limits: Limits, unit: int = 1) -> P
 
 
 def boxed(atoms: Atoms, box: Described, at: Sequence[Linear], clipped: Collection[int], limits: Limits) -> Part | None:
-    """The part of a tensor in a box that begins at `at`, of which nothing outside is touched on some axes."""
+    """The part of a tensor that accesses to a box beginning at `at` can touch; on the axes in `clipped`, elements
+    outside the tensor are not touched. None where unbounded."""
     if not len(at) == len(box.shape) == len(box.strides) == len(box.block):
         return None
     first, last = box.start, box.start

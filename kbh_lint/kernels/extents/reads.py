@@ -32,14 +32,14 @@ Ranges = Mapping[int, tuple[int, int]]  # by storage, what the whole numbers in 
 def read_parts(
     kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges | None = None
 ) -> Parts:
-    """The parts of each load, by storage; a storage of which not every load is bounded is left out."""
+    """The parts that the loads of a launch can read, by storage; storages with an unbounded load are left out."""
     return parts_under(kernel, args, grid, block, ranges or {})[0]
 
 
 def parts_under(
     kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges
 ) -> tuple[Parts, frozenset[int]]:
-    """The same, and the storages whose ranges were looked at: with others for the rest it would be the same."""
+    """The parts of `read_parts`, and the storages whose `ranges` they depend on."""
     if not can_be_followed(kernel, references=True):
         return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
@@ -84,13 +84,13 @@ class Reads(Follow):
                 self.lost |= set(_storages(given))
 
     def begins(self, stmt: object) -> None:
-        """Notes what a statement loads. One that names no pointer loads nothing and hands none on, as most do."""
+        """Records what a statement loads. Most statements name no pointer and are skipped."""
         self.expressions.known.clear()
         if self.points(stmt):
             self.look(stmt)
 
     def look(self, stmt: object) -> None:
-        """Looks for loads in what a statement computes itself, and for pointers that it hands on."""
+        """Records the loads in a statement's own expressions, and the pointers that it passes on."""
         if isinstance(stmt, ir.Switch):
             self.loads.visit(stmt.value, self.limits)
             self.loads.pointers_in(stmt.value)
@@ -128,7 +128,7 @@ class Reads(Follow):
         return isinstance(value, ir.Call) and bool(self.expressions.called(value.func))
 
     def points(self, stmt: object) -> bool:
-        """Whether a name in a statement stands for a pointer, or for what is given as one."""
+        """Whether a name in a statement stands for a pointer, or for an object that contains one."""
         env, around = self.frame.env, self.frame.kernel.env
         for name in _names(stmt):
             found = env.get(name)
@@ -147,7 +147,7 @@ class Reads(Follow):
             self.lose_value(value)
 
     def passed(self, before: Mapping[str, Value]) -> None:
-        """A name that was assigned on the way may point into another storage than it did, or than is known now."""
+        """Marks the storages of variables as read anywhere that point to another storage than in `before`."""
         after = self.frame.env
         for name, old in before.items():
             new = after.get(name)
@@ -173,7 +173,7 @@ class Reads(Follow):
     # --- pointers of C++ ---
 
     def pointed(self, pointer: Pointer, kind: ir.TypeRef) -> Value:
-        """`reinterpret_cast<const float4*>(x)`: an index on it is as many elements of the storage as it has bits."""
+        """The pointer `reinterpret_cast<const float4*>(x)`; an index on it counts as many elements as `kind` holds."""
         if kind.pointers != 1:
             return self.unknown()
         laid = self.laid(kind)
@@ -183,11 +183,11 @@ class Reads(Follow):
         return Pointer(pointer.storage, pointer.offset, bits // given, laid)
 
     def address(self, node: object) -> Value:
-        """`&x[i]`."""
+        """The value of `&x[i]`."""
         return self.place_of(node) or self.unknown()
 
     def place_of(self, node: object) -> Pointer | None:
-        """The place of an element of memory, or of a field of one."""
+        """The address of an element of memory, or of a field of one; None for other expressions."""
         found: Value | None = None
         if not self.cpp:
             return None
@@ -226,11 +226,11 @@ class Reads(Follow):
         return self.unknown() if found is None else Place(found)
 
     def reads_place(self, node: object) -> bool:
-        """Whether what a place holds is read where it stands for a value: an array is none."""
+        """Whether an expression for a place in memory reads it; an array does not, as it stands for its address."""
         return not (isinstance(node, ir.Attr) and self._of_field(node)[1])
 
     def laid(self, kind: object) -> Laid | None:
-        """How the struct or the vector lies that a pointer of a written type leads to."""
+        """The memory layout of the struct or vector that a pointer of type `kind` leads to; None for other types."""
         if self.types is None or not isinstance(kind, ir.TypeRef) or kind.member or kind.dims:
             return None
         return self.types.laid(replace(kind, pointers=0))
@@ -255,23 +255,23 @@ class Reads(Follow):
     # --- what is noted ---
 
     def lose(self, *nodes: object) -> None:
-        """Pointers that are named in or below nodes may be read anywhere."""
+        """Marks the storages of pointers that are named in or below `nodes` as read anywhere."""
         for node in walk(tuple(nodes)):
             if isinstance(node, ir.Name):
                 self.lose_value(self.frame.env.get(node.id))
 
     def lose_value(self, value: object) -> None:
-        """What a value points to may be read anywhere."""
+        """Marks the storage that a value points to as read anywhere."""
         if isinstance(value, (Pointer, Place, Described)):
             self.lost.add(value.storage)
 
     def note(self, where: object, limits: Limits) -> None:
-        """A load from an address."""
+        """Records a load from the address `where`."""
         if isinstance(where, Pointer):
             self.put(where.storage, addressed(self.atoms, where.offset, limits, where.unit))
 
     def put(self, storage: int, part: Part | None) -> None:
-        """A load of a part of a storage; None of one that is not bounded."""
+        """Records a load of a part of `storage`; `part` is None for an unbounded load."""
         if part is None:
             self.lost.add(storage)
         else:

@@ -28,7 +28,8 @@ class Restart(NamedTuple):
 
 
 def restarts(kernel: values.Func, args: Mapping[str, object], grid: Dims, storage: int) -> Restart | None:
-    """The loop of a Triton kernel that stores to a storage in pieces with such a state; None where none is seen."""
+    """The loop with which a Triton kernel computes the contents of `storage` in pieces, starting its state at zero in
+    each; None if there is none."""
     body = kernel.node.body or ()
     if kernel.node.kind != "python" or not can_be_followed(kernel):
         return None

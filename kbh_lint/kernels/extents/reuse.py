@@ -56,16 +56,16 @@ class _Same:
 def read_once(
     kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None, single: frozenset[int] = frozenset()
 ) -> bool | None:
-    """Whether the load at `loc` reads no element twice in one launch; `single` are axes of the grid with one block.
+    """Whether the load at `loc` reads no element twice in one launch; `single` are the axes of the grid with one block.
 
-    The load stands in the kernel's own body, or in a function that it calls once, which `env` then knows. None when it
+    The load stands in the body of `kernel`, or in a function that it calls once and that `env` contains. None when it
     stands elsewhere.
     """
     return _read_once(_Same(kernel, env), loc[1:], single)
 
 
 def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[int] | None:
-    """The axes of the grid that the address of the load at `loc` depends on; None when that cannot be told."""
+    """The axes of the grid that the address of the load at `loc` depends on; None when that is unknown."""
     found = _reading(kernel.body or (), loc[1:], env, {}, 0)
     if found is None:
         return None

@@ -97,7 +97,7 @@ class Statements(Walker[Value, Frame]):
         return self.run.unknown() if value.terms else value
 
     def s_expr(self, node: ir.ExprS) -> None:
-        """An expression as a statement: a store, an assignment, or anything else."""
+        """Executes a statement that is an expression: a store, an assignment, or anything else."""
         run, value = self.run, node.value
         if isinstance(value, ir.AssignE) and isinstance(value.target, ir.Name):
             run.computed(value.value)
@@ -176,7 +176,7 @@ class Statements(Walker[Value, Frame]):
 
 
 def unpacked(stmt: ir.Assign) -> list[tuple[ir.Expr, ir.Expr]]:
-    """The names and values of `a, b = x, y`; nothing for any other assignment."""
+    """The pairs of name and value in `a, b = x, y`; none for any other assignment."""
     target = stmt.targets[0]
     if len(stmt.targets) != 1 or not isinstance(target, ir.Seq) or not isinstance(stmt.value, ir.Seq):
         return []

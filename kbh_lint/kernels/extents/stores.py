@@ -27,7 +27,8 @@ class StoreExtents(NamedTuple):
 
 
 def store_extents(kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims) -> StoreExtents:
-    """How far the stores of a launch of `grid` and `block` can reach, and which of them may not be made at all."""
+    """Where the stores of a launch of `grid` and `block` can begin and end, and which of them may not be executed at
+    all."""
     if not can_be_followed(kernel):
         return StoreExtents({}, {}, set())
     with _Stores(kernel, args, grid, block) as stores:
@@ -51,6 +52,7 @@ class _Stores(Follow):
         self.firm: set[_Place] = set()
 
     def stored(self, where: Value, *places: ir.Loc) -> None:
+        """Records the first and the last element that a store can write."""
         if not isinstance(where, Pointer):
             return
         never = self.limits.get((), 0) < 0

@@ -24,8 +24,11 @@ _LARGER = ("max", "std::max", "cuda::std::max", "::max")
 def unused(
     kernel: values.Func, args: Mapping[str, object], pointer: str, most: int | None, rising: bool = False
 ) -> bool:
-    """Whether the whole numbers behind a pointer, none of which exceeds `most`, are loaded for nothing or not. Where
-    they are `rising`, each is at least the one before it, and none is below zero."""
+    """Whether the integers behind the parameter `pointer`, none greater than `most`, are never used for anything:
+    loaded without effect, or not loaded.
+
+    `rising`: each is at least as large as the one before, and none is negative.
+    """
     nodes = all_nodes(kernel.node.body or ())
     if any(isinstance(node, (ir.Lambda, ir.FuncDef, ir.ClassDef, ir.Opaque, ir.Asm)) for node in nodes):
         return False
@@ -42,7 +45,8 @@ class _Elements:
         self.unchanged: Set[str] = frozenset()  # arguments
 
     def reach_nothing(self, body: tuple[object, ...], nodes: Sequence[object]) -> bool:
-        """Whether the elements that `nodes` load go nowhere in a kernel but from name to name."""
+        """Whether the elements that `nodes` load are only assigned from variable to variable, and used for nothing
+        else."""
         given = [(node, target, value) for node in nodes for target, value in _given(node)]
         targets = Counter(target for _, target, _ in given)
         self.unchanged = self.args.keys() - targets.keys()
@@ -57,7 +61,7 @@ class _Elements:
         return not any(self.used(stmt) for stmt in body)
 
     def used(self, stmt: object) -> bool:
-        """Whether a statement does anything with an element but give it to a name."""
+        """Whether a statement does anything with an element except assign it to a variable."""
         if isinstance(stmt, ir.Decl):
             bound = stmt.type is not None and (stmt.type.reference or stmt.type.pointers)
             return self._effects(stmt.init) or bool(bound) and self.holds(stmt.init)
@@ -99,7 +103,7 @@ class _Elements:
         return False
 
     def holds(self, node: object) -> bool:
-        """Whether an element may be in the value of an expression, or decides it."""
+        """Whether the value of an expression may depend on an element."""
         if isinstance(node, ir.Name):
             return node.id in self.holding or node.id == self.pointer
         if isinstance(node, ir.Binary):

@@ -47,6 +47,7 @@ class Place(NamedTuple):
 
     @property
     def storage(self) -> int:
+        """The id of the storage."""
         return self.at.storage
 
 

@@ -25,8 +25,8 @@ class AllParts(NamedTuple):
 
 
 def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> AllParts:
-    """Bounds the parts of each storage that a kernel loads, as `read_parts` does where no ranges are known, and those
-    that it stores."""
+    """The parts of each storage that the loads and the stores of a launch can touch; loads as by `read_parts` without
+    ranges."""
     if not can_be_followed(kernel, references=True):
         return AllParts({}, {}, {}, {})
     with _Writes(kernel, args, grid, block) as follow:
@@ -67,7 +67,7 @@ class _Writes(Reads):
         super().look(stmt)
 
     def apart(self, look: Callable[[Any, Limits], None], node: object, limits: Limits) -> None:
-        """Looks at what is stored to; what is noted meanwhile is none of the loads."""
+        """Calls `look` on the target of a store; accesses that are recorded meanwhile count as stores, not as loads."""
         loads = self.parts, self.lost
         self.parts, self.lost = self.written, self.unbounded
         try:
@@ -76,7 +76,7 @@ class _Writes(Reads):
             self.parts, self.lost = loads
 
     def place(self, target: object, limits: Limits) -> None:
-        """An element that is assigned to."""
+        """Records a store to an element that is assigned to."""
         if isinstance(target, (ir.Index, ir.Unary)):
             self.loads.visit(target.value, limits)
         if isinstance(target, ir.Index):
@@ -93,7 +93,7 @@ class _Writes(Reads):
             self.lose(target)
 
     def store(self, node: ir.Call, limits: Limits) -> None:
-        """`tl.store(...)`, `d.store(...)`."""
+        """Records a store by `tl.store(...)` or `d.store(...)`."""
         box = self.loads.box(node, limits)
         if box is not None:
             self.put(*box)

@@ -29,7 +29,7 @@ PLAIN = Held()
 
 
 def met(one: Held | None, other: Held | None) -> Held:
-    """One thing or another."""
+    """What a name holds after two paths meet, given what it holds on each."""
     if one is None or other is None or one == other:
         return one or other or PLAIN
     sides = dict(one.at)
@@ -41,7 +41,7 @@ def met(one: Held | None, other: Held | None) -> Held:
 
 
 def carried(loop: ir.For | ir.CFor | ir.While) -> frozenset[str]:
-    """The names that differ from one round of a loop to the next by what it adds to them, or counts."""
+    """The names that a loop counts or updates, so that they differ from one iteration to the next."""
     found: set[str] = set()
     for node in walk((loop,)):
         counts = isinstance(node, (ir.AugAssign, ir.For)) or isinstance(node, ir.AssignE) and bool(node.op)
@@ -55,13 +55,13 @@ def carried(loop: ir.For | ir.CFor | ir.While) -> frozenset[str]:
 
 
 def refers(param: ir.Param) -> bool:
-    """Whether what a parameter is given may be assigned through it."""
+    """Whether a parameter is a C++ reference through which the function may assign to its argument."""
     return isinstance(param.type, ir.TypeRef) and param.type.reference and not param.type.const
 
 
 def compares(kernel: values.Func) -> bool:
-    """Whether a kernel, or a function that it calls, asks whether two things are equal, neither of which is a number
-    that is written there; not where something in the kernel is not followed."""
+    """Whether a kernel, or a function that it calls, compares two computed values for equality. False where something
+    in them cannot be followed."""
     funcs, found = [kernel], False
     for func in funcs:
         nodes = all_nodes(func.node.body or ())

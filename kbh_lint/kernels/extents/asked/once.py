@@ -29,7 +29,8 @@ class Lost(Exception):
 
 
 def asked_once(kernel: values.Func, args: Mapping[str, object], inputs: frozenset[int]) -> frozenset[int]:
-    """Those of the storages `inputs` that are read further only as one element of each says."""
+    """Those of the storages `inputs` of which a kernel tests one element and reads others only on one side of that
+    test."""
     if len(inputs) < 2 or not compares(kernel):
         return frozenset()
     walker = _Walk(kernel, args, inputs)
@@ -57,7 +58,7 @@ class _Walk:
         self.depth = self.steps = 0
 
     def given(self, value: object) -> Held:
-        """An argument."""
+        """What an argument of the launch holds."""
         if isinstance(value, values.StructArg):
             return Held(fields=tuple((name, self.given(part)) for name, part in value.fields))
         if isinstance(value, values.Buffer) and value.storage in self.inputs:
@@ -65,7 +66,8 @@ class _Walk:
         return PLAIN
 
     def decided(self, at: int) -> bool:
-        """Whether an input is read at places that vary, and only on one side of a test of one of its elements."""
+        """Whether the kernel reads varying places of input `at` only on one side of a test of one element of the same
+        input."""
         varying = self.loads.get(at, [])
         common = frozenset.intersection(*varying) if varying else NONE
         return len(self.single.get(at, ())) == 1 and any(at in self.tests[test][1] for test, _ in common)
@@ -86,12 +88,13 @@ class _Walk:
                     self.assign(target, Held(varies=True))
 
     def lose(self, *nodes: object) -> None:
-        """Pointers that are named may be read anywhere."""
+        """Marks the storages that names in `nodes` point to as read in unknown places."""
         for node in walk(nodes):
             if isinstance(node, ir.Name):
                 self.lose_held(self.names.get(node.id, PLAIN))
 
     def lose_held(self, held: Held) -> None:
+        """Marks the storages that `held` points to as read in unknown places."""
         self.lost |= {at for at, _ in held.at}
         for _, part in held.fields:
             self.lose_held(part)
@@ -176,7 +179,7 @@ class _Walk:
     # --- expressions ---
 
     def of(self, node: object) -> Held:
-        """What an expression stands for."""
+        """What an expression holds."""
         if node is None or isinstance(node, (ir.Const, ir.TypeRef)):
             return PLAIN
         handler = _EXPRESSIONS.get(type(node))
@@ -197,7 +200,7 @@ class _Walk:
         return mixed([a, b], self)
 
     def both(self, conjoined: bool, parts: list[Held], node: object) -> Held:
-        """All of some conditions, or any of them; what tests all of them is one test."""
+        """All of the conditions `parts`, or any of them. If each tests an element, they count as one test."""
         made = mixed(parts, self)
         if all(part.yes and part.no for part in parts):
             return self.test(node, made.of, made)
@@ -205,6 +208,7 @@ class _Walk:
         return Held((), made.varies, made.of, joined if conjoined else NONE, NONE if conjoined else joined)
 
     def test(self, node: object, of: frozenset[int], made: Held) -> Held:
+        """A test on elements of the inputs `of`, and what is known on either side of it."""
         self.tests[id(node)] = node, of
         return Held((), made.varies, of, frozenset([(id(node), True)]), frozenset([(id(node), False)]))
 
@@ -235,7 +239,7 @@ class _Walk:
         return Held(base.at, base.varies or index.varies, base.of | index.of, base.yes, base.no)
 
     def loaded(self, pointer: Held, node: object, sides: Sides = NONE) -> Held:
-        """What is read through a pointer."""
+        """What a load through `pointer` holds; notes under which tests it is made."""
         for at, chosen in pointer.at:
             if pointer.varies:
                 self.loads.setdefault(at, []).append(self.under | chosen | sides)
@@ -260,7 +264,8 @@ class _Walk:
         return met(*ways)
 
     def cast(self, node: ir.Cast) -> Held:
-        """`(T)x`; through an address of something wider, more than one element is read."""
+        """What `(T)x` holds. A cast to a pointer to a wider type loses the address, as more than one element is read
+        through it."""
         held = self.of(node.value)
         if held.at and not (node.type.pointers and dtypes.from_cpp(node.type.name) in dtypes.INTS):
             return self._dropped(held)
@@ -273,7 +278,7 @@ class _Walk:
         return held
 
     def own(self, node: ir.Call) -> tuple[str, values.Func | None]:
-        """The name that is called, and the function of the submission that it is."""
+        """The name that is called, and the function of the submission of that name, if there is one."""
         func = node.func
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, (ir.Attr, ir.TypeRef)) else ""
         found = self.scope.get(name)
@@ -299,7 +304,7 @@ class _Walk:
         return self.other(name, node, parts)
 
     def other(self, name: str, node: ir.Call, parts: list[Held]) -> Held:
-        """A call of something that is not followed."""
+        """What the result of a function that is not followed holds, given its arguments."""
         func = node.func
         if isinstance(func, ir.Attr):
             self.lose(func.value)
@@ -350,7 +355,7 @@ class _Walk:
 
 
 def mixed(parts: list[Held], walk: _Walk) -> Held:
-    """What is computed of several values; a pointer among them is no address any more."""
+    """What a value computed from several holds. Pointers among them are no longer followed."""
     for part in parts:
         walk.lose_held(part)
     return Held(varies=any(part.varies for part in parts), of=frozenset(at for part in parts for at in part.of))
