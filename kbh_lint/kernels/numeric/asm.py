@@ -35,7 +35,7 @@ _OPERATIONS: dict[str, Builtin] = spelled(
 
 
 def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
-    """An asm statement: runs its instructions and assigns its outputs."""
+    """Executes an asm statement: runs its instructions and assigns its outputs."""
     text = stmt.template.value if isinstance(stmt.template, ir.Const) else None
     if not isinstance(text, str):
         return
@@ -55,7 +55,8 @@ def run_asm(m: Machine, stmt: ir.Asm, frame: Frame) -> None:
 
 
 def inline_asm(m: Machine, c: Args) -> Value:
-    """`tl.inline_asm_elementwise(asm, constraints, args, dtype, ...)`: the first output."""
+    """The first output of `tl.inline_asm_elementwise(asm, constraints, args, dtype, ...)`, after running its
+    instructions."""
     text, constraints, given = c.get(0, "asm"), c.get(1, "constraints"), c.get(2, "args")
     if not isinstance(text, str) or not isinstance(constraints, str) or not isinstance(given, tuple):
         return UNKNOWN

@@ -46,12 +46,13 @@ class Args:
     frame: Frame
 
     def get(self, index: int, name: str = "", default: object = UNKNOWN) -> Any:
-        """The argument at a position, or by its keyword."""
+        """The argument called `name`, or else the one at position `index`; `default` if neither is given."""
         if name in self.keywords:
             return self.keywords[name]
         return self.items[index] if 0 <= index < len(self.items) else default
 
     def number(self, m: Machine, index: int, name: str = "") -> Num | None:
+        """The argument called `name` or at position `index`, as a number; None where it cannot be one."""
         return ops.number(self.get(index, name), m.numbers, self.site + index % 8)
 
 
@@ -59,12 +60,12 @@ Builtin = Callable[["Machine", Args], Any]
 
 
 def named(names: str, function: Builtin) -> dict[str, Builtin]:
-    """Table rows for several names of one function."""
+    """A part of a table that maps each of `names`, separated by spaces, to `function`."""
     return dict.fromkeys(names.split(), function)
 
 
 def constant(name: str) -> Value:
-    """A C++ name that nothing in the text defines."""
+    """The value of a C++ name that the text does not define: a known constant, else a symbol."""
     last = name.rsplit("::", 1)[-1]
     if last in _CONSTANTS:
         return literal(_CONSTANTS[last])
@@ -72,7 +73,7 @@ def constant(name: str) -> Value:
 
 
 def launch_dim(m: Machine, name: str, axis: str) -> Value:
-    """`threadIdx.x` and its kin: we are the first lane of the first block."""
+    """The value of `threadIdx.x`, `blockDim.y` and the like, for the first thread of the first block."""
     if name == "blockIdx":
         return whole.typed(0, "u32")
     if name == "threadIdx":
@@ -87,12 +88,13 @@ def launch_dim(m: Machine, name: str, axis: str) -> Value:
 
 
 def either(a: object, b: object) -> Value:
-    """One of two values when the condition is not known: the one that is made of data."""
+    """One of two values when the condition between them is unknown: the one that depends on data."""
     return b if ops.sources(b) and not ops.sources(a) else a
 
 
 def unknown_call(m: Machine, what: str, packed: Args) -> Value:
-    """A call nobody can follow: some value made of the same data, noted when there is any."""
+    """The result of a function that is not known: a value that depends on the same data as its arguments. Recorded as
+    unread if there is any such data; UNKNOWN otherwise."""
     src = 0
     for value in (*packed.items, *packed.keywords.values()):
         src |= ops.sources(value)

@@ -29,7 +29,7 @@ class Calls:
         self.m = m
 
     def call(self, node: ir.Call, frame: Frame) -> Any:
-        """The value of a call expression."""
+        """The result of a call expression."""
         func = node.func
         if frame.cpp and isinstance(func, ir.Name) and func.id == "..." and node.args:
             return self._folded(node, frame)
@@ -163,7 +163,7 @@ class Calls:
         frame: Frame,
         targs: tuple[Any, ...] = (),
     ) -> Any:
-        """Calls a value."""
+        """The result of calling `callee`: a function, class, method or symbol."""
         if isinstance(callee, values.JitFunction):
             callee = callee.func
         if isinstance(callee, values.Func) and callee.node.kind == "python":
@@ -250,7 +250,8 @@ class Calls:
         bound: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
     ) -> Value:
-        """Runs a function of the submission in place. `args` may hold `Reference`s for reference parameters."""
+        """The result of calling a function of the submission, whose body is executed here. `args` may hold `Reference`s
+        for reference parameters."""
         if self.m.statements.depth > MAX_CALLS or node.body is None:
             self.m.note(f"{node.name or 'a function'} is not followed", at)
             return UNKNOWN

@@ -53,12 +53,13 @@ def evaluate(
     budget: Budget | None = None,
     outer: Callable[[Any], Any] | None = None,
 ) -> CompensationFacts:
-    """Evaluates a kernel at one set of arguments.
+    """Runs a kernel on numbers, for one launch, and says whether it compensates the rounding errors of its sum of
+    exponentials.
 
-    `trips="many"` pretends that every loop runs often. `fuel` bounds the steps of all runs together, which are taken
-    from `budget`. `block` and `grid` are a launch's dimensions where known. `assume_exp_inputs` takes floating-point
-    data that no exponential of this kernel reads for sums of exponentials made by an earlier kernel. `outer` is as in
-    `analyze.analyze`.
+    `trips="many"` makes every loop run often. `fuel` bounds the steps of all runs together, which are taken from
+    `budget`. `block` and `grid` are the launch's dimensions where known. `assume_exp_inputs` takes floating-point
+    inputs that the kernel passes to no exponential for exponentials that an earlier kernel computed. `outer` converts
+    host values that the kernel sees.
     """
     given = fuel if budget is None else budget.grant(fuel)
     work = Search((Launch(kernel, args, block, grid, outer),), given, assume_exp_inputs)
@@ -75,10 +76,11 @@ def evaluate_chain(
     budget: Budget,
     fuel: int = FUEL,
 ) -> CompensationFacts:
-    """Evaluates launches in order, each on what the ones before left in the storages that they hand to one another.
+    """Runs several launches on numbers, in order, each on the memory that those before left, and says whether together
+    they compensate their sum of exponentials.
 
-    `handed` says at which bytes of such a storage views of it begin, `ends` what of which storages is looked at by
-    others. `unknown` when it is not sure which of several stored values some launch reads.
+    `handed` maps the storages that launches share to the bytes at which their views begin; `ends` says which parts of
+    which storages the result depends on. The state is `unknown` when a launch may read one of several stored values.
     """
     given = budget.grant(fuel)
     work = Search(launches, given, True, handed, ends)

@@ -41,6 +41,8 @@ class OneLane(Control[Truth]):
     # --- branches ---
 
     def test(self, node: ir.If) -> tuple[Truth, bool | None]:
+        """Evaluates a condition: its truth in our lane and maybe in another one, and its truth alone if all lanes
+        agree, else None."""
         m = self.m
         m.splits, m.fails = bool(node.orelse) and not m.lane, None
         here = m.test(node, node.test, m.frame)
@@ -52,6 +54,8 @@ class OneLane(Control[Truth]):
         return Truth(here), None if here is UNKNOWN else here
 
     def either(self, node: ir.If, test: Truth) -> Exit:
+        """Executes a branch whose condition is unknown, or differs between our lane and another one: the other side is
+        executed for that lane."""
         m = self.m
         if test.elsewhere is None:
             return self._guessed(node)
@@ -102,6 +106,7 @@ class OneLane(Control[Truth]):
         return None if why == "return" else why
 
     def cases(self, node: ir.Switch) -> Exit:
+        """Executes a switch from the case that matches, or from its first where the value is unknown."""
         statements = self.m.statements
         value = statements.evaluate(node.value)
         start = None
@@ -122,13 +127,15 @@ class OneLane(Control[Truth]):
     # --- loops ---
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
-        """A `break` ends a loop, unless every loop is to run so many times."""
+        """Where control goes after an iteration: a `break` ends the loop, unless all loops are to run a fixed number of
+        times."""
         if why != "break":
             return super().next(node, why)
         self.m.short = True
         return None if self.m.many and not isinstance(node, ir.For) else why
 
     def iterations(self, node: ir.While | ir.CFor) -> Exit:
+        """Executes a loop with a test, a limited number of times."""
         m, frame = self.m, self.m.frame
         test, once = node.test, isinstance(node, ir.While) and node.once
         first: list[dict[str, Any]] | None = None
@@ -154,6 +161,7 @@ class OneLane(Control[Truth]):
         return None
 
     def each(self, node: ir.For) -> Exit:
+        """Executes a loop over an iterable, a limited number of times."""
         m, frame = self.m, self.m.frame
         iterable = m.expressions.evaluate(node.iterable, frame)
         cap = self._enter(node)

@@ -43,7 +43,7 @@ class CTypes:
         self.m = m
 
     def resolve(self, ref: ir.TypeRef, frame: Frame) -> CType:
-        """What a written type means here. Unknown names are `OTHER`."""
+        """The type that `ref` names in this frame; `OTHER` for unknown names."""
         base = self._named_type(ref, frame)
         for _ in range(min(ref.pointers, 3)):
             base = CType("pointer", inner=base)
@@ -59,7 +59,7 @@ class CTypes:
         return self.m.types.classes.written(ref, frame) or OTHER
 
     def of_value(self, value: object) -> CType:
-        """The type that a template argument or a type name stands for."""
+        """The type that `value`, a template argument or type name, stands for."""
         self.m.spend()
         if isinstance(value, CType):
             return value
@@ -73,7 +73,7 @@ class CTypes:
         return self.m.types.classes.meant(value, ref, Frame([{}], value.env, True, 0)) or OTHER
 
     def template_argument(self, node: object, frame: Frame) -> Value:
-        """The value of a template argument: a type or a constant."""
+        """The type or constant that a template argument stands for."""
         if isinstance(node, ir.TypeRef):
             found = self.resolve(node, frame)
             if found is not OTHER:
@@ -81,7 +81,7 @@ class CTypes:
         return self.m.expressions.evaluate(node, frame)
 
     def scoped(self, name: str, frame: Frame) -> Value:
-        """`Alias::member`, `T::value`, `T::f`: a constant or a function of a struct, or None."""
+        """The constant, type or function that `Alias::member`, `T::value` or `T::f` names; None for other names."""
         member = self.m.types.classes.scoped(name, (), frame)
         if member is None:
             return None
@@ -93,7 +93,7 @@ class CTypes:
         return Method(self.zero(owner), name.rpartition("::")[2])
 
     def static_member(self, owner: CType, path: tuple[str, ...], frame: Frame) -> Value:
-        """A static constant or a type of a struct or of its bases, or None."""
+        """The static constant or the type that `path` names in a struct or its bases; None for other names."""
         member = self.m.types.classes.member(owner, path, frame)
         if member is None:
             return None
@@ -105,7 +105,7 @@ class CTypes:
         return self.declared(member.node, Frame([{}], member.owner.env, True, 0))
 
     def field_type(self, owner: CType, name: str) -> CType | None:
-        """What a field of a struct was declared as; None for arrays."""
+        """The declared type of a field of a struct; None for arrays."""
         member = self.m.types.classes.named(owner, name)
         node = None if member is None else member.node
         if member is None or not isinstance(node, ir.Decl) or node.type is None or node.type.dims:
@@ -115,7 +115,7 @@ class CTypes:
     # --- values of types --------
 
     def zero(self, kind: CType, depth: int = 0) -> Any:
-        """The value of a variable of this type that is set to zero, or not set at all."""
+        """The value of a variable of type `kind` that is zero-initialised, or not initialised."""
         if kind.kind == "float":
             return Num(0, 0.0, kind.dt)
         if kind.kind == "vec":
@@ -153,7 +153,7 @@ class CTypes:
         return Obj(fields, kind)
 
     def convert(self, value: object, kind: CType, site: int = 0) -> Any:
-        """`value` as this type holds it."""
+        """`value` converted to the type `kind`."""
         if kind.kind == "float":
             if isinstance(value, Obj):
                 made = self.m.structs.conversion(value, kind.dt)
@@ -195,7 +195,8 @@ class CTypes:
         return value
 
     def aggregate(self, kind: CType, items: Sequence[Value], site: int) -> Value:
-        """A struct from the values of its fields, in order; a field without one and without one of its own is zero."""
+        """A struct of type `kind` whose fields get `items` in order. Fields without an item have their default, or
+        zero."""
         made = self.zero(kind)
         if isinstance(made, Obj):
             for (name, old), item in zip(list(made.fields.items()), items, strict=False):
@@ -211,7 +212,7 @@ class CTypes:
         return made
 
     def like(self, old: object, new: object) -> Value:
-        """`new` put into a variable that holds `old`."""
+        """`new`, converted for assignment to a variable that holds `old`."""
         if isinstance(old, Num) and old.dt != "lit":
             return self.convert(new, CType("float", old.dt))
         if isinstance(old, int):
@@ -221,7 +222,7 @@ class CTypes:
         return new.copy() if isinstance(new, Obj) else new
 
     def declared(self, decl: ir.Decl, frame: Frame, depth: int = 0) -> Any:
-        """The first value of a declared variable, field or array."""
+        """The initial value of a declared variable, field or array."""
         self.m.spend()
         if decl.type is None:
             return UNKNOWN if decl.init is None else self.m.expressions.evaluate(decl.init, frame)
@@ -286,7 +287,8 @@ class CTypes:
     # --- parameters --------
 
     def passed(self, ref: ir.TypeRef, value: object, frame: Frame) -> Value:
-        """An argument as the parameter gets it: a reference keeps its place, all else is converted and copied."""
+        """The value that a parameter of type `ref` gets for the argument `value`: a reference stays one, everything
+        else is converted and copied."""
         if isinstance(value, Reference) and not value.address:
             if ref.reference:
                 return value
@@ -296,7 +298,7 @@ class CTypes:
         return self.convert(value, self.resolve(ref, frame))
 
     def cast(self, node: ir.Cast, value: object, frame: Frame) -> Value:
-        """`(T)value`, `static_cast<T>(value)`, `reinterpret_cast<T*>(value)`."""
+        """The value of `(T)value`, `static_cast<T>(value)` or `reinterpret_cast<T*>(value)`."""
         kind = self.resolve(node.type, frame)
         if kind.kind == "pointer":
             inner = kind.inner or OTHER
@@ -310,7 +312,7 @@ class CTypes:
 
 
 def scope_env(frame: Frame) -> Env:
-    """The names a piece of code can see, as one environment."""
+    """The names that the code in `frame` can see, as one nested environment."""
     env = frame.env
     for scope in frame.scopes:
         if scope:
@@ -319,7 +321,7 @@ def scope_env(frame: Frame) -> Env:
 
 
 def scalar(dt: str) -> CType:
-    """The type of one element."""
+    """The type of a single element of type `dt`."""
     if dt in dtypes.FLOATS:
         return CType("float", dt)
     return CType("bool" if dt == "bool" else "int", dt)

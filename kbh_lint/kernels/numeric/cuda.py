@@ -154,7 +154,7 @@ METHODS: dict[str, Builtin] = {
 
 @lru_cache(maxsize=1024)
 def cuda_builtin(name: str) -> Builtin | None:
-    """A function by its name without namespaces."""
+    """The device function of this name, without namespaces; None for names that are not known."""
     if name in FUNCTIONS:
         return FUNCTIONS[name]
     if name.startswith("make_"):

@@ -29,20 +29,20 @@ class Dialect:
     elements: ClassVar[bool] = False  # whether an index into memory is an element, read and written like a variable
 
     def element_type(self, path: str, name: str) -> str | None:
-        """The element type that is called `name` in the module `path`."""
+        """The element type called `name` in the module `path`; None for other names."""
         return None
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """`value.name`; None where nothing is special about it."""
+        """The value of `value.name`; None where the language adds nothing to it."""
         found = self.element_type(value.path, name) if isinstance(value, Sym) else None
         return DType(found) if found is not None else None
 
     def argument(self, m: Machine, node: ir.Expr, callee: object, frame: Frame) -> Any:
-        """An argument that stands for a place in memory; None for any other."""
+        """The place in memory that an argument stands for; None for arguments that are plain values."""
         return None
 
     def method(self, m: Machine, callee: Method, packed: Args) -> Any:
-        """A call of a method; NotImplemented for one that is not the language's own."""
+        """The result of calling a method of the language; NotImplemented for other methods."""
         handler = self.methods.get(callee.name)
         if handler is None:
             return NotImplemented
@@ -50,19 +50,20 @@ class Dialect:
         return handler(m, packed)
 
     def indexed(self, value: object) -> object:
-        """What an index is applied to, where the value before it is an element of memory and, maybe, a part of it."""
+        """The array that an index applies to, given the value in front of the index, which may be an element or a row
+        of it."""
         return value
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:
-        """Where `value[index]` is; asked only where indices are elements."""
+        """The place of `value[index]`; called only for languages in which an index gives an element."""
         return value
 
     def read(self, m: Machine, value: Ptr | Made, index: object, site: int) -> Any:
-        """What `value[index]` holds; asked only where indices are elements."""
+        """The value of `value[index]`; called only for languages in which an index gives an element."""
         return UNKNOWN
 
     def builtin(self, path: str) -> Builtin | None:
-        """The function behind a symbol, or a Python built-in by its bare name."""
+        """The function for the symbol `path`, or for a Python built-in by its bare name; None for unknown ones."""
         if "." not in path:
             return python.PYTHON.get(path)
         root, _, rest = path.partition(".")

@@ -40,7 +40,7 @@ class Expressions:
         self.m = m
 
     def evaluate(self, node: object, frame: Frame) -> Any:
-        """The value of an expression; UNKNOWN when it cannot be followed."""
+        """The value of an expression; UNKNOWN where it cannot be evaluated."""
         m = self.m
         m.fuel -= 1  # as `m.spend()`, of which most calls would be made here
         if m.fuel < 0:
@@ -72,7 +72,7 @@ class Expressions:
         return self.named(name, frame)
 
     def named(self, name: str, frame: Frame) -> Any:
-        """A name that no scope of the kernel binds."""
+        """The value of a name that no scope inside the kernel binds."""
         try:
             value = frame.env.lookup(name)
         except KeyError:
@@ -93,7 +93,8 @@ class Expressions:
         return whole.typed(value, dt) if dt else self.seen(value)
 
     def seen(self, value: object) -> Any:
-        """A value of the surrounding program; objects of the host as kernels written in Python see them."""
+        """A value of the surrounding program as this evaluation holds it; host objects are converted for kernels
+        written in Python."""
         plain = isinstance(value, (int, float, str, tuple, list, Sym, DType, values.Func))
         if self.m.outer is not None and not plain and values.module_names(value) is None:
             found = self.m.outer(value)
@@ -183,7 +184,7 @@ class Expressions:
     # --- operators --------
 
     def binary(self, op: str, a: object, b: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
-        """`a op b`, with the operators a submission defines for its own structs."""
+        """The value of `a op b`, by an operator that the submission defines for its structs, or by arithmetic."""
         if isinstance(a, Obj) or isinstance(b, Obj):
             called = self.m.structs.operator(f"operator{op}", [a, b], node, frame)
             if called is not None:
@@ -290,6 +291,7 @@ class Expressions:
         held = dict(frame.scopes[-1])
 
         def clause(depth: int) -> None:
+            """Evaluates the clauses of a comprehension from number `depth` on."""
             if depth == len(node.clauses):
                 made.append(self.evaluate(node.item, frame))
                 return
@@ -313,7 +315,7 @@ class Expressions:
         return Closure(node.func, frame, self.captured(node.func, frame))
 
     def captured(self, func: ir.FuncDef, frame: Frame) -> dict[str, Value]:
-        """What a lambda of C++ holds itself: copies, and references that it gives a name."""
+        """The variables that a C++ lambda captures by copy, or under a new name by reference, with their values."""
         held: dict[str, Any] = {}
         for capture in func.captures:
             if capture.init is not None:

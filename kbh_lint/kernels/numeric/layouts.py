@@ -22,7 +22,8 @@ MAX_LANES = 4
 
 
 def laid(m: Machine, kind: CType, depth: int = 0) -> CType:
-    """A struct of numbers of one size with the cells of its fields; any other type as it is."""
+    """`kind` with the memory cell of each field, if it is a struct of numbers that all have one size; `kind` itself
+    otherwise."""
     if kind.kind != "struct" or kind.parts or depth > MAX_DEPTH:
         return kind
     key = m.types.key(kind)
@@ -61,15 +62,15 @@ def _laid(m: Machine, kind: CType, depth: int) -> CType:
 
 
 def bytes_of(kind: CType) -> int:
-    """The bytes of a cell of a type; 0 where it is none of numbers."""
+    """How many bytes a memory cell of type `kind` has; 0 for types that are no numbers."""
     return kind.unit or (dtypes.BITS.get(kind.dt, 0) // 8 if kind.kind in ("float", "int", "bool", "vec") else 0)
 
 
 def part(ptr: Ptr, at: int, inner: CType) -> Ptr:
-    """The place of a part that begins some cells after a pointer."""
+    """The place `at` cells behind `ptr`, as a pointer to the type `inner`."""
     return Ptr(ptr.mem, ptr.off + at if isinstance(ptr.off, int) else UNKNOWN, inner)
 
 
 def in_place(ptr: Ptr) -> Obj:
-    """The struct behind a pointer, whose fields are the places where they lie."""
+    """The struct behind a pointer as an object whose fields refer to its cells in memory."""
     return Obj({name: Reference(part(ptr, at, inner)) for name, at, inner in ptr.type.parts}, ptr.type)

@@ -39,7 +39,8 @@ class Sites:
         self.symbols: dict[int, Any] = {}  # what an attribute of an outside module means, by node
 
     def number(self, ctx: int, node: ir.Expr | ir.Stmt) -> int:
-        """A multiple of 8: the numbers in between are for the parts of a vector."""
+        """The number of a place in the code, `node` in the chain of calls `ctx`; a multiple of 8, so that the parts of
+        a vector can have the numbers in between."""
         key = (ctx, id(node))
         found = self.numbers.get(key)
         if found is None:
@@ -49,6 +50,7 @@ class Sites:
         return found
 
     def loc(self, site: int) -> ir.Loc:
+        """The source location of the place with number `site`."""
         return self.locs[site // 8]
 
 
@@ -110,8 +112,8 @@ class Machine:
         outer: Callable[[Any], Any] | None = None,
         starts: Mapping[str, int | None] = MappingProxyType({}),
     ) -> None:
-        """Begins a launch. `outer` turns values of the host that a kernel sees through its scope into those it knows,
-        `starts` are the bytes at which its tensors begin."""
+        """Prepares the machine for a launch. `outer` converts host values that the kernel sees, and `starts` has the
+        byte of its storage at which each tensor begins."""
         self.block, self.grid = block, grid
         self.dialect: Dialect = registry.of_kernel(language).dialect or Dialect()
         self.numbers.plain = self.dialect.constants
@@ -122,21 +124,22 @@ class Machine:
 
     @property
     def doubtful(self) -> bool:
-        """Whether something was read of which another store may have been the last."""
+        """Whether a value was read from memory although another store may have overwritten it."""
         return any(tensor.doubtful for tensor in self.tensors.values())
 
     def site(self, frame: Frame, node: ir.Expr | ir.Stmt) -> int:
+        """The number of the place `node` in the current chain of calls."""
         known = self.sites.numbers.get((frame.ctx, id(node)))
         return self.sites.number(frame.ctx, node) if known is None else known
 
     def spend(self) -> None:
-        """Takes one step."""
+        """Spends one step; raises OutOfFuel when none are left."""
         self.fuel -= 1
         if self.fuel < 0:
             raise OutOfFuel
 
     def test(self, node: object, test: ir.Expr, frame: Frame) -> Any:
-        """The truth of a test; which way it went is noted where it is inside a loop and on whole numbers."""
+        """The truth of a condition. Inside a loop, which way it went is counted if it only depends on integers."""
         before = len(self.numbers.settled)
         value = self.expressions.evaluate(test, frame)
         truth = ops.truth(value)
@@ -148,12 +151,13 @@ class Machine:
         return truth
 
     def decided(self, node: object, truth: object) -> None:
-        """A test went one way."""
+        """Counts which way a test inside a loop went."""
         if self.inside and truth is not UNKNOWN:
             self.tests.setdefault((self.inside[-1], id(node)), [0, 0])[bool(truth)] += 1
 
     def stuck(self) -> dict[int, frozenset[int]]:
-        """The tests, by loop, that went one way too rarely: later iterations may see them go there."""
+        """The tests, by loop, that went one of the two ways fewer than TURNS times: later iterations may go that
+        way."""
         found: dict[int, set[int]] = {}
         for (loop, test), counts in self.tests.items():
             if min(counts) < TURNS:
@@ -161,12 +165,13 @@ class Machine:
         return {loop: frozenset(tests) for loop, tests in found.items()}
 
     def note(self, reason: str, node: ir.Expr | ir.Stmt) -> None:
-        """Something that may hide a compensation was not followed."""
+        """Records that something was not followed that may hide a compensation."""
         if len(self.unread) < 64:
             self.unread.setdefault((reason, id(node)), node.loc)
 
     def guess(self, test: ir.Expr, frame: Frame) -> None:
-        """A truth is not known. Where only the host's values decide it, what is taken for it says nothing."""
+        """Called where the truth of a condition is unknown. If only unknown host values decide it, the run is marked as
+        meaningless."""
         names = [node.id for node in walk(test) if isinstance(node, ir.Name)] if self.dialect.elements else []
         if names and all(frame.find(name) is None for name in names):
             self.blind = True
@@ -175,11 +180,11 @@ class Machine:
     # --- memory ----------------------------------------------------------------------------------------------
 
     def read(self, ptr: Ptr, site: int) -> Any:
-        """The value behind a pointer: ours where this lane wrote it, another lane's where others did."""
+        """The value behind a pointer: what this lane stored there, else what another lane may have."""
         return self.memory.read(ptr, site)
 
     def write(self, ptr: Ptr, value: object) -> None:
-        """Stores a value. Stores to parameters are what the outside sees."""
+        """Stores a value. Stores to parameters are also listed, as the output of the launch."""
         if ptr.mem.kind == "param":
             if isinstance(ptr.off, int):
                 filled = range(ptr.off, ptr.off + ptr.type.lanes)

@@ -36,7 +36,8 @@ def sigmoid(m: Machine, c: Args) -> Value:
 
 
 def transcendental(name: str) -> Builtin:
-    """log, sqrt and the like. A root has the sources of its argument; what the others give counts as an exponential."""
+    """The function `name`: log, sqrt and the like. A root depends on the data of its argument; the result of any other
+    counts as an exponential."""
 
     def apply(m: Machine, c: Args) -> Value:
         value = c.number(m, 0)
@@ -50,7 +51,8 @@ def transcendental(name: str) -> Builtin:
 
 
 def whole(kind: str) -> Builtin:
-    """floor, ceil, rint: a new exact value, for what is cut off is no rounding error of a sum."""
+    """The function floor, ceil or rint. Its result is a new exact value: what is cut off is no rounding error of a
+    sum."""
 
     def apply(m: Machine, c: Args) -> Value:
         value = c.number(m, 0)
@@ -64,7 +66,7 @@ def whole(kind: str) -> Builtin:
 
 
 def extreme(sign: float) -> Builtin:
-    """max (sign 1) and min (sign -1) of two or more values."""
+    """The function max (`sign` 1) or min (`sign` -1), of two or more values."""
 
     def apply(m: Machine, c: Args) -> Value:
         items = list(c.items) + [c.keywords[k] for k in ("x", "y") if k in c.keywords]
@@ -109,7 +111,7 @@ def fused(m: Machine, c: Args) -> Value:
 
 
 def operation(op: str) -> Builtin:
-    """A named operator: `__fadd_rn`, `libdevice.sub_rn`."""
+    """The function for a named operator, such as `__fadd_rn` or `libdevice.sub_rn`."""
 
     def apply(m: Machine, c: Args) -> Value:
         return ops.arithmetic(op, c.get(0), c.get(1), m.numbers, c.site, True)
@@ -136,12 +138,12 @@ def power(m: Machine, c: Args) -> Value:
 
 
 def same(m: Machine, c: Args) -> Any:
-    """The first argument as it is."""
+    """Returns the first argument unchanged."""
     return c.get(0)
 
 
 def nothing(m: Machine, c: Args) -> Value:
-    """A call without a value and without an effect on values."""
+    """Models a call without a result and without an effect on values."""
     return None
 
 
@@ -150,7 +152,7 @@ def unknown(m: Machine, c: Args) -> Value:
 
 
 def to_type(dt: str) -> Builtin:
-    """A conversion of C++ to an element type, or a function that makes one of its argument."""
+    """The function that converts its argument to the element type `dt`."""
 
     def apply(m: Machine, c: Args) -> Value:
         return m.ctypes.convert(c.get(0), scalar(dt), c.site)
@@ -159,7 +161,7 @@ def to_type(dt: str) -> Builtin:
 
 
 def test(kind: str) -> Builtin:
-    """isnan, isinf, isfinite, signbit."""
+    """The function isnan, isinf, isfinite or signbit."""
 
     def apply(m: Machine, c: Args) -> Value:
         value = c.get(0)
@@ -172,7 +174,7 @@ def test(kind: str) -> Builtin:
 
 
 def select(m: Machine, c: Args) -> Value:
-    """`where(condition, a, b)`."""
+    """The value of `where(condition, a, b)`."""
     given = c.get(0, "condition")
     condition = ops.truth(given)
     m.decided(c.node, condition)
@@ -187,7 +189,7 @@ def select(m: Machine, c: Args) -> Value:
 
 
 def other_lane(index: int) -> Builtin:
-    """A shuffle: what another lane holds for the argument at `index`."""
+    """The function for a shuffle: its result is what another lane holds as the argument at `index`."""
 
     def apply(m: Machine, c: Args) -> Value:
         return ops.perturbed(c.get(index), m.numbers, c.site)
@@ -196,13 +198,13 @@ def other_lane(index: int) -> Builtin:
 
 
 def lane_sum(m: Machine, c: Args) -> Value:
-    """A sum over lanes."""
+    """The sum of the argument over all lanes."""
     value = c.get(0, "input")
     return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
 
 
 def lane_extreme(sign: float) -> Builtin:
-    """A maximum or minimum over lanes."""
+    """The function for a maximum (`sign` 1) or minimum (-1) over all lanes."""
 
     def apply(m: Machine, c: Args) -> Value:
         value = c.get(0, "input")
@@ -213,7 +215,7 @@ def lane_extreme(sign: float) -> Builtin:
 
 
 def combined(m: Machine, value: object, combine: object, c: Args) -> Value:
-    """A reduction over lanes with a combine function: it meets a few other lanes' values."""
+    """A reduction over lanes with the function `combine`, which is applied to the values of a few other lanes."""
     if isinstance(combine, Sym) and combine.path.rsplit(".", 1)[-1] in ("plus", "Sum", "add", "_sum_combine"):
         return m.numbers.reduced(value, c.site) if isinstance(value, Num) else UNKNOWN
     total = value
@@ -230,7 +232,8 @@ def to_bits(m: Machine, c: Args) -> Value:
 
 
 def from_bits(dt: str) -> Builtin:
-    """A float from a bit pattern: the one that was taken apart, else a value computed by bit tricks."""
+    """The function that reads a bit pattern as a float of type `dt`: the float that the pattern was taken from, else
+    some value that counts as an exponential."""
 
     def apply(m: Machine, c: Args) -> Value:
         value = c.get(0)
@@ -263,7 +266,8 @@ _ROUNDINGS = ("_rn", "_rz", "_ru", "_rd", "_approx", "_ftz")
 
 
 def math_builtin(name: str) -> Builtin | None:
-    """A function by its name, without the marks for element type and rounding: `__fadd_rn` is `add`."""
+    """The function of this name, without the marks for element type and rounding: `__fadd_rn` is `add`. None for
+    unknown names."""
     if name in MATH:
         return MATH[name]
     plain = name
@@ -277,7 +281,8 @@ def math_builtin(name: str) -> Builtin | None:
 
 
 def atomic_add(m: Machine, c: Args) -> Value:
-    """Adds to memory that other blocks add to as well; what was there is unknown, but made of the same data."""
+    """The old value of an atomic addition, which is executed. Other blocks add to the same memory, so the old value is
+    unknown, but depends on the same data."""
     pointer, value = c.get(0, "pointer"), c.get(1, "val")
     if not isinstance(value, Num):
         return UNKNOWN
@@ -294,7 +299,8 @@ def atomic_add(m: Machine, c: Args) -> Value:
 
 
 def larger(sign: float) -> Builtin:
-    """atomicMax (sign 1) and atomicMin (-1); of bit patterns as integers of the kind that the pointer says."""
+    """The function atomicMax (`sign` 1) or atomicMin (-1). Bit patterns of floats are compared as the integers that the
+    pointer's type says."""
 
     def apply(m: Machine, c: Args) -> Value:
         pointer, value = c.get(0, "pointer"), c.get(1, "val")
@@ -317,7 +323,7 @@ def larger(sign: float) -> Builtin:
 
 
 def exchanged(m: Machine, c: Args) -> Value:
-    """atomicExch: what was there before."""
+    """The old value of an atomicExch, which is executed."""
     pointer = c.get(0, "pointer")
     if not isinstance(pointer, Ptr | Reference):
         return UNKNOWN

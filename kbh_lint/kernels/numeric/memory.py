@@ -22,7 +22,7 @@ class Access:
         self.m = m
 
     def read(self, ptr: Ptr, site: int) -> Any:
-        """The value a pointer points to."""
+        """The value that a pointer points to."""
         mem, off, kind = ptr.mem, ptr.off, ptr.type
         if kind.kind == "vec":
             inner = ctypes.scalar(kind.dt)
@@ -66,7 +66,7 @@ class Access:
         return _NOTHING
 
     def fresh(self, kind: CType, site: int) -> Value:
-        """A datum nobody in this kernel wrote."""
+        """A new value for memory that this kernel has not written."""
         numbers = self.m.numbers
         if kind.kind == "float":
             return numbers.data(site, kind.dt, numbers.bit(site))
@@ -85,7 +85,7 @@ class Access:
         return UNKNOWN
 
     def shared(self, name: str, kind: CType, site: int) -> Memory:
-        """The memory of one variable that all threads of a block share; a struct lies there with its arrays."""
+        """New memory for a variable in shared memory; the arrays of a struct are shared with it."""
         made = Memory(name, "shared", kind)
         if kind.kind == "struct":
             held = self.fresh(kind, site)
@@ -95,7 +95,7 @@ class Access:
         return made
 
     def write(self, ptr: Ptr, value: object) -> None:
-        """Puts a value where a pointer points to; vectors fill one cell a lane."""
+        """Stores a value where a pointer points to; vectors fill one cell for each component."""
         off, kind = ptr.off, ptr.type
         if isinstance(value, Obj) and value.type.kind == "vec":
             for i, part in enumerate(value.fields.values()):
@@ -113,7 +113,7 @@ class Access:
         ptr.mem.put(off, self.m.ctypes.convert(value, kind) if kind.kind in ("float", "int", "bool") else value)
 
     def target(self, ptr: Ptr, site: int) -> Value:
-        """The struct behind a pointer, in place: fields written through the result stay written."""
+        """The struct behind a pointer, so that writing to its fields writes to memory."""
         if ptr.type.parts and isinstance(ptr.off, int) and not (isinstance(ptr.mem, Chained) and ptr.mem.unplaced):
             return layouts.in_place(ptr)
         if isinstance(ptr.off, int) and isinstance(ptr.mem.cells.get(ptr.off), Obj):
@@ -133,7 +133,7 @@ def _share_arrays(held: Obj) -> None:
 
 
 def lane(ptr: Ptr, name: str) -> Ptr | None:
-    """The place of one field of a CUDA vector, or of a struct of such cells, in memory."""
+    """The place in memory of the field `name` of a CUDA vector, or of a struct with a known layout; None for others."""
     for field, at, inner in ptr.type.parts:
         if field == name:
             return layouts.part(ptr, at, inner)

@@ -49,7 +49,8 @@ class Num:
 
 
 def exact(f: float) -> int | None:
-    """The field element that equals the finite float `f`; None for infinities and NaN."""
+    """`f` as an element of the field of integers modulo PRIME, in which exact arithmetic is done; None for infinities
+    and NaN."""
     if not math.isfinite(f):
         return None
     top, bottom = f.as_integer_ratio()
@@ -57,7 +58,7 @@ def exact(f: float) -> int | None:
 
 
 def literal(value: float) -> Num:
-    """A constant of the program text, or a known integer used as a number."""
+    """A number for a constant of the program text, or for a known integer."""
     try:
         f = float(value)
     except OverflowError:
@@ -66,7 +67,7 @@ def literal(value: float) -> Num:
 
 
 def rounded(f: float, dt: str) -> float:
-    """`f` as the element type `dt` holds it (of one that is not known, three fraction bits)."""
+    """`f` rounded to the element type `dt` (to three fraction bits where the type is unknown)."""
     if dt in ("f32", "tf32"):
         return float(c_float(f).value)
     if dt in ("f64", "lit") or not math.isfinite(f):
@@ -156,13 +157,14 @@ class Numbers:
         self._bits = bits
 
     def promoted(self, a: str, b: str) -> str:
-        """The element type of a sum or product of two."""
+        """The element type of the sum or product of numbers of types `a` and `b`."""
         if self.plain != LITERAL and LITERAL in (a, b) and a != b:
             a, b = (self.plain if dt == LITERAL else dt for dt in (a, b))
         return a if _RANK.get(a, 5) >= _RANK.get(b, 5) else b
 
     def settle(self, found: object) -> Any:
-        """What a comparison, or a rounding to integers, gives in this run."""
+        """The outcome of a comparison or a rounding to integers in this run: `found`, unless the run is to repeat the
+        outcomes of another."""
         at = len(self.settled)
         self.settled.append(self.follows[at] if at < len(self.follows) else found)
         return self.settled[-1]
@@ -170,24 +172,24 @@ class Numbers:
     # --- random values ---------------------------------------------------------------------------------------
 
     def draw(self, site: int, salt: int = 0) -> int:
-        """Random bits, the same for the n-th visit of a site in every run of one seed."""
+        """Random bits; the n-th draw at a site is the same in every run with one seed."""
         key = site * 4 + salt
         count = self._counts.get(key, 0)
         self._counts[key] = count + 1
         return _mixed((self.seed, site, salt, count))
 
     def bit(self, site: int) -> int:
-        """The set bit that stands for a site (bit 0 is `EXP`)."""
+        """The bit that stands for data read at `site` in sets of sources (bit 0 is `EXP`)."""
         found = self._bits.get(site)
         if found is None:
             found = self._bits[site] = 2 << len(self._bits)
         return found
 
     def data(self, site: int, dt: str, src: int) -> Num:
-        """A fresh value between 0.125 and 8 that `dt` holds exactly.
+        """A new random value between 0.125 and 8 that the type `dt` holds exactly.
 
-        The first of a place is the largest: a running sum is larger than what is added to it, as in real rows, and
-        the sum of two values of different size must lose bits.
+        The first value at a site is the largest: a running sum is usually larger than what is added to it, and adding
+        values of different size must lose bits.
         """
         bits = self.draw(site)
         power = 2 if self._counts[site * 4] == 1 else 1 - (bits >> 40) % 5
@@ -195,11 +197,11 @@ class Numbers:
         return Num(exact(f), f, dt, src)
 
     def factor(self, site: int) -> Num:
-        """A random short factor: what another lane holds, relative to ours."""
+        """A random number of few bits: the ratio between another lane's value and ours."""
         return literal(((self.draw(site, 1) % 191) * 2 + 129) / 2048)
 
     def perturbed(self, value: Num, site: int) -> Num:
-        """The same quantity in another lane: zero stays zero, all else differs."""
+        """The value that another lane has where ours has `value`: different from it, but zero for zero."""
         factor = self.factor(site)
         factor.dt = value.dt
         other = self.mul(value, factor)
@@ -210,7 +212,7 @@ class Numbers:
     # --- arithmetic ------------------------------------------------------------------------------------------
 
     def add(self, a: Num, b: Num, site: int, plus: bool = True) -> Num:
-        """`a + b`, or `a - b` when not `plus`."""
+        """`a + b`, or `a - b` if not `plus`, computed exactly and rounded."""
         dt = a.dt if a.dt == b.dt else self.promoted(a.dt, b.dt)
         f = a.f + b.f if plus else a.f - b.f
         q: int | None = None
@@ -262,7 +264,7 @@ class Numbers:
         return f * 1.5 if site in self.scale else f
 
     def fma(self, a: Num, b: Num, c: Num, site: int) -> Num:
-        """`a * b + c`, rounded once."""
+        """`a * b + c`, computed exactly and rounded once."""
         dt = self.promoted(self.promoted(a.dt, b.dt), c.dt)
         q: int | None = None
         if a.q is not None and b.q is not None and c.q is not None:
@@ -271,6 +273,7 @@ class Numbers:
         return self._added(q, product.f + c.f, dt, product, c, site, True)
 
     def mul(self, a: Num, b: Num) -> Num:
+        """`a * b`, computed exactly and, where `products` says so, rounded."""
         dt = a.dt if a.dt == b.dt else self.promoted(a.dt, b.dt)
         f = a.f * b.f
         if self.products and dt != "f64" and dt != "lit":
@@ -279,6 +282,7 @@ class Numbers:
         return Num(q, f, dt, a.src | b.src, 0, max(a.wide, b.wide) if dt == "f64" else 0)
 
     def div(self, a: Num, b: Num) -> Num:
+        """`a / b`, computed exactly and, where `products` says so, rounded."""
         dt = self.promoted(a.dt, b.dt)
         f = a.f / b.f if b.f else (math.copysign(math.inf, a.f) if a.f else math.nan)
         if self.products:
@@ -292,7 +296,8 @@ class Numbers:
         return Num(None if a.q is None else -a.q % PRIME, -a.f, a.dt, a.src, a.near, a.wide)
 
     def cast(self, a: Num, dt: str) -> Num:
-        """`a` as another element type. A narrow type makes a new exact value: what it lost is no error of a sum."""
+        """`a` converted to the element type `dt`. For a narrow type the rounded value counts as exact from then on:
+        what is lost is no rounding error of a sum."""
         if dt == a.dt:
             return a
         f = rounded(a.f, dt)
@@ -303,7 +308,7 @@ class Numbers:
     # --- functions -------------------------------------------------------------------------------------------
 
     def exp(self, a: Num) -> Num:
-        """Any exponential: some value near the real one, the same for the same exact argument."""
+        """The exponential of `a`: a value near the real one, and the same for equal exact arguments."""
         self.logits |= a.src
         dt = "f32" if a.dt == "lit" else a.dt
         if a.f < _UNDERFLOW:
@@ -313,7 +318,8 @@ class Numbers:
         return self.function("exp", a, dt, EXP)
 
     def function(self, name: str, a: Num, dt: str, src: int) -> Num:
-        """A transcendental function: some value, memoised, and moving with its argument."""
+        """The transcendental function `name` of `a`: some value that is the same for equal exact arguments, and changes
+        with its rounded argument."""
         if a.q is None:
             return Num(None, a.f, dt, src)
         key = (name, a.q)
@@ -330,7 +336,7 @@ class Numbers:
         return Num(q, f, dt, src)
 
     def reduced(self, a: Num, site: int) -> Num:
-        """The sum over lanes of `a`: another random multiple of it."""
+        """The sum of `a` over all lanes, modelled as a random multiple of `a`."""
         total = self.perturbed(a, site)
         if a.src and a.q:
             wide = a.dt == "f64"
@@ -339,7 +345,7 @@ class Numbers:
         return total
 
     def beyond(self, a: Num, site: int, sign: float) -> Num:
-        """The largest (sign 1) or smallest (sign -1) over lanes of `a`: a datum of its own."""
+        """The largest (`sign` 1) or smallest (-1) of `a` over all lanes, modelled as a new value."""
         f = a.f + sign * (0.25 + (self.draw(site, 2) % 1024) / 512) if math.isfinite(a.f) else a.f
         f = rounded(f, a.dt)
         return Num(exact(f), f, a.dt, a.src)

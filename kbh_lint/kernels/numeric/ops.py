@@ -19,7 +19,7 @@ _VECTOR_FIELDS = ("x", "y", "z", "w")
 
 
 def wrapped(value: object) -> Any:
-    """A value of the surrounding program as the evaluator holds it."""
+    """A value of the surrounding program as this evaluation holds it."""
     if isinstance(value, float):
         return literal(value)
     if type(value) is int:
@@ -32,7 +32,7 @@ def wrapped(value: object) -> Any:
 
 
 def truth(value: object) -> Any:
-    """True, False or UNKNOWN."""
+    """The truth of a value: True, False or UNKNOWN."""
     if value is True or value is False or value is UNKNOWN:
         return value
     if isinstance(value, int):
@@ -47,7 +47,7 @@ def truth(value: object) -> Any:
 
 
 def number(value: object, numbers: Numbers, site: int) -> Num | None:
-    """`value` as a number where it can be one; an unknown integer becomes some constant."""
+    """`value` as a number; some constant for an unknown one, None for what cannot be a number."""
     if isinstance(value, Num):
         return value
     if isinstance(value, bool | int):
@@ -62,7 +62,7 @@ def number(value: object, numbers: Numbers, site: int) -> Num | None:
 
 
 def arithmetic(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Any:
-    """`a op b`. What cannot be computed is UNKNOWN."""
+    """The value of `a op b`; UNKNOWN where it cannot be computed."""
     if not (type(a) is Num and type(b) is Num):
         if isinstance(a, int) and isinstance(b, int):
             return integers(op, a, b, cpp)
@@ -96,7 +96,8 @@ def _power_of(a: Num, b: Num, numbers: Numbers) -> Num:
 
 
 def integers(op: str, a: int, b: int, cpp: bool) -> Any:
-    """Integer arithmetic of C or of Python; UNKNOWN for results of Python past 80 bits."""
+    """The value of `a op b` on integers, by the rules of C or of Python; UNKNOWN for results of Python beyond 80
+    bits."""
     if cpp or isinstance(a, Typed) or isinstance(b, Typed):
         return whole.binary(op, a, b)
     row = _PLAIN.get(op)
@@ -133,7 +134,8 @@ _PLAIN: dict[str, Callable[[int, int], int | Num | None]] = {  # None: too large
 
 
 def packed(op: str, a: object, b: object) -> Any:
-    """Bit patterns of floats that are moved into one integer and out of it."""
+    """The value of a bit operation on bit patterns of floats, which packs several into one integer or takes them out of
+    one."""
     if op in ("|", "+", "^") and isinstance(a, Bits | int) and isinstance(b, Bits | int):
         left, right = (v.parts() if isinstance(v, Bits) else {} for v in (a, b))
         plain = [v for v in (a, b) if not isinstance(v, Bits)]
@@ -151,7 +153,7 @@ def packed(op: str, a: object, b: object) -> Any:
 
 
 def lowest(value: Bits, bits: int) -> Value:
-    """The lowest bits of patterns, as a type of so many holds them."""
+    """The bit patterns that begin in the lowest `bits` bits, as an integer type of that width holds them."""
     found = Bits.of({at: part for at, part in value.parts().items() if at < bits})
     return 0 if found is None else found
 
@@ -166,7 +168,7 @@ def _part_known(op: str, a: object, b: object) -> Value:
 
 
 def pointers(op: str, a: object, b: object, site: int) -> Value:
-    """Pointer arithmetic. An offset nobody knows starts a region of its own."""
+    """The value of pointer arithmetic. An unknown offset leads to a separate region of the memory."""
     if isinstance(a, Ptr) and isinstance(b, Ptr):
         if op == "-" and isinstance(a.off, int) and isinstance(b.off, int):
             return a.off - b.off
@@ -178,7 +180,7 @@ def pointers(op: str, a: object, b: object, site: int) -> Value:
 
 
 def moved(pointer: Ptr, offset: object, site: int, sign: int = 1) -> Ptr:
-    """`pointer + offset` in elements of what it points to."""
+    """`pointer + sign * offset`, in elements of what it points to."""
     if isinstance(offset, int) and isinstance(pointer.off, int):
         stride = pointer.type.lanes * math.prod(pointer.rest[1:])
         return Ptr(pointer.mem, pointer.off + sign * offset * stride, pointer.type, pointer.rest[1:])
@@ -188,7 +190,7 @@ def moved(pointer: Ptr, offset: object, site: int, sign: int = 1) -> Ptr:
 
 
 def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: bool) -> Value:
-    """Arithmetic of CUDA vector values, field by field."""
+    """The value of `a op b` on CUDA vectors, component by component."""
     vector = a if isinstance(a, Obj) else b
     if not isinstance(vector, Obj):
         return UNKNOWN
@@ -206,7 +208,7 @@ def vectors(op: str, a: object, b: object, numbers: Numbers, site: int, cpp: boo
 
 
 def compare(op: str, a: object, b: object, numbers: Numbers) -> Value:
-    """One comparison: True, False or UNKNOWN."""
+    """The truth of a comparison: True, False or UNKNOWN, or an `Elsewhere` for one that holds in another lane only."""
     if isinstance(a, bool | int) and isinstance(b, bool | int):
         found = _ordered(op, *whole.alike(a, b))
         other = whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)), a, b) if found is False else None
@@ -239,7 +241,7 @@ def _compare_others(op: str, a: object, b: object) -> Any:
 
 
 def failing(op: str, a: object, b: object) -> whole.Elsewhere | None:
-    """The lane in which a comparison fails that holds in ours."""
+    """Another lane in which the comparison fails that holds in ours; None if there is none."""
     if not (isinstance(a, int) and isinstance(b, int)):
         return None
     return whole.elsewhere(lambda x, y: _ordered(op, *whole.alike(x, y)) is False, a, b)
@@ -271,7 +273,7 @@ def negated(value: object, numbers: Numbers) -> Value:
 
 
 def perturbed(value: object, numbers: Numbers, site: int) -> Value:
-    """What another lane holds for `value`; integers and conditions are the same everywhere."""
+    """The value that another lane has where ours has `value`; integers and conditions are the same in all lanes."""
     if isinstance(value, Num):
         return numbers.perturbed(value, site)
     if isinstance(value, Obj):
@@ -286,7 +288,7 @@ def perturbed(value: object, numbers: Numbers, site: int) -> Value:
 
 
 def sources(value: object) -> int:
-    """The union of the source bits in a value."""
+    """The source bits of all data that a value depends on."""
     if isinstance(value, Num):
         return value.src
     if isinstance(value, Obj):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def parameter(m: Machine, name: str, ref: object, value: object, frame: Frame) -> Value:
-    """A kernel argument as the evaluator holds it."""
+    """A kernel argument as this evaluation holds it: a tensor as a pointer to memory, a struct by its fields."""
     if isinstance(value, Buffer):
         kind = ctypes.scalar(value.dtype)
         if isinstance(ref, ir.TypeRef):

@@ -23,14 +23,14 @@ class Places:
         self.m = m
 
     def load(self, where: Place, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
-        """What a place holds."""
+        """The value at a place."""
         if isinstance(where, VarRef):
             value = where.table.get(where.name, UNKNOWN)
             return self.load(value.place, node, frame) if type(value) is Reference and not value.address else value
         return where if where.rest else self.m.read(where, self.m.site(frame, node))
 
     def place(self, node: ir.Expr, frame: Frame) -> Place | None:
-        """Where an expression lives, or None when it is no place."""
+        """The place (variable, field or memory cell) that an expression denotes; None for one that only has a value."""
         if isinstance(node, ir.Name):
             scope = frame.find(node.id)
             if scope is None:
@@ -61,7 +61,7 @@ class Places:
         return None
 
     def member(self, value: Obj, node: ir.Attr, frame: Frame) -> Any:
-        """A field of an object, a constant of its class, or a method."""
+        """The value of a field of an object, of a constant of its class, or the method of that name."""
         name = node.name
         if name in value.fields:
             return self.load(VarRef(value.fields, name), node, frame)
@@ -80,7 +80,7 @@ class Places:
         return value if isinstance(value, Ptr) else None
 
     def address(self, node: ir.Expr, frame: Frame) -> Value:
-        """`&expression`."""
+        """The value of `&expression`."""
         where = self.place(node, frame)
         if isinstance(where, Ptr):
             return where
@@ -118,7 +118,7 @@ class Places:
         return VarRef(value.fields, node.name, self.m.ctypes.field_type(value.type, node.name) if empty else None)
 
     def element(self, value: object, node: ir.Index, frame: Frame) -> Place | None:
-        """Where `value[index]` lives."""
+        """The place of `value[index]`; None where there is none."""
         index = self.m.expressions.evaluate(node.index, frame)
         value = self.m.dialect.indexed(value)
         if self.m.dialect.elements and isinstance(value, Ptr):
@@ -138,7 +138,7 @@ class Places:
         return Ptr(value.mem, UNKNOWN, value.type, value.rest[1:])
 
     def store(self, where: Place, value: object) -> None:
-        """Puts a value into a place."""
+        """Assigns a value to a place."""
         if isinstance(value, Obj):
             value = value.copy()
         if isinstance(where, Ptr):
@@ -160,7 +160,7 @@ class Places:
         where.table[where.name] = new
 
     def assign(self, target: ir.Expr, value: object, frame: Frame) -> None:
-        """`target = value`."""
+        """Executes `target = value`."""
         if isinstance(target, ir.Seq):
             self._unpack(target, value, frame)
         elif frame.cpp:
@@ -182,7 +182,7 @@ class Places:
             self.m.note("an attribute that is assigned", target)
 
     def bind(self, target: ir.Expr | ir.Decl, value: object, frame: Frame) -> None:
-        """Gives a loop variable its value."""
+        """Assigns a value to a loop variable."""
         if isinstance(target, ir.Name):
             frame.scopes[-1][target.id] = value
         elif isinstance(target, ir.Decl):
@@ -202,7 +202,7 @@ class Places:
                 self.assign(part, item, frame)
 
     def update(self, target: ir.Expr, op: str, value: object, node: ir.Expr | ir.Stmt, frame: Frame) -> Any:
-        """`target op= value`; returns the new value."""
+        """Executes `target op= value`; returns the new value."""
         if not frame.cpp and isinstance(target, ir.Name):
             new = self.m.expressions.binary(op, self.m.expressions.evaluate(target, frame), value, node, frame)
             frame.scopes[-1][target.id] = new
@@ -229,13 +229,13 @@ class Places:
 
 
 def member_named(value: object) -> str:
-    """The field that a pointer to a member, `&S::field`, names; empty for other values."""
+    """The name of the field that a pointer to member such as `&S::field` stands for; empty for other values."""
     owner, _, name = value.path.rpartition("::") if isinstance(value, Sym) else ("", "", "")
     return name if owner else ""
 
 
 def pointed(value: object) -> Place | None:
-    """Where a pointer points to."""
+    """The place that a pointer points to; None for other values."""
     if isinstance(value, Ptr):
         return Ptr(value.mem, value.off, value.type, value.rest[1:]) if value.rest else value
     return value.place if isinstance(value, Reference) else None

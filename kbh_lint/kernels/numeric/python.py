@@ -22,13 +22,14 @@ if TYPE_CHECKING:
 
 
 def named_type(value: object) -> str | None:
+    """The name of the element type that a value stands for; None for other values."""
     if isinstance(value, DType):
         return value.name
     return dtypes.from_triton(value.path.rsplit(".", 1)[-1]) if isinstance(value, Sym) else None
 
 
 def to_type(m: Machine, c: Args) -> Value:
-    """`x.to(dtype)`, `tl.cast(x, dtype)`."""
+    """The value of `x.to(dtype)` or `tl.cast(x, dtype)`."""
     value, dt = c.get(0, "input"), named_type(c.get(1, "dtype"))
     bitcast = c.get(3, "bitcast", False)
     if isinstance(value, Ptr) or dt is None:
@@ -49,6 +50,7 @@ def _bits(m: Machine, value: object, dt: str, c: Args) -> Value:
 
 
 def counted(m: Machine, c: Args) -> Value:
+    """The value of `range(...)`."""
     items = c.items
     if len(items) < 2:
         return Range(0, c.get(0), 1)
@@ -108,5 +110,5 @@ FUNCTIONS: dict[str, Builtin] = spelled(
 
 @lru_cache(maxsize=1024)
 def function(name: str) -> Builtin | None:
-    """A function of numbers by its name."""
+    """The function on numbers of this name; None for unknown names."""
     return FUNCTIONS.get(name) or mathematics.math_builtin(name)

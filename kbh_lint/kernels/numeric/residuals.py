@@ -39,14 +39,16 @@ class Search(Evaluation):
     __slots__ = ()
 
     def of_exponentials(self, src: int, logits: int) -> bool:
-        """Whether source bits say that a value is made of exponentials: of one in this kernel or, where that is
-        assumed, of data that none takes, which an earlier kernel made."""
+        """Whether a value with the source bits `src` depends on exponentials: of this kernel or, with
+        `assume_exp_inputs`, of an earlier one, whose results are data that no exponential here takes. `logits` are the
+        bits of data that exponentials take."""
         if src & EXP:
             return True
         return self.assume_exp_inputs and bool(src & ~EXP & ~logits)
 
     def attempt(self, many: bool, seeds: tuple[int, ...] = _SEEDS) -> Answer:
-        """Runs on one set of random inputs, and on more where the first may say too little."""
+        """Runs on one set of random inputs, and on further sets where the first finds nothing; returns the residuals
+        found. `many` makes every loop run often."""
         runs: list[Run] = []
         found: dict[int, Zero] = {}
         for seed in seeds:
@@ -64,7 +66,8 @@ class Search(Evaluation):
         return Answer(runs, found, [], set())
 
     def waiting(self, run: Run) -> Answer | None:
-        """Residuals that some loop has only after many iterations, as where blocks of terms are added up first."""
+        """Looks for residuals that a loop has only after many iterations, such as those of sums of blocks; None if no
+        loop has such a test."""
         rest = max(self.fuel - _WAITING, 0)
         self.fuel -= rest
         found: Answer | None = None
@@ -78,9 +81,10 @@ class Search(Evaluation):
         return found if found is not None and found.sites else None
 
     def asleep(self, run: Run) -> bool:
-        """Whether something is always zero exactly of which no rounding error of a sum was seen.
+        """Whether an addition is always zero in exact arithmetic, and was zero in rounded arithmetic too in this run.
 
-        That may have been luck, here or in the run without rounded products that `residuals` compares with.
+        That may be chance, here or in the run without rounded products that `residuals` compares with, so that another
+        run is worth while.
         """
         numbers = run.numbers
         return any(
@@ -89,10 +93,10 @@ class Search(Evaluation):
         )
 
     def residuals(self, run: Run, many: bool) -> dict[int, Zero]:
-        """Rounding errors of sums of exponentials.
+        """The rounding errors of sums of exponentials that a run computes, by site.
 
-        They are always zero exactly, sometimes not zero when rounded, and still there when products and quotients
-        are not rounded.
+        They are always zero in exact arithmetic, sometimes not zero when rounded, and still there when products and
+        quotients are not rounded.
         """
         logits = logits_of([run])
         wanted = {
@@ -111,7 +115,7 @@ class Search(Evaluation):
         return kept
 
     def effective(self, run: Run, sites: list[int], many: bool) -> tuple[list[int], set[str]]:
-        """Those sites whose errors move a stored value, and the parameters that are stored to."""
+        """Those of `sites` whose rounding errors change a stored value, and the parameters that hold changed values."""
         seed = run.numbers.seed
         stored = _moved(run, self.run(seed, many, amplify=frozenset(sites), follows=run), self.ends)
         if not stored:
@@ -129,7 +133,8 @@ class Search(Evaluation):
         return [site for at in moving for site in at] or sites, stored
 
     def precise(self, runs: list[Run], many: bool) -> tuple[list[int], set[str]]:
-        """Additions of exponentials in f64 that a stored value depends on."""
+        """The sites of additions of exponentials in f64 that a stored value depends on, and the parameters with such
+        values."""
         sites = _wide(self, runs)
         if not sites:
             return [], set()
@@ -138,7 +143,7 @@ class Search(Evaluation):
 
 
 def logits_of(runs: list[Run]) -> int:
-    """The source bits of data that some exponential takes."""
+    """The source bits of all data that some exponential takes in `runs`."""
     logits = 0
     for run in runs:
         logits |= run.numbers.logits

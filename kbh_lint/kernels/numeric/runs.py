@@ -70,7 +70,8 @@ class Evaluation:
     machines: list[Machine] = field(default_factory=list)
 
     def close(self) -> None:
-        """Takes the machines apart, whose parts know them: nothing is left for the garbage collector to find."""
+        """Breaks the references between the machines and their parts, so that they are freed without the garbage
+        collector."""
         for machine in self.machines:
             machine.types.classes.close()
             vars(machine).clear()
@@ -85,7 +86,11 @@ class Evaluation:
         scale: frozenset[int] = _NONE,
         follows: Run | None = None,
     ) -> Run:
-        """Runs the kernels once."""
+        """Runs all kernels once, on the random inputs of `seed`, and returns the run.
+
+        `many` makes every loop run often, `products` says whether products are rounded, `amplify` and `scale` are the
+        sites whose rounding errors or sums are enlarged, and the outcomes of tests are those of the run `follows`.
+        """
         memo = self.memos.setdefault((seed, many), {})
         given = () if follows is None else follows.numbers.settled
         numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale, follows=given)
@@ -120,7 +125,7 @@ class Evaluation:
         return None
 
     def locs(self, sites: list[int]) -> tuple[ir.Loc, ...]:
-        """The places of additions, each once."""
+        """The source locations of `sites`, each once."""
         return tuple(dict.fromkeys(self.sites.loc(s) for s in sites))
 
 

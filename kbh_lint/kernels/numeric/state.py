@@ -56,6 +56,7 @@ class Memory:
     parent: Memory | None = None
 
     def put(self, offset: object, value: object) -> None:
+        """Stores a value at `offset`, or somewhere if that is unknown."""
         self.last = value
         if self.parent is not None:
             self.parent.last = value
@@ -63,7 +64,7 @@ class Memory:
             self.cells[offset] = value
 
     def region(self, site: int) -> Memory:
-        """The part that starts at an offset nobody can compute, told apart by where it was computed."""
+        """The part of this memory at an unknown offset that is computed at `site`: one region for each site."""
         found = self.regions.get(site)
         if found is None:
             if len(self.regions) >= MAX_CELLS:
@@ -81,12 +82,13 @@ class Memory:
         return first + (at - first) % (last - first + 1)
 
     def written(self, offset: object = UNKNOWN) -> bool:
-        """Whether something was put here; in a tensor of several views, into the one that has the offset."""
+        """Whether anything was stored in this memory, or, in a tensor with several views, in the view that contains
+        `offset`."""
         return self.last is not None or (self.parent is not None and self.parent.written())
 
     def nearest(self, offset: object) -> Value:
-        """Reads memory at an offset that nothing was written to: the value at the written offset that is most like it;
-        where the offset is not known, the last value written anywhere."""
+        """A value for a read at an offset that nothing was written to: the one at the most similar offset that was
+        written, or for an unknown offset the last one written."""
         if isinstance(offset, int) and self.cells:
             at = offset
             return self.cells[self._alike(min(self.cells, key=lambda c: (abs(c - at), c)), at)]
@@ -114,10 +116,11 @@ class Chained(Memory):
 
     @staticmethod
     def of(ident: int, starts: tuple[int, ...]) -> Chained:
-        """The memory of a storage."""
+        """The memory of the storage `ident`, whose views begin at the bytes `starts`."""
         return Chained(f"storage {ident}", "param", OTHER, starts=starts)
 
     def put(self, offset: object, value: object) -> None:
+        """Stores a value at `offset`, and notes where one value may have been overwritten."""
         self.puts += 1
         self.unplaced = self.unplaced or not isinstance(offset, int) or len(self.cells) >= MAX_CELLS
         if self.once is not None and isinstance(offset, int):
@@ -126,17 +129,17 @@ class Chained(Memory):
         Memory.put(self, offset, value)
 
     def fill(self) -> None:
-        """The host put a constant into all of it."""
+        """Sets all cells to a constant, as the host does between launches."""
         for cell in self.cells:
             self.cells[cell] = Num(0, 0.0, "f32")
         self.last = None if self.last is None else Num(0, 0.0, "f32")
 
     def at(self, start: int) -> int:
-        """The cell where a view begins at an element. Coordinates do not run into the next view."""
+        """The cell at which a view begins, given its element. With coordinates, views have separate ranges of cells."""
         return start << _APART if self.modes else start
 
     def byte(self, cell: int) -> int:
-        """Where in its storage a cell lies; with coordinates, where its view begins."""
+        """The byte of the storage at which a cell begins; with coordinates, the byte at which its view begins."""
         return (cell >> _APART if self.modes else cell) * (self.unit if isinstance(self.unit, int) else 1)
 
     def _beside(self, offset: int) -> list[int]:
@@ -160,15 +163,15 @@ class Chained(Memory):
         return bool(self._beside(offset))
 
     def read(self, offset: int, site: int) -> Any:
-        """What was put into a cell."""
+        """The value stored in a cell; notes that `site` read it."""
         self.hits.setdefault(site, set()).add(offset)
         return self.cells[offset]
 
     def found(self, offset: object, site: int) -> Any:
-        """What another lane or block left at an offset.
+        """The value at `offset` that another lane or block stored.
 
-        What a place in the code reads in one iteration of a loop is what it reads in the next; else it is, of the view,
-        the last that was written before the offset.
+        A place in the code that reads in several iterations reads what it read in the first; otherwise it is the last
+        value of the view that was written before `offset`.
         """
         if not isinstance(offset, int) or self.unplaced:
             self.doubtful = self.doubtful or self.puts > 1
@@ -205,7 +208,8 @@ class Obj:
     type: CType = OTHER
 
     def copy(self, made: dict[int, Memory] | None = None) -> Obj:
-        """A value of its own: arrays inside are copied, what pointers point to is not."""
+        """A copy with copies of the arrays inside; pointers still point to the same memory. `made` maps memories to the
+        copies made so far."""
         made = {} if made is None else made
         return Obj({k: copied(v, made) for k, v in self.fields.items()}, self.type)
 
@@ -222,12 +226,12 @@ class Bits:
     above: dict[int, Any] = field(default_factory=dict)
 
     def parts(self) -> dict[int, Any]:
-        """All of them by their lowest bit."""
+        """The floats in the pattern by the bit at which each begins."""
         return self.above if self.value is None else {0: self.value, **self.above}
 
     @staticmethod
     def of(parts: dict[int, Any]) -> Bits | None:
-        """Bit patterns by their lowest bit; None without any."""
+        """The bit pattern with the floats `parts`, by the bit at which each begins; None if there are none."""
         above = {at: value for at, value in parts.items() if at > 0}
         return Bits(parts.get(0), above) if above or 0 in parts else None
 
@@ -262,7 +266,7 @@ class Range:
 
 
 def copied(value: object, made: dict[int, Memory]) -> Any:
-    """A value of its own; `made` are the memories that were copied so far."""
+    """A copy of a value that shares no variables with it; `made` maps memories to the copies made so far."""
     if isinstance(value, Obj):
         return value.copy(made)
     if isinstance(value, Reference) and isinstance(value.place, Ptr) and not value.address:
@@ -311,7 +315,7 @@ class Frame:
     by_place: bool = False  # whether the function gives a reference
 
     def find(self, name: str) -> dict[str, Any] | None:
-        """The innermost scope that has `name`."""
+        """The innermost scope that binds `name`; None if there is none."""
         scope: dict[str, Any]
         for scope in reversed(self.scopes):
             if name in scope:

@@ -43,7 +43,7 @@ class Statements(Walker[Any, Frame]):
         self.m.frame.scopes.pop()
 
     def side(self, body: Iterable[Value] | None) -> Exit:
-        """In a scope of its own where the language has one."""
+        """Executes statements, in a scope of their own if the language is C++; returns how control leaves."""
         return self.scoped(body) if self.m.frame.cpp else self.block(body)
 
     def s_augassign(self, node: ir.AugAssign) -> None:

@@ -22,7 +22,7 @@ class Structs:
         self.m = m
 
     def methods(self, kind: CType, name: str) -> list[values.Func]:
-        """The functions of a struct with this name that have a body, else those of its bases."""
+        """The functions of a struct with this name that have a body, or those of its bases if it has none."""
         return [func for func in self.m.types.classes.methods(kind, name) if func.node.body is not None]
 
     def chosen_of(
@@ -32,17 +32,17 @@ class Structs:
         targs: tuple[Any, ...],
         frame: Frame,
     ) -> overloads.Choice | None:
-        """The function that a call means."""
+        """The overload among `funcs` that a call with these arguments means; None if there is none."""
         types = self.m.types
         return overloads.choose(types, funcs, [types.type_of(arg) for arg in args], targs, frame, {})
 
     def takes(self, funcs: list[values.Func], args: list[Any], targs: tuple[Any, ...], frame: Frame) -> bool:
-        """Whether a call can mean one of these functions."""
+        """Whether a call with these arguments can mean one of `funcs`."""
         types = self.m.types
         return overloads.takes(types, funcs, [types.type_of(arg) for arg in args], targs, frame)
 
     def operator(self, name: str, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame) -> Value:
-        """A submission's own operator on its structs; None when there is none for these values."""
+        """The result of an operator that the submission defines for its structs; None when none fits the arguments."""
         first = args[0]
         if isinstance(first, Obj):
             found = [f for f in self.methods(first.type, name) if overloads.arity(f.node, len(args) - 1)]
@@ -67,7 +67,8 @@ class Structs:
         return UNKNOWN if result is None else result
 
     def conversion(self, value: object, wanted: str = "") -> Any:
-        """A struct as the number that its conversion operator makes of it (to `wanted` if it can); None without one."""
+        """The number that a conversion operator of a struct gives, of the type `wanted` if possible; None without such
+        an operator."""
         if not isinstance(value, Obj) or value.type.kind != "struct":
             return None
         allowed = dtypes.FLOATS | dtypes.INTS if wanted in dtypes.INTS else dtypes.FLOATS
@@ -78,12 +79,13 @@ class Structs:
         return self.m.calls.inline(func.node, func.env, [], {}, func.node, Frame([{}], func.env, True, 0), this=value)
 
     def way(self, kind: CType, args: Sequence[Value]) -> construction.Way:
-        """How a struct is made of these values."""
+        """How an object of type `kind` is made from these arguments."""
         types = self.m.types
         return construction.way(types, kind, types.classes.constructors(kind), [types.type_of(arg) for arg in args])
 
     def by_place(self, kind: CType, args: list[Any], nodes: Sequence[ir.Expr], frame: Frame) -> list[Any]:
-        """What an object is made of, with places for the fields that are references, and for parameters that are."""
+        """`args` with references in place of values for those that initialise a reference parameter of the constructor
+        or a reference field."""
         if kind.kind != "struct" or not isinstance(kind.struct.node, ir.ClassDef) or len(nodes) != len(args):
             return args
         makers = self.way(kind, args).makers
@@ -104,7 +106,8 @@ class Structs:
     def construct(
         self, kind: CType, args: list[Any], node: ir.Expr | ir.Stmt, frame: Frame, *, braces: bool = False
     ) -> Any:
-        """`T(a, b)`, `T{a, b}`, `T x(a, b)`: by a constructor, field by field, or as a conversion."""
+        """The object made by `T(a, b)`, `T{a, b}` or `T x(a, b)`: by a constructor, field by field, or as a
+        conversion."""
         if kind.kind == "struct" and isinstance(kind.struct.node, ir.ClassDef):
             way = self.way(kind, args)
             if way.by == "copy" and isinstance(args[0], Obj):
