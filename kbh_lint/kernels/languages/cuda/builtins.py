@@ -305,12 +305,12 @@ _ATOM = re.compile(r"(?:cute::)?SM\d+_\w+\Z")  # an instruction of CuTe, which i
 
 
 def is_builtin(name: str) -> bool:
-    """Whether CUDA has a function of this name."""
+    """Whether CUDA has a built-in function called `name`."""
     return name in _TABLE
 
 
 def builtin(call: CppCall) -> V:
-    """Calls something outside the file by its path."""
+    """The result of calling a function that the file does not define, by its path."""
     call.m.calls.place = None
     made = library(call)
     if made is None:

@@ -27,7 +27,7 @@ class CudaCalls(Calls):
     run: CudaRun
 
     def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
-        """Executes the kernel once; `args` holds parameters and template parameters by name."""
+        """Executes the kernel `func` once; `args` has its arguments and template arguments by name."""
         node = func.node
         self.run.frame.outer = func.env
         env: Env = {}
@@ -47,7 +47,7 @@ class CudaCalls(Calls):
         self.inline(func, bound, node.loc)
 
     def bind_argument(self, name: str, value: object, ct: CType) -> V:
-        """Makes the abstract value, of the declared type, that a parameter begins with."""
+        """The abstract value, of the declared type `ct`, that the parameter `name` has at the start."""
         if isinstance(value, (values.Buffer, values.Descriptor)):
             return self._bind_memory(name, value, ct)
         if isinstance(value, values.StructArg):
@@ -97,14 +97,15 @@ class CudaCalls(Calls):
         return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
 
     def means_cuda(self, name: str, funcs: list[values.Func], args: list[V], explicit: tuple[ir.Expr, ...]) -> bool:
-        """Whether a call means CUDA's function of a name that the text overloads for other types."""
+        """Whether a call of `name`, which the text overloads, means CUDA's own function, as no overload fits the
+        arguments."""
         if "::" in name or not is_builtin(name):
             return False
         types = self.run.types.cpp
         return not overloads.takes(types, funcs, [types.type_of(arg) for arg in args], explicit, types.here())
 
     def is_functor(self, callee: V) -> bool:
-        """Whether a value that is called is an object, made here or given to the kernel."""
+        """Whether the called value is an object with `operator()`, made in the kernel or passed to it."""
         return (
             isinstance(callee.x, Struct)
             or callee.ct is not None
@@ -115,7 +116,8 @@ class CudaCalls(Calls):
         self, base: V, name: str, args: list[V], explicit: tuple[Any, ...], target: ir.Expr | None, loc: ir.Loc,
         nodes: list[Any] | None = None, place: V | None = None,
     ) -> V:  # fmt: skip
-        """`base.name(args)`; `place` is what the call refers to that gave the object."""
+        """The result of `base.name(args)`. `target` is the expression for the object; `place` is the memory of the
+        object that the call of `operator*` or the like in front of it refers to."""
         ct = base.ct
         owner = element(ct) if ct is not None and ct.pointers == 1 else ct
         funcs = self.run.names.methods(owner, name) if owner is not None else []
@@ -149,7 +151,7 @@ class CudaCalls(Calls):
         self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: Sequence[object], loc: ir.Loc,
         *, this: V | None = None,
     ) -> V:  # fmt: skip
-        """Chooses an overload, binds its parameters and runs it."""
+        """The result of calling the overload among `funcs` that fits the arguments best."""
         types = self.run.types.cpp
         given = [types.type_of(arg) for arg in args]
         choice = overloads.choose(types, funcs, given, explicit, types.here(), {})

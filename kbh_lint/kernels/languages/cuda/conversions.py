@@ -10,7 +10,7 @@ from kbh_lint.ops import conversions
 
 
 def by_name(call: CppCall, name: str) -> V | None:
-    """The value that a conversion makes; None for other names."""
+    """The result of the conversion function called `name`, such as `__half2float`; None for other functions."""
     found = conversions.named(name)
     if found is None:
         return None

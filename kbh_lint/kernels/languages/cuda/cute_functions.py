@@ -99,7 +99,8 @@ _ORDINARY = frozenset(
 
 
 def of_cute(call: CppCall) -> Builtin | None:
-    """A function of CuTe. A word that others use, too, is one where its namespace is used, or on one of its tensors."""
+    """The handler of a function of CuTe; None for other functions. A name that is also an ordinary word counts only
+    where the namespace `cute` is in use or an argument is a CuTe tensor."""
     short = call.path.removeprefix("cute::")
     handler = _CUTE.get(short)
     if handler is None or short != call.path or short not in _ORDINARY:

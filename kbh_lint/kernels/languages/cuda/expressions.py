@@ -142,7 +142,7 @@ class CudaExpressions(Expressions):
         return made
 
     def operator(self, op: str, left: V, right: V, loc: ir.Loc) -> V | None:
-        """An overloaded operator of the file."""
+        """The result of an operator that the file overloads for these operands; None where it overloads none."""
         funcs = self.run.names.overloads(f"operator{op}")
         if funcs:
             return self.run.calls.call_overloads(funcs, [left, right], (), [None, None], loc)

@@ -25,23 +25,23 @@ class CudaFields:
         self.given: dict[str, Any] = {}  # fields of struct arguments, by path
 
     def member(self, ct: CType | None, name: str) -> Member | None:
-        """The member of a struct type, also of its bases."""
+        """The member `name` of a struct type or of one of its bases; None for other types and names."""
         return None if ct is None or ct.decl is None else self.run.types.cpp.classes.named(V(const=ct), name)
 
     def field_decl(self, ct: CType | None, name: str) -> ir.Decl | None:
-        """The declaration of a field."""
+        """The declaration of the field `name` of a struct type; None where there is none."""
         member = self.member(ct, name)
         return member.node if member is not None and isinstance(member.node, ir.Decl) else None
 
     def field_type(self, ct: CType | None, name: str) -> CType:
-        """The type of a field of a struct type."""
+        """The type of the field `name` of a struct type; an unknown type where there is none."""
         member = self.member(ct, name)
         made = self.run.types.cpp.classes.declared(member) if member is not None else None
         kind: CType = CType() if made is None else made.const
         return kind
 
     def field_of(self, value: V, name: str, loc: ir.Loc) -> V:
-        """`value.name`. A bit field of four bits is a nibble of what its struct was loaded from."""
+        """The value of `value.name`. A bit field of four bits counts as a nibble taken out of the struct's data."""
         if isinstance(value.x, Ref):
             value = self.run.memory.load(value.x.pointer, "?", loc)
         made = self._field_of(value, name, loc)
@@ -89,7 +89,8 @@ class CudaFields:
         return value if is_pointer(kind) else self.run.objects.to_type(value, kind, loc)
 
     def anonymous_union(self, value: V, name: str) -> V | None:
-        """The memory of the nameless union inside a struct value that declares field `name`."""
+        """The unnamed union inside a struct value that declares the field `name`, as a value in memory; None where
+        there is none."""
         if value.ct is None or value.ct.decl is None or not isinstance(value.x, Struct):
             return None
         cpp = self.run.types.cpp
@@ -105,7 +106,7 @@ class CudaFields:
         return None
 
     def sub_pointer(self, value: V, name: str) -> V:
-        """The address of a field of a struct in memory."""
+        """The address of the field `name` of the struct that `value` points to."""
         ct = value.ct
         inner = replace(ct, pointers=0, dims=0) if ct is not None else None
         field = self.field_type(inner, name)
@@ -119,7 +120,7 @@ class CudaFields:
         return V(dtype, dtype, value.origins, value.casts, cells=cells, ct=pointed)
 
     def unbound_field(self, path: str, field: CType) -> V:
-        """A field of a kernel argument: what the launch put into it, where that is known."""
+        """The value of a field of a kernel argument: what the launch passed, where that is known."""
         if path in self.given:
             return self.run.calls.bind_argument(path, self.given[path], field)
         if field.pointers or field.dims:
@@ -130,7 +131,8 @@ class CudaFields:
         return V(x=Unbound(path), ct=field if field.decl is not None else None)
 
     def given_structs(self, name: str, items: Sequence[object], one: CType, ct: CType) -> V:
-        """An array of structs in a kernel argument: each is what the launch put into it."""
+        """The address of an array of structs inside a kernel argument, which holds the structs that the launch
+        passed."""
         cell = self.run.memory.cell(("given", name), "local", name, ct.dtype)
         for i, item in enumerate(items):
             fields = item.fields if isinstance(item, values.StructArg) else ()
@@ -139,7 +141,7 @@ class CudaFields:
         return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
 
     def with_field(self, base: V, path: tuple[str, ...], value: V, loc: ir.Loc) -> V:
-        """`base` after `base.path = value`."""
+        """The struct `base` after the assignment `base.path = value`."""
         name = path[0]
         if len(path) > 1:
             value = self.with_field(self.field_of(base, name, loc), path[1:], value, loc)
@@ -175,4 +177,5 @@ class CudaFields:
 
 
 def is_union(node: object) -> bool:
+    """Whether a node is the definition of a union."""
     return isinstance(node, ir.ClassDef) and any(name == "union" for name, _ in node.keywords)

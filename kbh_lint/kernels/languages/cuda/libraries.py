@@ -20,6 +20,7 @@ from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, CType, V
 
 
 def fragment_fill(call: CppCall) -> V:
+    """Models `wmma::fill_fragment(fragment, value)`."""
     m, fragment = call.m, call.arg(0)
     if call.nodes:
         m.names.assign(call.nodes[0], V(fragment.dtype, fragment.dtype, ct=fragment.ct))
@@ -27,6 +28,7 @@ def fragment_fill(call: CppCall) -> V:
 
 
 def fragment_load(call: CppCall) -> V:
+    """Models `wmma::load_matrix_sync(fragment, pointer, ...)`."""
     m, fragment = call.m, call.arg(0)
     value = m.memory.load(call.arg(1), call.arg(1).dtype, call.loc)
     if fragment.dtype != "?" and value.dtype != fragment.dtype and fragment.dtype != "tf32":
@@ -48,12 +50,14 @@ def _put(m: CudaRun, node: ir.Expr, value: V) -> None:
 
 
 def fragment_store(call: CppCall) -> V:
+    """Models `wmma::store_matrix_sync(pointer, fragment, ...)`."""
     value = call.arg(1)
     call.m.memory.write_through(call.arg(0), value.with_(ct=None), call.loc)
     return UNKNOWN_V
 
 
 def fragment_product(call: CppCall) -> V:
+    """Models `wmma::mma_sync(d, a, b, c)`: records the product and assigns it to `d`."""
     a, b, c = call.arg(1), call.arg(2), call.arg(3)
     rows = dict(a.ct.args).get("rows") if a.ct is not None else None
     made = call.m.products.product(
@@ -75,7 +79,7 @@ _ATOM = re.compile(r"SM\d+_(?:\w+_)?\d+x\d+x\d+_(?P<d>F32|F16|S32)(?P<a>[A-Z]+\d
 
 
 def library(call: CppCall) -> V | None:
-    """A symbol of cub, thrust, cooperative groups; None for others."""
+    """The result of calling a function of cub, thrust or cooperative groups; None for other functions."""
     path = call.path.lstrip(":")
     if not path.startswith(_WHOLE_JOBS):
         return None
@@ -132,7 +136,7 @@ _ORDERS = frozenset({"sync", "wait", "barrier_wait", "consumer_wait", "arrive_an
 
 
 def library_method(call: CppCall, base: V, target: ir.Expr | None) -> V:
-    """A method of an object whose class the file does not define."""
+    """The result of calling a method of an object whose class the file does not define, such as one of cub."""
     call.m.calls.place = None
     owner = base.ct.name if base.ct is not None else ""
     if owner.startswith(("cub::", "thrust::")):
@@ -221,12 +225,12 @@ _METHODS: dict[str, _Method] = {
 
 
 def accumulators(call: CppCall) -> V:
-    """Registers that hold a tile of sums."""
+    """A new tensor in registers for sums in fp32."""
     return registers(call, "f32", "accumulators")
 
 
 def registers(call: CppCall, dtype: str, name: str) -> V:
-    """A tensor in registers: memory of its own at each place that makes one."""
+    """A new tensor in registers, with memory of its own for each place in the code that makes one."""
     cell = call.m.memory.cell((call.m.frame.key, call.loc), "local", name, dtype)
     return V(dtype, dtype, cells=frozenset((cell,)), ct=CType(dtype, name="cute::Tensor"))
 
@@ -240,7 +244,8 @@ def _spelled(kind: CType | None, depth: int = 0) -> str:
 
 
 def cute_gemm(call: CppCall) -> V:
-    """cute::gemm(tiled_mma, A, B, C), and gemm(tiled_mma, D, A, B, C): the atom's name says what it multiplies."""
+    """Models `cute::gemm(tiled_mma, A, B, C)` and `gemm(tiled_mma, D, A, B, C)`; the operand types are part of the
+    atom's name."""
     m = call.m
     atom = _spelled(call.arg(0).ct)
     found = _ATOM.search(atom)

@@ -43,7 +43,7 @@ class CudaMemory(Memory):
         self.frames: list[Frame] = []  # keeps frames alive whose ids are keys above
 
     def cell(self, key: object, kind: str, name: str, dtype: str = "?") -> Cell:
-        """The memory of one declaration in one call chain."""
+        """The memory of the variable or array that `key` stands for, one declaration in one chain of calls."""
         found = self.cells.get(key)
         if found is None:
             found = self.cells[key] = Cell(kind, name, -1, dtype)
@@ -92,7 +92,8 @@ class CudaMemory(Memory):
             yield "", value.cells
 
     def bytes_of(self, value: V, dtype: str, loc: ir.Loc, depth: int = 0) -> V | None:
-        """A struct read through a pointer to a number: any of its fields may be what is read."""
+        """The value of a struct that is read through a pointer to numbers of type `dtype`: it may be any field. None
+        where no field fits."""
         parts: list[V] = []
         for item in value.x.fields.values() if isinstance(value.x, Struct) else ():
             if isinstance(item.x, Struct):
@@ -123,7 +124,8 @@ class CudaMemory(Memory):
         cell.frame.env[cell.variable] = self.updated(old, value, loc)
 
     def bytes_into(self, old: V, value: V, loc: ir.Loc, depth: int = 0) -> V:
-        """A number written over a struct: a part of it may lie in any of the fields."""
+        """The struct `old` after a number was written over it through a pointer to numbers: any field may have
+        changed."""
         declared = self.run.types.cpp.classes.fields(V(const=old.ct)) if old.ct is not None else ()
         if not declared or depth > MAX_NESTED:
             return self.updated(old, value, loc)
@@ -148,7 +150,7 @@ class CudaMemory(Memory):
         return size if isinstance(size, int) else 1
 
     def updated(self, old: V | None, value: V, loc: ir.Loc) -> V:
-        """A weak update that keeps the variable's own type."""
+        """The join of the variable's old value and `value`, in the variable's own type."""
         if old is None:
             return value
         if old.dtype != value.dtype and old.dtype not in ("?", "") and not value.cells:
@@ -158,7 +160,7 @@ class CudaMemory(Memory):
         return join(old, value)
 
     def read_through(self, pointer: V, loc: ir.Loc, *, index: V | None = None) -> V:
-        """`*pointer` or `pointer[index]`."""
+        """The value of `*pointer` or `pointer[index]`."""
         ct = pointer.ct
         if index is not None and index.origins:
             pointer = pointer.with_(
@@ -228,7 +230,7 @@ class CudaMemory(Memory):
         return found.with_(ct=inner, origins=union(found.origins, flagged(pointer.origins, "index")))
 
     def write_through(self, pointer: V, value: V, loc: ir.Loc, *, index: V | None = None) -> None:
-        """`*pointer = value` or `pointer[index] = value`."""
+        """Executes `*pointer = value` or `pointer[index] = value`."""
         inner = element(pointer.ct)
         if inner.pointers == 0 and not inner.dims and inner.dtype != "?" and not isinstance(value.x, Struct):
             value = self.run.objects.to_type(value, inner, loc)
@@ -261,7 +263,7 @@ class CudaMemory(Memory):
                 self.write_through(target, self.read_through(source, loc), loc)
 
     def address_of(self, node: ir.Expr) -> V:
-        """`&expression`, also for binding references."""
+        """The value of `&expression`, also for binding a reference to the expression."""
         if isinstance(node, ir.Name):
             return self._variable_address(node)
         if isinstance(node, ir.Index):
@@ -310,7 +312,7 @@ class CudaMemory(Memory):
         return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
 
     def temporary(self, value: V, key: int) -> V:
-        """The address of a value that has no name."""
+        """The address of a value without a name, stored in a new variable."""
         name = f"$temporary{key}"
         self.run.frame.env[name] = value
         cell = self.variable_cell(self.run.frame, name)

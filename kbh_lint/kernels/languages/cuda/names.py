@@ -37,7 +37,7 @@ class CudaNames(Names):
         self.constants: dict[Member, V] = {}
 
     def unscoped(self, name: str, loc: ir.Loc) -> V:
-        """A name that is no local: a member of this struct, something global, a built-in."""
+        """The value of a name that is no local variable: a member of this struct, a global, or a built-in."""
         if name == "this":
             return self.run.frame.this if isinstance(self.run.frame.this, V) else UNKNOWN_V
         this = self.run.types.this_type()
@@ -55,7 +55,7 @@ class CudaNames(Names):
         return self.outer(name, loc)
 
     def member(self, this: V | None, ct: CType, name: str, loc: ir.Loc) -> V | None:
-        """A field or a static constant of a struct."""
+        """The value of the field or static constant `name` of a struct; None for other names."""
         member = self.run.fields.member(ct, name)
         if member is None:
             return None
@@ -66,7 +66,7 @@ class CudaNames(Names):
         return self.run.fields.field_of(self.run.memory.read_through(this, loc), name, loc)
 
     def constant(self, member: Member) -> V:
-        """The value of a static constant or an enumerator."""
+        """The value of a class's static constant or of an enumerator."""
         known = self.constants.get(member)
         if known is None:
             cpp, node = self.run.types.cpp, member.node
@@ -83,7 +83,8 @@ class CudaNames(Names):
         return known
 
     def scoped_value(self, name: str, loc: ir.Loc) -> V | None:
-        """`Config::kStages`, `T::value`, `T::f`."""
+        """The value that a qualified name such as `Config::kStages`, `T::value` or `T::f` stands for; None for unknown
+        names."""
         cpp = self.run.types.cpp
         member = cpp.classes.scoped(name, loc, cpp.here())
         if member is None:
@@ -94,7 +95,7 @@ class CudaNames(Names):
         return V(const=values.Overloads(member.funcs), ct=owner) if member.funcs else None
 
     def method_value(self, ct: CType, name: str) -> V | None:
-        """The functions of a class with this name."""
+        """The methods called `name` of a class, as a value; None where there are none."""
         funcs = self.methods(ct, name)
         return V(const=values.Overloads(funcs), ct=ct) if funcs else None
 
@@ -118,7 +119,7 @@ class CudaNames(Names):
         return constant(value) if value is not values.UNKNOWN else UNKNOWN_V
 
     def global_(self, node: ir.Decl) -> V:
-        """A `__device__` or `__constant__` variable, or a constant that was not folded."""
+        """The value of a `__device__` or `__constant__` variable, or of a constant that was not folded."""
         ct = self.run.types.resolve_type(node.type) if node.type is not None else CType()
         if "__shared__" in node.storage:
             return self.run.objects.shared(node, ct)
@@ -135,6 +136,7 @@ class CudaNames(Names):
         return V(ct.dtype, ct.dtype, x=Ref(V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed)))
 
     def global_place(self, name: str) -> V | None:
+        """The address of the global variable `name`; None for other names."""
         try:
             found = self.run.frame.outer.lookup(name)
         except KeyError:
@@ -162,11 +164,11 @@ class CudaNames(Names):
         return constant(values.Sym(self.run.types.outside(name)))
 
     def methods(self, ct: CType, name: str) -> list[values.Func]:
-        """The methods of a class with this name, also in its bases."""
+        """The methods of a class called `name`, of its own or of its bases."""
         return self.run.types.cpp.classes.methods(V(const=ct), name) if ct.decl is not None else []
 
     def overloads(self, name: str) -> list[values.Func]:
-        """The functions of the file with this name."""
+        """The functions of the file called `name`."""
         try:
             found = self.run.frame.outer.lookup(name)
         except KeyError:

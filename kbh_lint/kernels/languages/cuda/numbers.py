@@ -103,7 +103,7 @@ def _leads_somewhere(value: V) -> bool:
 
 
 def is_struct(value: V) -> bool:
-    """Whether a value is a struct of the file, held by value."""
+    """Whether a value is a struct that the file defines, itself and no pointer to it."""
     return isinstance(value.x, Struct) or (
         value.ct is not None and value.ct.decl is not None and not is_pointer(value.ct) and value.const is NOTHING
     )

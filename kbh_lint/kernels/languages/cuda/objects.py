@@ -26,7 +26,7 @@ class CudaObjects:
         self.run = run
 
     def to_type(self, value: V, ct: CType, loc: ir.Loc) -> V:
-        """An implicit conversion: numbers convert, vectors and structs of the same bits keep theirs."""
+        """`value` implicitly converted to the type `ct`; vectors and structs keep their bits."""
         if ct.dtype in ("?", "") or is_pointer(ct) or isinstance(value.x, (Struct, tuple)):
             return value
         if value.cells and ct.dtype in dtypes.INTS:
@@ -41,7 +41,8 @@ class CudaObjects:
         return self.run.numbers.convert(value, ct.dtype, loc)
 
     def converted(self, value: V, ct: CType, loc: ir.Loc) -> V:
-        """An object where a number is wanted: what a conversion operator of its class makes of it, else itself."""
+        """The number that a conversion operator makes of the object `value` where the type `ct` is a number; otherwise
+        `value` itself."""
         kind = value.ct
         if ct.dtype not in dtypes.BITS or ct.lanes > 1 or is_pointer(ct):
             return value
@@ -54,7 +55,7 @@ class CudaObjects:
         return self.to_type(self.run.calls.call_method(value, func.node.name, [], (), None, loc), ct, loc)
 
     def default_value(self, ct: CType, key: object) -> V:
-        """What `T x;` holds before anything is assigned."""
+        """The value of `T x;` before any assignment."""
         if ct.dims:
             cell = self.run.memory.cell((self.run.frame.key, key), "local", "array", ct.dtype)
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
@@ -69,7 +70,7 @@ class CudaObjects:
         return V(ct.dtype, ct.dtype, ct=kept)
 
     def cast_to(self, value: V, ct: CType, loc: ir.Loc, *, bits: bool = False) -> V:
-        """`(T)value`."""
+        """The value of `(T)value`; with `bits` the bits of `value` read as that type."""
         if is_pointer(ct):
             return self.pointer_cast(value, ct)
         if isinstance(value.x, Struct):
@@ -88,7 +89,7 @@ class CudaObjects:
         return made
 
     def pointer_cast(self, value: V, ct: CType) -> V:
-        """An address seen as a pointer to another type; the bytes behind it stay what they are."""
+        """The pointer `value` cast to the pointer type `ct`; the memory behind it keeps its element types."""
         dtype = ct.dtype
         if dtype in ("?", "") and ct.decl is None:
             dtype = value.dtype
@@ -98,7 +99,7 @@ class CudaObjects:
         return value.with_(ct=ct, dtype=dtype, x=None if value.x is IN_MEMORY else value.x)
 
     def reference(self, init: ir.Expr, ct: CType) -> V:
-        """A variable that refers to another place."""
+        """A reference to the place of `init`, or its value where it has no place."""
         if isinstance(init, (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Cast)):
             pointer = self.run.memory.address_of(init)
             if pointer.cells and (ct.dims or (pointer.ct is not None and pointer.ct.dims)):
@@ -108,12 +109,14 @@ class CudaObjects:
         return self.run.expressions.eval(init)
 
     def rows(self, node: ir.Decl, init: ir.Expr, ct: CType) -> V:
-        """`T (*p)[N] = a` and `T (&r)[N] = a`: another name for memory that is there; else an array of its own."""
+        """The array of `T (*p)[N] = a` or `T (&r)[N] = a`: the same memory as `a` where that is an address, else a new
+        array."""
         there = self.run.expressions.eval(init)
         rows = replace(ct, dims=ct.dims + ct.pointers, pointers=0)
         return self.pointer_cast(there, rows) if there.cells and is_pointer(there.ct) else self.array(node, ct)
 
     def array(self, node: ir.Decl, ct: CType) -> V:
+        """A new local array, as an address, with its initial values."""
         cell = self.run.memory.cell((self.run.frame.key, id(node)), "local", node.name, ct.dtype)
         pointer = V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
         if node.init is not None:
@@ -131,6 +134,7 @@ class CudaObjects:
         return pointer
 
     def initialized(self, name: str, ct: CType, init: ir.Expr, node: ir.Decl) -> V:
+        """The initial value of the variable `name` of type `ct`, declared with `init`."""
         if isinstance(init, ir.Seq) and init.kind in ("init", "ctor"):
             return self.construct(
                 ct, self.run.expressions.items(init.items), node.loc, id(node), name, list(init.items)
@@ -149,7 +153,7 @@ class CudaObjects:
         return self.cast_to(value, ct, node.loc)
 
     def construct(self, ct: CType, items: list[V], loc: ir.Loc, key: object, name: str, nodes: Sequence[object]) -> V:
-        """`T x(a, b)`, `T x{a, b}`, `T(a)`."""
+        """The object made by `T x(a, b)`, `T x{a, b}` or `T(a)`."""
         if is_pointer(ct) or ct.dtype not in ("?", ""):
             if not items:
                 made = self.default_value(ct, key)
@@ -177,7 +181,7 @@ class CudaObjects:
         return self.aggregate(fresh, ct, items, loc, key, nodes)
 
     def aggregate(self, fresh: V, ct: CType, items: list[V], loc: ir.Loc, key: object, nodes: Sequence[Any] = ()) -> V:
-        """An object field by field: what is left out, and has no value of its own, is zero."""
+        """The object `fresh` with its fields set to `items` in order; further fields have their default, or zero."""
         for at, member in enumerate(self.run.types.cpp.classes.fields(V(const=ct))):
             field = member.node
             if not isinstance(field, ir.Decl):
@@ -197,6 +201,7 @@ class CudaObjects:
         return fresh
 
     def shared(self, node: ir.Decl, ct: CType) -> V:
+        """A variable in shared memory: an array as its address, anything else as a reference."""
         key = "extern" if "extern" in node.storage else (self.run.frame.key, id(node))
         cell = self.run.memory.cell(key, "shared", node.name, ct.dtype)
         pointed = ct if ct.dims else pointer_to(ct)

@@ -67,7 +67,7 @@ class CppCall:
         self.loc = loc
 
     def arg(self, position: int) -> V:
-        """An argument, or the unknown value."""
+        """The argument at a position; the unknown value if it is not given."""
         return self.args[position] if position < len(self.args) else UNKNOWN_V
 
 

@@ -39,6 +39,6 @@ class CudaRun(Run):
         self.calls = CudaCalls(self)
 
     def close(self) -> None:
-        """Classes and their scopes know each other, too."""
+        """Breaks the references between the run, its parts, and the classes and their scopes."""
         self.types.cpp.classes.close()
         super().close()

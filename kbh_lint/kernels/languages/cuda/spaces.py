@@ -16,8 +16,8 @@ _CUB = frozenset(
 
 
 def outside(name: str, env: Env, local: Iterable[str] = ()) -> str:
-    """A name that the text does not define as the library spells it; `local` are namespaces that the kernel's own
-    directives use. Itself where nothing is known of it."""
+    """The full name, as its library spells it, of a name that the text does not define; `local` are the namespaces of
+    `using` directives in the kernel. `name` itself where nothing is known."""
     name = name.removeprefix("::")
     for _ in range(_MAX_ALIASES):
         space, colons, rest = name.partition("::")
@@ -43,7 +43,7 @@ def _alias(space: str, env: Env) -> str:
 
 
 def used(env: Env) -> list[str]:
-    """The namespaces that directives bring in where a scope stands."""
+    """The namespaces that `using` directives bring into a scope."""
     found: list[str] = []
     inner: Env | None = env
     while inner is not None:

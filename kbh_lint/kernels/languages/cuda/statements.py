@@ -67,7 +67,7 @@ class CudaStatements(Statements):
             self.run.types.directives = (*self.run.types.directives, node.namespace)
 
     def s_class(self, node: ir.ClassDef) -> None:
-        """A class of a function sees the types and constants that the function has there."""
+        """Defines a class inside a function, which can use the types and constants of the function."""
         frame, cpp = self.run.frame, self.run.types.cpp
         seen = {name: value for name, value in frame.env.items() if value.const is not NOTHING}
         key = (id(node), id(frame.outer), tuple([(name, cpp.same(value)) for name, value in seen.items()]))

@@ -39,7 +39,7 @@ class CudaTypes:
         self.directives: tuple[str, ...] = ()  # `using namespace` in a body
 
     def resolve_type(self, ref: ir.TypeRef) -> CType:
-        """The type a reference names here; unknown ones keep their name."""
+        """The type that `ref` names here; an unknown type keeps its name."""
         known = self.plain_types.get(id(ref))
         if known is not None and ref.name not in self.run.frame.env:
             return known[1]
@@ -99,7 +99,8 @@ class CudaTypes:
         return CType(name=name, args=tuple((str(i), self.type_argument(a)) for i, a in enumerate(ref.args[:4])))
 
     def outside(self, name: str) -> str:
-        """Spells a name that the text does not define as its library does: through namespaces and aliases of them."""
+        """The full name, as its library spells it, of a name that the text does not define; aliases of namespaces are
+        resolved."""
         space, colons, rest = name.partition("::")
         local = self.run.frame.env.get(space) if colons else None
         if local is not None and isinstance(local.const, CType) and local.const.decl is None and local.const.name:
@@ -108,7 +109,7 @@ class CudaTypes:
 
     @contextmanager
     def inside(self, scope: Scope) -> Iterator[None]:
-        """What names mean there, for a while."""
+        """A context manager in which names are looked up in `scope`."""
         frame = self.run.frame
         saved, outer = frame.env, frame.outer
         frame.env, frame.outer = scope
@@ -118,8 +119,8 @@ class CudaTypes:
             frame.env, frame.outer = saved, outer
 
     def declaration(self, name: str) -> V | values.CppType | None:
-        """What a name of a type stands for: a template argument or local alias as a value, or a class or alias of the
-        text; None for other names."""
+        """What a type name is bound to: a template argument or local alias as a value, or a class or alias of the text;
+        None for other names."""
         value = self.run.frame.env.get(name)
         if value is not None:
             return value if isinstance(value.const, CType) else None
@@ -140,7 +141,7 @@ class CudaTypes:
         return found if isinstance(found, values.CppType) else None
 
     def bound_type(self, name: str) -> CType | None:
-        """The type that a name alone means: a template parameter, an alias, a class."""
+        """The type that an unqualified name means: a template parameter, an alias or a class; None for other names."""
         found = self.declaration(name)
         if isinstance(found, V):
             self.run.facts.decide(found)
@@ -152,14 +153,14 @@ class CudaTypes:
         return CType(name=name) if found is not None and made is None else None if made is None else made.const
 
     def this_type(self) -> CType | None:
-        """The struct whose method runs."""
+        """The struct whose method is being executed; None outside of methods."""
         this = self.run.frame.this
         if isinstance(this, V) and this.ct is not None and this.ct.decl is not None:
             return this.ct
         return None
 
     def member_type(self, base: CType, member: str) -> CType | None:
-        """A type declared inside a class."""
+        """The type called `member` that the class `base` declares; None where there is none."""
         found = self.cpp.classes.through(V(const=base), (member,), self.cpp.here())
         kind: CType | None = None if found is None else found.const
         return kind
@@ -174,7 +175,7 @@ class CudaTypes:
         return CType(dtype, name="fragment", role=role, args=(("rows", self.run.expressions.eval(ref.args[1]).const),))
 
     def type_argument(self, node: object) -> CType:
-        """A template argument that is a type."""
+        """The type that a template argument names."""
         if isinstance(node, ir.TypeRef):
             return self.resolve_type(node)
         if isinstance(node, ir.Name):
@@ -185,7 +186,7 @@ class CudaTypes:
         return CType()
 
     def template_value(self, node: ir.Expr, kind: str) -> V:
-        """A template argument as a value: a type, or a constant."""
+        """The value of a template argument of a `kind`: a type, or a constant."""
         if kind == "type":
             return V(const=self.type_argument(node), deps=self._type_deps(node))
         if isinstance(node, ir.TypeRef) and not node.args and not node.pointers:
@@ -198,7 +199,7 @@ class CudaTypes:
         return value.deps if isinstance(value, V) else NO_NAMES
 
     def argument_value(self, value: object, name: str) -> V:
-        """A template argument given by the launch."""
+        """The value of the template argument `name` that the launch gives."""
         deps = frozenset((name,))
         if isinstance(value, values.TypeValue):
             saved = self.run.frame.outer
@@ -218,7 +219,7 @@ class CudaTypes:
         return V(const=value, deps=deps)
 
     def size_of(self, ct: CType, aligned: bool = False) -> V:
-        """`sizeof`, where the type has a known size, or `alignof`."""
+        """The value of `sizeof(T)` or, if `aligned`, `alignof(T)`; unknown where the size is."""
         sizes = ct.sizes if ct.dims and not aligned else (None,) * ct.dims
         key = self.cpp.key(V(const=replace(ct, dims=0, sizes=())))
         found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None
@@ -228,7 +229,7 @@ class CudaTypes:
 
 @lru_cache(maxsize=2048)
 def element(ct: CType | None) -> CType:
-    """What a pointer or array points to."""
+    """The type of the elements of a pointer or array."""
     if ct is None:
         return CType()
     if ct.dims:
@@ -238,10 +239,10 @@ def element(ct: CType | None) -> CType:
 
 @lru_cache(maxsize=2048)
 def pointer_to(ct: CType) -> CType:
-    """The type of the address of something."""
+    """The type of a pointer to `ct`."""
     return replace(ct, pointers=ct.pointers + 1)
 
 
 def is_pointer(ct: CType | None) -> bool:
-    """Whether a value of this type is an address."""
+    """Whether values of this type are addresses: pointers and arrays."""
     return ct is not None and (ct.pointers > 0 or ct.dims > 0)

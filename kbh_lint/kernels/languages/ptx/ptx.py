@@ -25,7 +25,7 @@ _BIT_TYPES = {"b8": "u8", "b16": "u16", "b32": "u32", "b64": "u64", "b128": "u32
 
 
 def run_asm(machine: CudaRun, node: ir.Asm) -> None:
-    """Executes an inline asm statement: outputs are assigned, memory is read and written."""
+    """Executes an inline asm statement: assigns its outputs, reads and writes memory."""
     outputs = [(constraint, machine.expressions.eval(expr)) for constraint, expr in node.outputs]
     inputs = [machine.expressions.eval(expr) for _, expr in node.inputs]
     text = node.template.value if isinstance(node.template, ir.Const) else None
@@ -61,7 +61,8 @@ def _parsed(text: str) -> tuple[ptx.Instr, ...]:
 
 
 def execute(registers: Registers, text: str, template: ir.Const | None = None) -> None:
-    """Runs the instructions of an asm text in order. `template` is where a C++ text stands: products point into it."""
+    """Executes the instructions of an asm text in order. `template` is the C++ string of the text; products are
+    reported at their place inside it."""
     whole = registers.loc
     for instr in _parsed(text):
         registers.m.step()
@@ -166,7 +167,7 @@ def _atomic(r: Registers, instr: ptx.Instr) -> None:
 
 
 def copy_bytes(m: Run, target: V, source: V, loc: ir.Loc) -> None:
-    """A copy that knows no element types: the content keeps its numeric type."""
+    """Copies what lies behind `source` to `target`; the copied data keeps its element types."""
     for cell in in_order(source.cells):
         value = m.memory.read_cell(cell, cell.content if cell.kind == "param" else "?", loc, offset_of(source))
         if value is None:
@@ -230,7 +231,7 @@ def _arithmetic(r: Registers, instr: ptx.Instr) -> None:
 
 
 def multiply_add(m: Run, a: V, b: V, c: V, loc: ir.Loc, *, in_loop: bool) -> V:
-    """`a * b + c`: an accumulation unless `c` is fresh data of its own."""
+    """The value of `a * b + c`, recorded as an accumulation unless `c` is loaded data that nothing was added to yet."""
     product = m.numbers.binary("*", a, b, loc)
     settled = all(o.flags & {"product", "reduce", "index"} for o in c.origins) and not isinstance(c.x, Mul)
     if settled and isinstance(product.x, Mul):

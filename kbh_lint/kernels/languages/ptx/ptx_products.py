@@ -25,11 +25,11 @@ class Registers:
         self.by_name: dict[str, int] = {}
 
     def index(self, operand: ptx.AsmOperand) -> int | None:
-        """The number of an asm operand."""
+        """The number of an asm operand, given by number or by name; None for an unknown name."""
         return operand.index if operand.index is not None else self.by_name.get(operand.name)
 
     def read(self, operand: object) -> V:
-        """The value of an operand; an address keeps the memory it leads to."""
+        """The value of an operand of an instruction; for an address, the address itself."""
         if isinstance(operand, ptx.AsmOperand):
             index = self.index(operand)
             return self.operands[index] if index is not None and index < len(self.operands) else UNKNOWN_V
@@ -44,7 +44,7 @@ class Registers:
         return UNKNOWN_V
 
     def write(self, operand: object, value: V) -> None:
-        """Puts a value into a register, an asm operand or each of a vector."""
+        """Writes a value to an operand: a register, an asm operand, or each part of a vector."""
         if isinstance(operand, ptx.AsmOperand):
             index = self.index(operand)
             if index is not None and index < len(self.operands):
@@ -59,6 +59,7 @@ class Registers:
 
 
 def types(instr: ptx.Instr) -> list[str]:
+    """The element types that the modifiers of an instruction name, in order."""
     return [t for t in (dtypes.from_ptx(modifier) for modifier in instr.modifiers) if t]
 
 
@@ -68,7 +69,7 @@ def _raw(value: V, dtype: str) -> V:
 
 
 def memory_content(m: Run, value: V, loc: ir.Loc) -> V:
-    """The data behind a shared memory descriptor; a register operand is its own data."""
+    """The data behind a shared memory descriptor; for an operand in registers, the operand itself."""
     found: V | None = None
     for cell in in_order(value.cells):
         read = m.memory.read_cell(cell, "?", loc, offset_of(value))
@@ -97,7 +98,7 @@ def _rows(instr: ptx.Instr) -> int | None:
 
 
 def mma(r: Registers, instr: ptx.Instr) -> None:
-    """mma.sync and its sparse and block-scaled forms: d, a, b, c."""
+    """Executes mma.sync, also sparse or block-scaled, with operands d, a, b, c."""
     if len(instr.operands) < 4:
         return
     found = types(instr)
@@ -122,6 +123,7 @@ def _multiply(r: Registers, instr: ptx.Instr, a: V, b: V, c: V, kinds: tuple[str
 
 
 def wgmma(r: Registers, instr: ptx.Instr) -> None:
+    """Executes wgmma.mma_async, with operands d, a, b."""
     if "mma_async" not in instr.modifiers or len(instr.operands) < 3:
         return
     found = (types(instr) + ["?", "?", "?"])[:3]
@@ -131,7 +133,8 @@ def wgmma(r: Registers, instr: ptx.Instr) -> None:
 
 
 def tcgen05(r: Registers, instr: ptx.Instr) -> None:
-    """Tensor memory of Blackwell: mma, ld, st, cp; the rest moves no data."""
+    """Executes tcgen05.mma, ld, st and cp, which use the tensor memory of Blackwell; the other tcgen05 instructions
+    move no data."""
     what = instr.modifiers[0] if instr.modifiers else ""
     tensor = _tensor_memory(r.m)
     if what == "mma" and len(instr.operands) >= 3:
@@ -180,6 +183,7 @@ def _kind_type(m: Run, kind: str, operand: V) -> str:
 
 
 def dp4a(r: Registers, instr: ptx.Instr) -> None:
+    """Executes dp4a and dp2a, with operands d, a, b, c."""
     if len(instr.operands) < 4:
         return
     a, b, c = (r.read(operand) for operand in instr.operands[1:4])

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def to(base: V, call: Call) -> V:
+    """The value of `x.to(dtype)`."""
     target = call.dtype(0, "dtype")
     if target == "?":
         wanted = call.get(0, "dtype")
@@ -40,11 +41,13 @@ def to(base: V, call: Call) -> V:
 
 
 def pointer_name(value: V) -> str:
+    """A name for the memory behind an address that was computed from loaded data."""
     names = sorted(o.param for o in data_origins(value.origins))
     return (names[0] if names else "pointer") + LED
 
 
 def where(call: Call) -> V:
+    """The value of `where(condition, x, y)`."""
     condition, yes, no = (call.get(i, n) or UNKNOWN_V for i, n in enumerate(("condition", "x", "y")))
     m = call.m
     target = m.numbers.promote("+", yes, no)
@@ -66,7 +69,7 @@ def where(call: Call) -> V:
 
 
 def only(made: V, side: V | None) -> V:
-    """A value that always equals one of those that it was made of."""
+    """`made` with the origins of `side`, the operand that it always equals; unchanged if `side` is None."""
     return made if side is None else made.with_(origins=side.origins, casts=side.casts)
 
 
@@ -80,7 +83,7 @@ def _kept(call: Call, yes: V, no: V) -> V | None:
 
 
 def absorbed(call: Call, operands: Sequence[V]) -> V | None:
-    """The operand that a bound always equals, which another bound takes back."""
+    """The operand that a minimum of a maximum (or the reverse) always equals; None where there is none."""
     kept = call.m.expressions.identities().bound(call.node)
     if not kept or not isinstance(call.node, ir.Call):
         return None
@@ -88,7 +91,7 @@ def absorbed(call: Call, operands: Sequence[V]) -> V | None:
 
 
 def at_least(m: PythonRun, value: V, least: V) -> V:
-    """An integer that is no less than a known number: its origins say which."""
+    """`value`, marked as an integer that is at least the known number `least`."""
     if not isinstance(least.const, int) or not value.origins:
         return value
     m.facts.decide(least)
@@ -96,7 +99,7 @@ def at_least(m: PythonRun, value: V, least: V) -> V:
 
 
 def bound(call: Call) -> V:
-    """minimum, maximum."""
+    """The value of `minimum(x, y)` or `maximum(x, y)`."""
     m, a = call.m, first(call)
     b = call.get(1, "y") or UNKNOWN_V
     if isinstance(a.const, (int, float)) and isinstance(b.const, (int, float)):
@@ -115,6 +118,7 @@ def bound(call: Call) -> V:
 
 
 def fma(call: Call) -> V:
+    """The value of `fma(a, b, c)`."""
     m = call.m
     a, b, c = (call.args + [UNKNOWN_V] * 3)[:3]
     product = m.numbers.binary("*", a, b, call.loc)
@@ -128,7 +132,7 @@ _FUNCTIONS = spelled(OPERATIONS, "python", {row.name: row for row in OPERATIONS}
 
 
 def elementwise_name(call: Call, name: str) -> V:
-    """A function of numbers by its name; UNKNOWN_V when it is none."""
+    """The result of calling the mathematical function `name`; UNKNOWN_V for unknown functions."""
     base = name.lstrip("_")
     row = _FUNCTIONS.get(base)
     if row is None:

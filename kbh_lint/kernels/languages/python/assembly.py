@@ -13,7 +13,7 @@ _OPERAND = regex(r"\$(?:\{(\d+)(?::\w+)?\}|(\d+))")  # `$0` or `${0:h}`; the bra
 
 
 def inline(call: Call) -> V:
-    """tl.inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)."""
+    """Models `tl.inline_asm_elementwise(asm, constraints, args, dtype, is_pure, pack)`; returns the outputs."""
     m = call.m
     text, constraints, wanted = call.get(0, "asm"), call.get(1, "constraints"), call.get(3, "dtype")
     args = _items(call.get(2, "args"))

@@ -26,13 +26,14 @@ class Call:
         self.name = name
 
     def get(self, position: int, name: str) -> V | None:
-        """An argument by position or keyword."""
+        """The argument at a position, or the keyword argument `name`; None if it is not given."""
         if 0 <= position < len(self.args):
             return self.args[position]
         return self.kwargs.get(name)
 
     def dtype(self, position: int, name: str, default: str = "?") -> str:
-        """An element type argument; it counts as having decided something."""
+        """The name of the element type that an argument stands for, else `default`; the argument counts as having
+        decided a type."""
         value = self.get(position, name)
         if value is None or not isinstance(value.const, values.DType):
             if value is not None and isinstance(value.const, str):
@@ -43,7 +44,7 @@ class Call:
         return value.const.name
 
     def shape(self, value: V | None) -> Shape | None:
-        """A shape argument."""
+        """The shape that an argument stands for; None where unknown."""
         if value is None:
             return None
         self.m.tiles.sized(value)
@@ -57,7 +58,7 @@ Method = Callable[[V, Call], V]
 
 
 def first(call: Call) -> V:
-    """The first argument, however it is given."""
+    """The first argument, whether given by position or by keyword."""
     if call.args:
         return call.args[0]
     return next(iter(call.kwargs.values()), UNKNOWN_V)

@@ -38,8 +38,8 @@ class PythonCalls(Calls):
     run: PythonRun
 
     def bind_argument(self, name: str, value: object) -> V:
-        """A kernel argument as an abstract value. A field of an object depends on its own name, too: launches whose
-        objects differ in other fields are alike."""
+        """The abstract value of the kernel argument `name`. A field of an object depends only on itself, so that
+        launches whose objects differ in other fields share results."""
         deps = frozenset((name.split(".")[0].split("[")[0],))
         if name.startswith(values.FIELD):
             deps |= {name.partition("[")[0]}
@@ -61,7 +61,7 @@ class PythonCalls(Calls):
         return self.run.names.outer_value(value).with_(deps=deps)
 
     def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
-        """Executes the kernel's body once."""
+        """Executes the body of the kernel `func` once."""
         env: Env = {}
         self.run.frame.outer = func.env
         for param in func.node.params:
@@ -77,7 +77,7 @@ class PythonCalls(Calls):
         self.inline(func, env, func.node.loc)
 
     def call_value(self, callee: V, call: Call) -> V:
-        """Calls a known function, built-in or symbol."""
+        """The result of calling a function, built-in or symbol."""
         const = callee.const
         if isinstance(const, values.JitFunction):
             const = const.func
@@ -92,7 +92,7 @@ class PythonCalls(Calls):
         return self.run.memory.havoc(call.args, "?", call.loc)
 
     def bind_call(self, func: values.Func, call: Call) -> Env:
-        """Parameters of an inlined function by name."""
+        """The parameters of `func` with the values that a call gives them, by name."""
         given, collected, missing = matched(func.node.params, call.args, call.kwargs)
         env: Env = {**given, **{name: V(x=items) for name, items in collected.items()}}
         for param in missing:
@@ -105,7 +105,7 @@ class PythonCalls(Calls):
         return env
 
     def symbol(self, path: str, call: Call) -> V:
-        """Calls something of Python or of the language by its full path."""
+        """The result of calling a function of Python or of the language by its full path."""
         if path.startswith("builtins."):
             return PYTHON[path[9:]](call)
         if path.startswith("math."):
@@ -115,7 +115,7 @@ class PythonCalls(Calls):
         return self.run.language.symbol(path, call)
 
     def builtin(self, name: str, path: str, call: Call) -> V:
-        """Calls an operation of the language."""
+        """The result of calling the operation `name` of the language."""
         made = self.run.language.function(name, call)
         if made is not None:
             return made
@@ -124,7 +124,7 @@ class PythonCalls(Calls):
         return self.not_read(f"a call of {path}", call)
 
     def method(self, base: V, name: str, call: Call) -> V:
-        """`x.to(...)`, `desc.load(...)`, `xs.append(...)`."""
+        """The result of calling a method, such as `x.to(...)`, `desc.load(...)` or `xs.append(...)`."""
         if isinstance(base.const, values.Func) and name in base.const.attrs:
             return self.call_value(self.run.names.outer_value(base.const.attrs[name]), call)
         if isinstance(base.x, Struct) and name in base.x.fields:
@@ -144,14 +144,15 @@ class PythonCalls(Calls):
         return self.run.memory.havoc(call.args, "?", call.loc)
 
     def opaque_call(self, what: str, call: Call) -> V:
-        """Barriers, pipelines, schedulers: nothing of numbers, unless they are given some."""
+        """The result of a call of a barrier, pipeline or scheduler: an object without data. A call that is given data
+        is recorded as unread."""
         given = [leaf for value in (*call.args, *call.kwargs.values()) for leaf in leaves(value)]
         if any(data_origins(v.origins) or any(_counts(c) for c in v.cells) for v in given):
             return self.not_read(f"a call of {what}", call)
         return V(x=HANDLE)
 
     def not_read(self, what: str, call: Call) -> V:
-        """A call whose meaning is not known, of something that holds data."""
+        """The result of a call with an unknown meaning, which is recorded as unread: it may depend on all arguments."""
         self.run.facts.unread(what, call.loc)
         return self.run.memory.havoc(call.args + list(call.kwargs.values()), "?", call.loc)
 

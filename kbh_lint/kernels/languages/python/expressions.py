@@ -26,7 +26,7 @@ class PythonExpressions(Expressions):
     run: PythonRun
 
     def identities(self) -> Identities:
-        """Of the function that runs."""
+        """The identities that hold in the running function."""
         func = self.run.frame.func
         assert func is not None, "a function runs"
         return _identities(func.node)
@@ -65,11 +65,11 @@ class PythonExpressions(Expressions):
         return self.value_attribute(base, node)
 
     def type_attribute(self, dtype: values.DType, name: str, deps: frozenset[str]) -> V:
-        """An attribute of an element type."""
+        """The value of the attribute `name` of an element type."""
         return dtype_attribute(dtype.name, name, deps)
 
     def value_attribute(self, base: V, node: ir.Attr) -> V:
-        """`x.dtype`, `x.T`, `x.shape`, a field of a struct."""
+        """The value of `x.dtype`, `x.T`, `x.shape`, or of a field of a struct."""
         name = node.name
         if name in ("dtype", "type", "element_ty", "elem_type"):
             known = base.dtype not in ("?", "")
@@ -124,7 +124,8 @@ class PythonExpressions(Expressions):
 
 
 def dtype_attribute(dtype: str, name: str, deps: frozenset[str]) -> V:
-    """`dtype.element_ty`, `dtype.is_fp8()` (the call of the result is handled as a method)."""
+    """The value of an attribute of an element type, such as `dtype.element_ty`. For `dtype.is_fp8` it is a symbol, as
+    the call is handled elsewhere."""
     if name in ("element_ty", "scalar", "dtype"):
         return constant(values.DType(dtype), deps)
     if name in ("primitive_bitwidth", "itemsize"):
@@ -147,6 +148,6 @@ _KINDS = {
 
 
 def asked_of_type(dtype: str, name: str = "") -> bool | None:
-    """`dtype.is_fp8()` and the like; None of other methods, and of a type that is not known."""
+    """The result of `dtype.is_fp8()` and the like; None for other methods and unknown types."""
     kinds = _KINDS.get(name)
     return None if kinds is None or dtype not in dtypes.BITS else dtype in kinds

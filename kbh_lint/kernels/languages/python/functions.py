@@ -16,6 +16,7 @@ NUMBER_BITS = 32  # of Python's float in a kernel; one of 64 widens as well
 
 
 def nothing(call: Call) -> V:
+    """Models a call without effect; its result is None."""
     return constant(None)
 
 
@@ -24,6 +25,7 @@ def _constexpr(call: Call) -> V:
 
 
 def whole_range(call: Call) -> V:
+    """The value of `range(...)`."""
     named = [call.kwargs[name] for name in ("arg1", "arg2", "step") if name in call.kwargs]
     bounds = [*call.args, *named][:3]
     numbers = [v.const for v in bounds]

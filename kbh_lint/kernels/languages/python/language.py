@@ -23,38 +23,38 @@ class KernelLanguage:
     regions: ClassVar[frozenset[str]] = frozenset()  # operations whose arguments `A[m, k]` are tiles that begin there
 
     def run(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> PythonRun:
-        """A run of a kernel. `outer` makes values that kernels know of those of the host."""
+        """A new run for the kernel `name`. `outer` converts host values that the kernel sees."""
         return PythonRun(name, fuel, self, outer)
 
     def owns(self, path: str) -> bool:
-        """Whether a full path is one of its packages'."""
+        """Whether a path belongs to one of the language's packages."""
         return path.partition(".")[0] in self.packages
 
     def element_type(self, path: str, name: str) -> str | None:
-        """The element type that is called `name` in the module `path`."""
+        """The element type called `name` in the module `path`; None for other names."""
         return dtypes.from_torch(name) if path == "torch" else None
 
     def attribute(self, path: str, name: str, deps: frozenset[str]) -> V:
-        """`name` of the module `path`."""
+        """The value of the attribute `name` of the module `path`."""
         found = self.element_type(path, name)
         return constant(values.Sym(f"{path}.{name}") if found is None else values.DType(found), deps)
 
     def symbol(self, path: str, call: Call) -> V:
-        """A call of something by its full path."""
+        """The result of calling a function by its full path."""
         if self.owns(path):
             return call.m.calls.builtin(path.rpartition(".")[2], path, call)
         return call.m.calls.not_read(f"a call of {path}", call)
 
     def function(self, name: str, call: Call) -> V | None:
-        """A call of an operation by its name alone; None where there is none of that name."""
+        """The result of calling the operation `name`; None if the language has none of that name."""
         handler = self.operations.get(name)
         return handler(call) if handler is not None else None
 
     def method(self, base: V, name: str, call: Call) -> V | None:
-        """A call of a method of a value; None where values have none of that name."""
+        """The result of calling the method `name` of a value; None if values have none of that name."""
         handler = self.methods.get(name)
         return handler(base, call) if handler is not None else None
 
     def lacks(self, path: str) -> bool:
-        """Whether a path is certainly none: no version of the language has it."""
+        """Whether it is certain that no version of the language has a name with this path."""
         return False

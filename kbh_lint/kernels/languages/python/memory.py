@@ -22,15 +22,15 @@ class PythonMemory(Memory):
         self.allocated: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
 
     def at_place(self, key: object, kind: str, label: str, dtype: str) -> Cell:
-        """The memory that is allocated at a place."""
+        """The memory that `key`, a place in the code, allocates; the same on each call."""
         cell = self.allocated.get(key)
         if cell is None:
             cell = self.allocated[key] = Cell(kind, label, -1, dtype)
         return cell
 
     def tensor(self, kind: str, dtype: str, loc: ir.Loc, name: str = "", *, one: bool = False) -> V:
-        """A tensor over memory that is allocated here; one call of a function has one of it, or the block has `one`,
-        whoever asks for it."""
+        """A tensor in memory that is allocated at `loc`, once for each chain of calls that leads there. With `one`, all
+        tensors of this name are the same."""
         key = name if one else (kind, name, loc, self.run.frame.key, *self.run.unrolled)
         cell = self.at_place(key, kind, f"{name or kind} {len(self.allocated)}", dtype)
         return V(dtype, dtype, cells=frozenset((cell,)))

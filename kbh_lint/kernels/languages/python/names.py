@@ -30,7 +30,7 @@ class PythonNames(Names):
         return constant(values.Sym("builtins." + name)) if name in PYTHON else UNKNOWN_V
 
     def assign_other(self, target: ir.Expr, value: V) -> None:
-        """`xs[i] = value` of a list, a list of lists or a tile."""
+        """Executes `xs[i] = value`, on a list, a list of lists or a tile."""
         if not isinstance(target, ir.Index):
             return
         base = self.run.expressions.eval(target.value)

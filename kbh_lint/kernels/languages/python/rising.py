@@ -28,7 +28,8 @@ class Element(NamedTuple):
 
 
 def subtracted(run: Run, known: Identities, node: ir.Binary, made: V) -> V:
-    """The value `made` of a difference; with bounds where it is of two elements of rising offsets, by their places."""
+    """`made`, the value of a difference. If both operands are elements of rising offsets, it gets the bounds that
+    follow from their positions."""
     pair = _apart(run, known, node.left, node.right) if node.op == "-" else None
     if pair is None:
         return made
@@ -39,7 +40,8 @@ def subtracted(run: Run, known: Identities, node: ir.Binary, made: V) -> V:
 
 
 def compared(run: Run, known: Identities, node: ir.Compare) -> bool | None:
-    """What a comparison of two elements comes to for all that rise; None where that is not known."""
+    """The truth of a comparison of two elements of rising offsets, if it is the same for all such offsets; None
+    otherwise."""
     pair = _apart(run, known, node.left, node.rights[0]) if len(node.ops) == 1 else None
     if pair is None:
         return None

@@ -24,14 +24,14 @@ class Tiles:
         self.sizes: dict[int, frozenset[str]] = {}  # the arguments behind each tile size
 
     def sized(self, value: V) -> None:
-        """Notes which arguments a tile size came from."""
+        """Records which arguments of the launch the tile sizes in `value` depend on."""
         for part in leaves(value):
             if isinstance(part.const, int) and part.deps:
                 self.sizes[part.const] = self.sizes.get(part.const, NO_NAMES) | part.deps
 
     def tile(self, shape: Shape, sizes: Iterable[V]) -> None:
-        """Notes that a tile of a shape is made, from these sizes. Triton has tiles of powers of two, and of so many
-        elements; in a branch that a compile-time argument may leave out, it does not matter."""
+        """Checks a tile of this shape, made from `sizes`. Marks the kernel as refused if Triton has no such tile: a
+        size is no power of two, or there are too many elements. Branches that may not be compiled are exempt."""
         known = [size for size in shape if size is not None]
         fits = all(size > 0 and not size & (size - 1) for size in known) and prod(known) <= MAX_TILE
         if fits or self.run.statements.control.doubtful or self.run.facts.refused:
@@ -41,15 +41,15 @@ class Tiles:
         self.run.facts.refused = "a tile of a size that Triton does not have"
 
     def rows(self, value: V) -> int | None:
-        """How many rows a tile has, where that is known. The arguments that it came from have then decided: a launch
-        with tiles of another height has other products."""
+        """The number of rows of a tile; None where unknown. The arguments that it depends on count as having decided
+        the products."""
         height = value.shape[-2] if value.shape is not None and len(value.shape) > 1 else None
         if isinstance(height, int):
             self.run.facts.decided |= self.sizes.get(height, NO_NAMES)
         return height
 
     def sliced(self, base: V, parts: Sequence[object]) -> V:
-        """`x[:, None]` and the like only change the shape."""
+        """`x[:, None]` and the like, which only change the shape."""
         if base.shape is None:
             return base
         shape: list[int | None] = []
