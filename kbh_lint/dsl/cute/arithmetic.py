@@ -13,7 +13,7 @@ _INTRINSICS = frozenset(("i8", "i4", "u8", "f4e2m1", "f8e4m3"))
 
 
 def size(call: Call) -> V:
-    """size, rank, ceil_div and the like: a whole number, exact where all it is made of is."""
+    """The value of `size(x)`, `rank(x)`, `ceil_div(a, b)` and the like: an integer, known if all arguments are."""
     consts = [v.const for v in call.args]
     name = call.name
     if len(consts) == 2 and all(isinstance(n, int) for n in consts) and consts[1] > 0 and "div" in name:
@@ -29,12 +29,13 @@ def size(call: Call) -> V:
 
 
 def three(call: Call) -> V:
-    """thread_idx() and its kin."""
+    """The value of `thread_idx()` and similar functions: three integers."""
     return V(x=(V("i32", "i32", shape=()),) * 3)
 
 
 def truth(call: Call) -> V:
-    """elem_less, any_, all_, isinstance: a truth that nothing decides here, from data where it is made of data."""
+    """The value of `elem_less(a, b)`, `any_(x)`, `all_(x)` or `isinstance(x, T)`: an unknown truth that depends on the
+    arguments' data."""
     origins = UNKNOWN_V.origins
     for value in call.args:
         for leaf in leaves(value):
@@ -43,7 +44,8 @@ def truth(call: Call) -> V:
 
 
 def filled(call: Call) -> V:
-    """full(shape, value, type), full_like(tensor, value, type): registers of one value."""
+    """The value of `full(shape, value, type)` or `full_like(tensor, value, type)`: registers that all hold one
+    number."""
     like, value = first(call), call.get(1, "fill_value") or constant(0)
     dtype = call.dtype(2, "dtype", like.dtype if like.dtype not in ("?", LITERAL) else value.dtype)
     made = call.m.numbers.convert(value, dtype, call.loc)
@@ -51,13 +53,13 @@ def filled(call: Call) -> V:
 
 
 def emptied(call: Call) -> V:
-    """zeros_like(tensor, type)."""
+    """The value of `zeros_like(tensor, type)`."""
     dtype = call.dtype(1, "dtype", first(call).dtype)
     return V(dtype, dtype)
 
 
 def warp_reduction(call: Call) -> V:
-    """warp_reduction(value, operation), warp_reduction_sum(value)."""
+    """The value of `warp_reduction(value, operation)` or `warp_reduction_sum(value)`."""
     name = call.name
     wanted = call.get(1, "op")
     path = str(getattr(wanted.const, "path", "")) if wanted is not None else ""
@@ -65,7 +67,7 @@ def warp_reduction(call: Call) -> V:
 
 
 def reduce(base: V, call: Call) -> V:
-    """values.reduce(ReductionOp.ADD, initial value, profile)."""
+    """The value of `values.reduce(ReductionOp.ADD, initial value, profile)`."""
     wanted = call.get(0, "op")
     initial = call.get(1, "init_val") or UNKNOWN_V
     made = _reduced(call, held(call, base), str(getattr(wanted.const, "path", "")) if wanted is not None else "")
@@ -82,7 +84,7 @@ def _reduced(call: Call, value: V, operation: str) -> V:
 
 
 def packed(operation: str) -> Builtin:
-    """add_packed_f32x2((a, b), (c, d)) and its kin: the same of both."""
+    """The handler of `add_packed_f32x2((a, b), (c, d))` and similar functions, which apply `operation` to each pair."""
 
     def run(call: Call) -> V:
         columns = [v.x if isinstance(v.x, tuple) else (v, v) for v in call.args[:3]]
@@ -97,7 +99,7 @@ def packed(operation: str) -> Builtin:
 
 
 def atomic(call: Call) -> V:
-    """atomic_add(pointer, value) and its kin."""
+    """Models `atomic_add(pointer, value)` and similar functions; returns what the memory may hold."""
     pointer, value = call.get(0, "ptr") or UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     if "add" in call.name:
         value = call.m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
@@ -106,7 +108,8 @@ def atomic(call: Call) -> V:
 
 
 def converted(path: str, call: Call) -> V | None:
-    """cvt_i8_bf16_intrinsic(values, count) and its kin: a conversion that the name spells out."""
+    """The value of `cvt_i8_bf16_intrinsic(values, count)` and similar conversions, whose names say the types; None for
+    other functions."""
     words = path.rpartition(".")[2].split("_")
     if len(words) < 3 or words[0] != "cvt" or words[1] not in _INTRINSICS:
         return None
@@ -118,9 +121,10 @@ def converted(path: str, call: Call) -> V | None:
 
 
 def to(base: V, call: Call) -> V:
-    """values.to(type); of a tensor's layout or a pointer it says nothing."""
+    """The value of `values.to(type)`."""
     return numbers.to(held(call, base), call)
 
 
 def bitcast(base: V, call: Call) -> V:
+    """The value of `values.bitcast(type)`."""
     return call.m.numbers.bitcast(held(call, base), call.dtype(0, "dtype"), call.loc)

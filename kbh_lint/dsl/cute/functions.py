@@ -21,7 +21,7 @@ from kbh_lint.ops.operation import spelled
 
 
 def inline_asm(call: Call) -> V:
-    """llvm.inline_asm(result type, operands, text, constraints, ...)."""
+    """Models `llvm.inline_asm(result type, operands, text, constraints, ...)`; returns the outputs."""
     wanted = first(call)
     types = wanted.x if isinstance(wanted.x, tuple) else (wanted,)
     result = tuple_of([t if is_type(t) else constant(values.DType("?")) for t in types])
@@ -30,7 +30,7 @@ def inline_asm(call: Call) -> V:
 
 
 def instruction(path: str, call: Call) -> V:
-    """A matrix instruction made inside the kernel."""
+    """The matrix instruction that a call inside the kernel makes."""
     made = first(call).const
     if isinstance(made, kinds.Mma):  # make_tiled_mma(operation, ...)
         return first(call)
@@ -43,7 +43,8 @@ def instruction(path: str, call: Call) -> V:
 
 
 def gemm(call: Call) -> V:
-    """gemm(instruction, d, a, b, c): d = a b + c. The instruction's types count; else those of the operands."""
+    """Models `gemm(instruction, d, a, b, c)`: d = a b + c. Types that the instruction does not fix are those of the
+    operands."""
     made = first(call).const
     known = made if isinstance(made, kinds.Mma) else kinds.Mma()
     target = call.get(1, "d") or UNKNOWN_V
@@ -117,7 +118,7 @@ METHODS: dict[str, Method] = {
 
 
 def symbol(path: str, call: Call) -> V:
-    """Calls something of module `cutlass` by its full path."""
+    """The result of calling a function of the module `cutlass` by its full path."""
     name = path.rpartition(".")[2]
     if ops.is_instruction(path):
         return instruction(path, call)

@@ -55,7 +55,7 @@ class Decorator(Modelled):
         self.path_of = path
 
     def called(self, site: Site) -> Value:
-        """What the decorator makes of its function."""
+        """The decorated function."""
         if site.args:
             return site.run.decorate(self, site.args[0], site.loc)
         return foreign.foreign(site)
@@ -74,11 +74,11 @@ class Launcher(Modelled):
         _launch(site.run, self, grid, block, site.loc)
 
     def called(self, site: Site) -> Value:
-        """It is not for calling: whatever it may do is not read."""
+        """Records that a kernel was called without `.launch`, whose effect is unknown."""
         return foreign.foreign(site)
 
     def other(self, site: Site) -> Value:
-        """Other methods only ask for sizes."""
+        """The launcher itself: its other methods only ask for sizes."""
         return self
 
 
@@ -86,8 +86,8 @@ class Cute(Library):
     """The package `cutlass`, and what is in it of the DSL."""
 
     def call(self, site: Site) -> Value:
-        """A call by its path. CUTLASS's older interface to prebuilt kernels is not read; what makes matrix instructions
-        is told by the form of its name."""
+        """The result of calling a function by its path. CUTLASS's older interface to prebuilt kernels counts as unread;
+        functions that make matrix instructions are recognised by the form of their names."""
         parts = site.path.split(".")
         if len(parts) < 2 or len(parts) > 2 and parts[1] not in _PARTS:
             return foreign.foreign(site)
@@ -101,27 +101,28 @@ class Cute(Library):
 
     @models("jit", "kernel", "struct", "union")
     def decorator(self, site: Site, *given: Value, **options: Value) -> Value:
-        """Decorators, of a function or with options for one."""
+        """The decorated function, or for a call with options a decorator."""
         return self.decorate(site, None, given[0]) if given else Decorator(site.path)
 
     @models("compile")
     def compile(self, site: Site, *given: Value, **named: Value) -> Value:
-        """`cute.compile(function, arguments)`: later calls leave the compile-time arguments out."""
+        """The compiled function of `cute.compile(function, arguments)`; its calls leave out the compile-time
+        arguments."""
         return _compiled(given, named) if given else Decorator("cutlass.cute.compile")
 
     @models("size")
     def size(self, site: Site, a: Value = None, mode: Value = None, *rest: Value, **options: Value) -> Value:
-        """How many elements a shape, or some modes of it, have."""
+        """The number of elements of a shape, or of those of its modes that `mode` selects."""
         return shapes.count(a, mode)
 
     @models("cosize", "product")
     def elements(self, site: Site, a: Value = None, *rest: Value, **options: Value) -> Value:
-        """How many elements a shape has."""
+        """The number of elements of a shape."""
         return shapes.count(a, None)
 
     @models("rank")
     def rank(self, site: Site, a: Value = None, *rest: Value, **options: Value) -> Value:
-        """How many modes a shape has."""
+        """The number of modes of a shape."""
         return shapes.rank(a)
 
     @models("shape")
@@ -131,70 +132,72 @@ class Cute(Library):
 
     @models("ceil_div")
     def ceil_div(self, site: Site, *given: Value, **options: Value) -> Value:
-        """`ceil_div(a, b)`, also of shapes."""
+        """The value of `ceil_div(a, b)`, for numbers or shapes."""
         return shapes.divided(given[0], given[1]) if len(given) > 1 else Unknown((), "ceil_div")
 
     @models("round_up")
     def round_up(self, site: Site, *given: Value, **options: Value) -> Value:
-        """`round_up(a, b)`."""
+        """The value of `round_up(a, b)`."""
         return shapes.rounded(given[0], given[1]) if len(given) > 1 else Unknown((), "round_up")
 
     @models("size_in_bytes")
     def size_in_bytes(self, site: Site, *given: Value, **options: Value) -> Value:
-        """`size_in_bytes(type, layout)`."""
+        """The value of `size_in_bytes(type, layout)`."""
         return shapes.bytes_of(list(given))
 
     @models("make_layout_tv")
     def thread_values(self, site: Site, *given: Value, **options: Value) -> Value:
-        """The tile that threads with their values cover, and its layout."""
+        """The value of `make_layout_tv(threads, values)`: the tile that all threads cover with their values, and its
+        layout."""
         return shapes.thread_values(list(given))
 
     @models("make_identity_tensor")
     def identity_tensor(self, site: Site, shape: Value = None, *rest: Value, **options: Value) -> Value:
-        """A tensor of its own coordinates."""
+        """A tensor whose elements are their own coordinates."""
         return kinds.Coordinates(fields=(("shape", shapes.shape_of(shape)),))
 
     @models("const_expr", "dynamic_expr", "as_numeric", "range_constexpr_", "make_warp_uniform")
     def same(self, site: Site, value: Value, *rest: Value, **options: Value) -> Value:
-        """What it is given."""
+        """Returns the first argument unchanged."""
         return value
 
     @models("range", "range_constexpr", "range_dynamic")
     def range(self, site: Site, *bounds: Value, **options: Value) -> Value:
-        """A range, where its bounds are known."""
+        """A range; unknown where its bounds are."""
         return shapes.whole_range(list(bounds))
 
     @models("printf", "print_tensor", "initialize_cuda_context")
     def nothing(self, site: Site, *given: Value, **options: Value) -> None:
-        """Calls that compute nothing."""
+        """Models calls that compute nothing."""
 
     @models("dtype")
     def dtype(self, site: Site, of: Value = None, *rest: Value, **options: Value) -> Value:
-        """`cutlass.dtype(x)`: the element type that something is."""
+        """The value of `cutlass.dtype(x)`: the element type of `x`."""
         return of if isinstance(of, DType) else Unknown((), "dtype")
 
     @models("min")
     def least(self, site: Site, *given: Value, **options: Value) -> Value:
-        """The least of numbers."""
+        """The value of `cutlass.min(...)`."""
         return shapes.extreme(min, list(given))
 
     @models("max")
     def greatest(self, site: Site, *given: Value, **options: Value) -> Value:
-        """The greatest of numbers."""
+        """The value of `cutlass.max(...)`."""
         return shapes.extreme(max, list(given))
 
     @models(*_VIEWS)
     def view(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A view of a tensor, of coordinates or of a layout."""
+        """The value of a function that makes a view of a tensor, of coordinates or of a layout."""
         return view(site.run, site.name, list(given), named)
 
     @models(*_LAYOUTS)
     def layout(self, site: Site, *given: Value, **named: Value) -> Value:
-        """Layouts, by their shapes."""
+        """The value of a function that makes a layout; only its shape is known."""
         return shapes.layout(site.name, list(given), named)
 
     def other(self, site: Site) -> Value:
-        """Copies are told by the form of their names. Anything else is not read where it is given tensors."""
+        """The result of any other function. Copies are recognised by the form of their names; anything else counts as
+        unread if it is given tensors."""
         name = site.name
         if name.startswith(("make_tiled_tma_atom", "make_im2col_tma_atom")):
             tensors = tensor_arguments.tensors_in(site.args[1:]) + tensor_arguments.tensors_in(site.kwargs)
@@ -207,7 +210,8 @@ class Cute(Library):
         return Made(site.path)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@cute.jit`, `@cute.kernel`, `@cute.struct`; other decorators of the DSL change nothing."""
+        """The result of `@cute.jit`, `@cute.kernel` or `@cute.struct`; other decorators of the DSL return the function
+        unchanged."""
         path = decorator.path_of if isinstance(decorator, Decorator) else site.path
         name = path.rpartition(".")[2]
         if isinstance(target, Func) and name in _DECORATORS:
@@ -217,7 +221,8 @@ class Cute(Library):
         return target
 
     def call_function(self, site: Site, func: Func) -> Value:
-        """A kernel waits for its `.launch`; other functions of the DSL run here."""
+        """Calls a function of the DSL on the host; the call of a kernel returns a launcher, which waits for
+        `.launch(...)`."""
         if func.language != KERNEL:
             return NotImplemented
         env = Env({}, func.env)
@@ -225,11 +230,11 @@ class Cute(Library):
         return Launcher(func, env.vars)
 
     def element_type(self, path: str) -> str | None:
-        """`cutlass.Float8E4M3FN`."""
+        """The element type that a path such as `cutlass.Float8E4M3FN` names; None for other paths."""
         return dtypes.from_cutlass(path.rpartition(".")[2])
 
     def tensor_attribute(self, tensor: Tensor, name: str) -> Value:
-        """What CuTe adds to a tensor."""
+        """The value of an attribute that CuTe adds to tensors, such as `tensor.iterator`."""
         if name in _MARKS:
             return NotImplemented
         if name == "element_type":
@@ -237,18 +242,20 @@ class Cute(Library):
         return Pointer(tensor, tensor.dtype) if name == "iterator" else Unknown((), name)
 
     def set_tensor_attribute(self, tensor: Tensor, name: str, value: Value) -> bool:
-        """`tensor.element_type = type`: what the bytes are taken for."""
+        """Executes `tensor.element_type = type`, which says how the bytes are read; returns whether the attribute is
+        that one."""
         if name == "element_type" and isinstance(value, DType):
             tensor.dtype = value.name
             return True
         return False
 
     def tensor_method(self, tensor: Tensor, name: str) -> Value:
-        """Marks of which sizes may differ between calls say nothing of what is in a tensor."""
+        """The result of a method that CuTe adds to tensors: those that mark sizes as dynamic return the tensor
+        itself."""
         return tensor if name in _MARKS else NotImplemented
 
     def made_attribute(self, made: Made, name: str) -> Value:
-        """An attribute of something that the DSL made on the host."""
+        """The value of an attribute of an object that the DSL made on the host."""
         if any(key == name for key, _ in made.fields):
             found = made.get(name)
             return found if found is not None else Unknown((), name)
@@ -258,7 +265,8 @@ class Cute(Library):
         return made if name in ("outer", "inner") else Made(f"{made.path}.{name}")
 
     def made_call(self, site: Site, made: Made) -> Value:
-        """A call of something made, or of its method: on the host it yields sizes and layouts, and runs nothing."""
+        """The result of calling an object that the DSL made on the host, or one of its methods: sizes and layouts;
+        nothing runs."""
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         if inputs:
             name = made.path.rpartition(".")[2]
@@ -286,7 +294,7 @@ def _field_type(interp: Run, cls: ClassV, node: ir.Expr) -> DType:
 
 
 def view(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> object:
-    """A view of a tensor, of coordinates or of a layout."""
+    """The value of a view of a tensor, of coordinates or of a layout, made by the function `name`."""
     base = args[0] if args else next(iter(kwargs.values()), None)
     dtype = next((a for a in (*args, *kwargs.values()) if isinstance(a, DType)), None)
     if name == "make_ptr":

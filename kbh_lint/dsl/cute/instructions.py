@@ -24,15 +24,17 @@ _BYTES_K = 32  # of one operand's row, for every tensor core instruction of Hopp
 
 
 def is_instruction(path: str) -> bool:
-    """Whether a symbol makes a matrix instruction: `warpgroup.MmaF8Op`, `make_trivial_tiled_mma`."""
+    """Whether the function `path` makes a matrix instruction, as `warpgroup.MmaF8Op` and `make_trivial_tiled_mma`
+    do."""
     name = path.rpartition(".")[2]
     return name.startswith("Mma") and name.endswith("Op") or name.startswith("make_") and name.endswith("_tiled_mma")
 
 
 def instruction(path: str, types: Sequence[str], named: Mapping[str, str]) -> Made:
-    """The instruction that `path` makes of element types, by position and by keyword ("?" where one is not known).
+    """The matrix instruction that the function `path` makes from element types given by position (`types`) or keyword
+    (`named`); "?" stands for an unknown type.
 
-    Constructors take one type for both operands, or one each, and the accumulator's last where it is not fixed.
+    Constructors take one type for both operands, or one for each, and the accumulator's type last if it is not fixed.
     """
     name = path.rpartition(".")[2]
     opcode = next((code for part, code in _OPCODES if part in path), "")
@@ -63,11 +65,12 @@ def instruction(path: str, types: Sequence[str], named: Mapping[str, str]) -> Ma
 
 
 def named_types(given: Mapping[str, object]) -> dict[str, str]:
-    """The element types among the keyword arguments of a constructor."""
+    """The element types among the keyword arguments of a constructor, by keyword."""
     return {name: value.name for name, value in given.items() if isinstance(value, DType) and name in _NAMED}
 
 
 def depth(dtype: str) -> int | None:
-    """How many elements of K one tensor core instruction takes."""
+    """How many elements along K one tensor-core instruction on operands of type `dtype` multiplies; None where
+    unknown."""
     bits = dtypes.BITS.get(dtype)
     return _BYTES_K * 8 // bits if bits else None

@@ -17,15 +17,15 @@ class Cute(TensorLanguage):
     methods = functions.METHODS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`cutlass.Float32`."""
+        """The element type that `name`, such as `Float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_cutlass(name) if self.owns(path) else super().element_type(path, name)
 
     def attribute(self, path: str, name: str, deps: frozenset[str]) -> V:
-        """`cute.arch.WARP_SIZE`, and all others."""
+        """The value of a module's attribute, such as `cute.arch.WARP_SIZE`."""
         return constant(32) if name == "WARP_SIZE" and self.owns(path) else super().attribute(path, name, deps)
 
     def symbol(self, path: str, call: Call) -> V:
-        """A call of something of the package."""
+        """The result of calling a function of the package by its full path."""
         return functions.symbol(path, call) if self.owns(path) else super().symbol(path, call)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def view(call: Call) -> V:
-    """Another look at a tensor, a layout or coordinates."""
+    """The value of a function that makes a view: the same tensor, layout or coordinates."""
     given = [*call.args, *call.kwargs.values()]
     base = next((v for v in given if v.cells), None)  # domain_offset takes the coordinate first
     if base is None:
@@ -34,13 +34,14 @@ def view(call: Call) -> V:
 
 
 def make_tensor(call: Call) -> V:
-    """make_tensor(pointer, layout); over a number it is a tensor of coordinates."""
+    """The value of `make_tensor(pointer, layout)`; with a number in place of the pointer, a tensor of coordinates."""
     base = first(call)
     return view(call) if base.cells else coordinates(call)
 
 
 def make_pointer(call: Call) -> V:
-    """make_ptr(type, address, ...): where an address leads that was read from a table, or nobody knows where."""
+    """The value of `make_ptr(type, address, ...)`: a pointer into the memory that the address leads to, or into unknown
+    memory."""
     dtype = next((v.const.name for v in call.args if is_type(v)), "?")
     address = next((v for v in call.args if not is_type(v)), UNKNOWN_V)
     cells = address.cells or frozenset((call.m.memory.param_cell(pointer_name(address), -1, dtype, dtype),))
@@ -48,19 +49,20 @@ def make_pointer(call: Call) -> V:
 
 
 def recast(call: Call) -> V:
-    """recast_tensor(tensor, type), recast_ptr(pointer, swizzle, dtype=type): the same bits."""
+    """The value of `recast_tensor(tensor, type)` or `recast_ptr(pointer, swizzle, dtype=type)`: the same bits as
+    another type."""
     base = first(call)
     dtype = next((v.const.name for v in (*call.args[1:], *call.kwargs.values()) if is_type(v)), base.dtype)
     return base.with_(dtype=dtype)
 
 
 def fragment(call: Call) -> V:
-    """make_rmem_tensor(layout, type): registers."""
+    """The value of `make_rmem_tensor(layout, type)`: a tensor in registers."""
     return call.m.memory.tensor("local", call.dtype(1, "dtype"), call.loc)
 
 
 def fragment_like(call: Call) -> V:
-    """make_fragment_like(tensor, type)."""
+    """The value of `make_fragment_like(tensor, type)`: a tensor in registers."""
     like = first(call)
     if not like.cells and isinstance(like.const, values.Made) and not call.get(1, "dtype"):
         return like
@@ -68,7 +70,7 @@ def fragment_like(call: Call) -> V:
 
 
 def shared(position: int) -> Builtin:
-    """Memory of a thread block, of the type that is given at a position."""
+    """The handler of a function that allocates shared memory; the argument at `position` is the element type."""
 
     def run(call: Call) -> V:
         named = "element_type" if "element_type" in call.kwargs else "dtype"
@@ -78,7 +80,8 @@ def shared(position: int) -> Builtin:
 
 
 def tensor_memory(position: int) -> Builtin:
-    """retrieve_tmem_ptr(type, ...): tensor memory, which all warps of a block share."""
+    """The handler of `retrieve_tmem_ptr(type, ...)`: tensor memory, which all warps of a block share; the argument at
+    `position` is the element type."""
 
     def run(call: Call) -> V:
         dtype = call.dtype(position, "element_type" if "element_type" in call.kwargs else "dtype")
@@ -88,7 +91,7 @@ def tensor_memory(position: int) -> Builtin:
 
 
 def allocate(base: V, call: Call) -> V:
-    """SmemAllocator.allocate(struct or number of bytes)."""
+    """The value of `SmemAllocator.allocate(struct or number of bytes)`."""
     wanted = first(call).const
     if isinstance(wanted, kinds.StructType):
         return struct_fields(wanted, call)
@@ -97,7 +100,7 @@ def allocate(base: V, call: Call) -> V:
 
 
 def copied(source: int) -> Builtin:
-    """A copy from the argument at a position to the next one; bits stay what they are."""
+    """The handler of a copy from the argument at position `source` to the next one; the data keeps its bits."""
 
     def run(call: Call) -> V:
         a, b = call.get(source, "src") or UNKNOWN_V, call.get(source + 1, "dst") or UNKNOWN_V
@@ -128,7 +131,8 @@ def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
 
 
 def operand(side: str) -> Method:
-    """make_fragment_A(tensor): registers for a warp's instruction, else a descriptor of the same memory."""
+    """The handler of `make_fragment_A(tensor)` and the like (`side` is the operand): registers for a warp's
+    instruction, else a descriptor of the same memory."""
 
     def run(base: V, call: Call) -> V:
         tensor, made = first(call), base.const
@@ -144,7 +148,8 @@ def operand(side: str) -> Method:
 
 
 def epilogue(call: Call) -> V:
-    """Partitions of an epilogue: (copy, what is read, registers or shared memory that it goes to)."""
+    """The value of a function that partitions an epilogue: the copy, the tensor to read, and the registers or shared
+    memory to write."""
     tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
     atom = constant(kinds.Copy())
     if not tensors:
@@ -154,7 +159,8 @@ def epilogue(call: Call) -> V:
 
 
 def stored_epilogue(call: Call) -> V:
-    """An epilogue that the library runs: accumulators go to the argument's tensor, as its type."""
+    """Models an epilogue that the library runs: it stores the accumulators to the argument's tensor, converted to its
+    type."""
     tensors = [v for v in (*call.args, *call.kwargs.values()) if v.cells]
     targets = [v for v in tensors if any(cell.kind == "param" for cell in v.cells)]
     sources = [v for v in tensors if v not in targets]
@@ -168,51 +174,59 @@ def stored_epilogue(call: Call) -> V:
 
 
 def coordinates(call: Call) -> V:
+    """The value of a function that makes a tensor of coordinates."""
     return constant(kinds.Coordinates())
 
 
 def layout(call: Call) -> V:
+    """The value of a function that makes a layout."""
     return constant(kinds.Layout())
 
 
 def layout_of_threads(call: Call) -> V:
+    """The value of a function that makes two layouts, such as `make_layout_tv`."""
     return V(x=(constant(kinds.Layout()), constant(kinds.Layout())))
 
 
 def copy_atom(call: Call) -> V:
+    """The value of a function that makes a copy operation."""
     made = first(call).const
     return first(call) if isinstance(made, kinds.Copy) else constant(kinds.Copy())
 
 
 def nothing(call: Call) -> V:
+    """Models a call without effect; its result is None."""
     return constant(None)
 
 
 def load(base: V, call: Call) -> V:
+    """The value of `tensor.load()`."""
     return held(call, base)
 
 
 def store(base: V, call: Call) -> V:
+    """Models `tensor.store(data)`."""
     value = call.get(0, "data") or UNKNOWN_V
     call.m.memory.store(base, held(call, value), call.loc)
     return constant(None)
 
 
 def same(base: V, call: Call) -> V:
+    """The value of a method that returns its object."""
     return base
 
 
 def argument(base: V, call: Call) -> V:
-    """A partition, which is called with a tensor: a view of that tensor."""
+    """The value of a partition that is called with a tensor: a view of that tensor."""
     return view(call)
 
 
 def typed(base: V, call: Call) -> V:
-    """storage.field.get_tensor(layout, swizzle=, dtype=)."""
+    """The value of `storage.field.get_tensor(layout, swizzle=, dtype=)`."""
     return base.with_(dtype=call.dtype(-1, "dtype", base.dtype))
 
 
 def accumulators(base: V, call: Call) -> V:
-    """make_fragment_C(shape): registers, or tensor memory, of the accumulator's type."""
+    """The value of `make_fragment_C(shape)`: registers or tensor memory of the accumulator's type."""
     dtype = base.const.get("accumulator", "?") if isinstance(base.const, values.Made) else "?"
     return call.m.memory.tensor("local", dtype, call.loc)

@@ -234,11 +234,11 @@ class CuteDialect(TensorDialect):
     methods = METHODS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`cutlass.Float32`."""
+        """The element type that `name`, such as `Float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_cutlass(name) if path.partition(".")[0] == "cutlass" else None
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """`cute.arch.WARP_SIZE`, and all others."""
+        """The value of an attribute, such as `cute.arch.WARP_SIZE`; None where the language adds nothing to it."""
         own = isinstance(value, Sym) and value.path.partition(".")[0] == "cutlass"
         return 32 if own and name == "WARP_SIZE" else super().attribute(m, value, name, frame)
 

@@ -15,7 +15,7 @@ _DIVISIONS = ("zipped_divide", "tiled_divide", "logical_divide", "flat_divide")
 
 
 def shape_of(value: object) -> Any:
-    """The shape of a tensor, a layout or a shape; None when it is not known."""
+    """The shape of a tensor, a layout or a shape; None where unknown."""
     if isinstance(value, Tensor):
         return value.shape
     if isinstance(value, Made):
@@ -26,12 +26,12 @@ def shape_of(value: object) -> Any:
 
 
 def known(shape: object) -> Value:
-    """A shape as the submission sees it."""
+    """A shape as a value of the submission; unknown for None."""
     return shape if shape is not None else Unknown((), "a shape")
 
 
 def elements(shape: object) -> int | None:
-    """How many elements a nested shape has; None when a part is not known."""
+    """The number of elements of a nested shape; None where a part is unknown."""
     if isinstance(shape, tuple):
         counts = [elements(part) for part in shape]
         return math.prod(c for c in counts if c is not None) if None not in counts else None
@@ -39,7 +39,7 @@ def elements(shape: object) -> int | None:
 
 
 def count(value: object, mode: object) -> Any:
-    """cute.size(value, mode=[...])."""
+    """The value of `cute.size(value, mode=[...])`."""
     shape = shape_of(value)
     for index in mode if isinstance(mode, (list, tuple)) else () if mode is None else (mode,):
         inside = isinstance(shape, tuple) and isinstance(index, int) and -len(shape) <= index < len(shape)
@@ -49,12 +49,13 @@ def count(value: object, mode: object) -> Any:
 
 
 def rank(value: object) -> Any:
+    """The value of `cute.rank(value)`: the number of modes."""
     shape = shape_of(value)
     return len(shape) if isinstance(shape, tuple) else 1 if isinstance(shape, int) else Unknown((), "a rank")
 
 
 def divided(left: object, right: object) -> Value:
-    """cute.ceil_div, also of shapes."""
+    """The value of `cute.ceil_div(left, right)`, for numbers or shapes."""
     right = right.get("shape") if isinstance(right, Made) else right
     if isinstance(left, (tuple, list)):
         parts = right if isinstance(right, (tuple, list)) else (right,)
@@ -64,20 +65,20 @@ def divided(left: object, right: object) -> Value:
 
 
 def rounded(left: object, right: object) -> Value:
-    """cute.round_up."""
+    """The value of `cute.round_up(left, right)`."""
     times = divided(left, right)
     return times * right if isinstance(times, int) and isinstance(right, int) else Unknown((), "a size")
 
 
 def bytes_of(args: Sequence[Value]) -> Value:
-    """cute.size_in_bytes(type, layout)."""
+    """The value of `cute.size_in_bytes(type, layout)`."""
     total = elements(shape_of(args[1])) if len(args) > 1 else None
     bits = dtypes.BITS.get(args[0].name) if args and isinstance(args[0], DType) else None
     return total * bits // 8 if total is not None and bits else Unknown((), "a size")
 
 
 def layout(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Made:
-    """make_layout(shape), tile_to_shape(atom, shape, order) and the like."""
+    """The layout that `make_layout(shape)`, `tile_to_shape(atom, shape, order)` and the like make."""
     place = {"make_composed_layout": 2, "tile_to_shape": 1}.get(name, 0)
     given = kwargs.get("shape", args[place] if place < len(args) else None)
     helper = name.startswith(("make_smem", "make_swizzle", "recast", "right", "left", "complement"))
@@ -85,7 +86,8 @@ def layout(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Mad
 
 
 def thread_values(args: Sequence[Value]) -> tuple[Any, Made]:
-    """make_layout_tv(threads, values): the tile they cover, and the layout from (thread, value) to it."""
+    """The value of `make_layout_tv(threads, values)`: the tile that all threads cover, and the layout from (thread,
+    value) to its elements."""
     threads, each = (shape_of(a) for a in (*args, None, None)[:2])
     if isinstance(threads, tuple) and isinstance(each, tuple) and len(threads) == len(each):
         counts = [(elements(a), elements(b)) for a, b in zip(threads, each, strict=True)]
@@ -96,7 +98,7 @@ def thread_values(args: Sequence[Value]) -> tuple[Any, Made]:
 
 
 def viewed(name: str, shape: object, args: Sequence[Value], kwargs: Mapping[str, Value]) -> Any:
-    """The shape of a view; None when it is not followed."""
+    """The shape of the view that the function `name` makes of a tensor of this shape; None where unknown."""
     given = args[0] if args else next((v for k, v in kwargs.items() if k in ("tiler", "mode", "coord")), None)
     if name in ("from_dlpack", "assume", "domain_offset", "recast_tensor"):
         return shape
@@ -162,7 +164,7 @@ def _divide(name: str, shape: tuple[Value, ...], tiler: object) -> Value:
 
 
 def whole_range(args: list[Any]) -> Value:
-    """cutlass.range(...), where its bounds are known."""
+    """The value of `cutlass.range(...)`; unknown where its bounds are."""
     numbers = args[:3]
     if numbers and all(isinstance(n, int) for n in numbers) and (len(numbers) < 3 or numbers[2]):
         return range(*numbers)
@@ -170,5 +172,5 @@ def whole_range(args: list[Any]) -> Value:
 
 
 def extreme(pick: Callable[..., Any], args: Sequence[Value]) -> Value:
-    """cutlass.min and cutlass.max."""
+    """The value of `cutlass.min(...)` or `cutlass.max(...)`; `pick` is Python's function."""
     return pick(args) if args and all(isinstance(a, (int, float)) for a in args) else Unknown((), "a number")

@@ -236,8 +236,8 @@ def _negative(call: Call) -> V:
 
 
 def multiplied(run: PythonRun, a: V, b: V, acc: V | None, loc: ir.Loc, types: tuple[str, str] = ("", "")) -> V:
-    """A matrix product of two tiles, added to `acc`. Numbers of fp32 are multiplied as they are: who wants TF32
-    converts them."""
+    """The product of two tiles, added to `acc`. Tiles of fp32 are multiplied in full precision, as cuTile uses TF32
+    only for tiles that were converted to it."""
     whole = operand_type(a) in dtypes.INTS and operand_type(b) in dtypes.INTS
     known = acc is not None and acc.dtype in dtypes.BITS
     accumulator = acc.dtype if acc is not None and known else "i32" if whole else "f32"

@@ -19,7 +19,7 @@ class Decorator(Modelled):
         super().__init__("cuda.tile.kernel")
 
     def called(self, site: Site) -> Value:
-        """The kernel."""
+        """The kernel that the decorator makes of a function."""
         return site.run.decorate(self, site.args[0], site.loc) if site.args else super().called(site)
 
 
@@ -28,17 +28,17 @@ class CuTile(Library):
 
     @models("kernel")
     def kernel(self, site: Site, function: Value = None, **hints: Value) -> Value:
-        """A kernel, or the decorator that makes one."""
+        """The kernel made of `function`, or for a call with hints alone a decorator."""
         return Decorator() if function is None else _kernel(function)
 
     @models("function")
     def function(self, site: Site, func: Value = None, **options: Value) -> Value:
-        """What kernels call is a function as it was."""
+        """The function unchanged, for decorators of functions that kernels call."""
         return func if func is not None else super().other(site)
 
     @models("launch")
     def queue(self, site: Site, stream: Value, grid: Value, kernel: Value, kernel_args: Value) -> Value:
-        """`ct.launch(stream, grid, kernel, arguments)`: arguments are given by their places."""
+        """Records the launch `ct.launch(stream, grid, kernel, arguments)`; arguments are matched by position."""
         if not (isinstance(kernel, Func) and kernel.language == LANGUAGE and isinstance(kernel_args, (tuple, list))):
             return NotImplemented
         names = [param.name for param in kernel.node.params]
@@ -49,17 +49,18 @@ class CuTile(Library):
 
     @models("cdiv")
     def ceil_div(self, site: Site, x: Value, y: Value) -> Value:
-        """`cdiv(x, y)`."""
+        """The value of `cdiv(x, y)`."""
         if isinstance(x, int) and isinstance(y, int) and y:
             return -(-x // y)
         return unknowns.merged(site.run, x, y)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@ct.kernel`, `@ct.kernel(...)`; other decorators leave what they are over."""
+        """The kernel for `@ct.kernel` and `@ct.kernel(...)`; other decorators return the function unchanged."""
         return _kernel(target) if site.name == "kernel" or isinstance(decorator, Decorator) else target
 
     def other(self, site: Site) -> Value:
-        """What is not read, and may launch something, is a hole in the trace: a search of the fastest tiles is one."""
+        """Records any other function as unread if it is given tensors or functions, as a search for the fastest tiles
+        is."""
         inputs = tensor_arguments.tensors_in([*site.args, *site.kwargs.values()])
         called = any(isinstance(value, Func) for value in (*site.args, *site.kwargs.values()))
         if inputs or called:
@@ -67,7 +68,7 @@ class CuTile(Library):
         return super().other(site)
 
     def element_type(self, path: str) -> str | None:
-        """`ct.bfloat16`."""
+        """The element type that a path such as `ct.bfloat16` names; None for other paths."""
         return element(path.rpartition(".")[2])
 
 

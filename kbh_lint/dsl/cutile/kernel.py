@@ -53,25 +53,26 @@ class CuTile(KernelLanguage):
     methods = METHODS
 
     def run(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> TileRun:
-        """A run of a kernel."""
+        """A new run for the kernel `name`."""
         return TileRun(name, fuel, self, outer)
 
     def owns(self, path: str) -> bool:
-        """Whether a path is of this language: `cuda.tile.mma` is, other parts of the package `cuda` are not."""
+        """Whether a path belongs to this language: `cuda.tile.mma` does, other parts of the package `cuda` do not."""
         return path.startswith(tuple(f"{package}." for package in self.packages))
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`ct.bfloat16`, `np.float32`."""
+        """The element type that `name` stands for in the module `path`, as in `ct.bfloat16` or `np.float32`; None for
+        other names."""
         return element(name) if path in (*self.packages, "numpy") else super().element_type(path, name)
 
     def attribute(self, path: str, name: str, deps: frozenset[str]) -> V:
-        """Numbers of `math` and `numpy` beside what all languages have."""
+        """The value of a module's attribute: constants of `math` and `numpy` beside what all languages have."""
         if path in ("math", "numpy") and name in _NUMBERS:
             return constant(_NUMBERS[name], deps)
         return super().attribute(path, name, deps)
 
     def function(self, name: str, call: Call) -> V | None:
-        """An operation, or a function of numbers."""
+        """The result of calling an operation or a mathematical function; None for other names."""
         found = super().function(name, call)
         if found is not None:
             return found

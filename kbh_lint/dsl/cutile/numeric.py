@@ -116,7 +116,7 @@ class TileDialect(Dialect):
     methods = METHODS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`ct.float32`."""
+        """The element type that `name`, such as `float32`, stands for in the module `path`; None for other names."""
         return element(name) if path in ("cuda.tile", "numpy") else None
 
 

@@ -9,5 +9,5 @@ _NONE = frozenset("float half double int long short bool".split())  # of Python 
 
 
 def element(name: str) -> str | None:
-    """`float32` -> `f32`; None when cuTile has no such type."""
+    """The element type (`f32`) for a name of cuTile (`float32`); None for names that cuTile does not have."""
     return _OWN.get(name) or (None if name in _NONE else dtypes.from_torch(name))

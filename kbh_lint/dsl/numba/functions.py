@@ -33,7 +33,7 @@ INDICES = ("threadIdx", "blockIdx", "blockDim", "gridDim")
 
 
 def index(call: Call) -> V:
-    """A place in the grid, or a size of it."""
+    """The value of a function that gives an index in the grid, or a size of it."""
     return V("i64", "i64", shape=())
 
 
@@ -43,7 +43,7 @@ def _indices(call: Call) -> V:
 
 
 def nothing(call: Call) -> V:
-    """A barrier, a fence, a print."""
+    """Models a barrier, a fence or a print; its result is None."""
     return constant(None)
 
 
@@ -125,7 +125,7 @@ def _select(call: Call) -> V:
 
 
 def fma(call: Call) -> V:
-    """`fma(a, b, c)`."""
+    """The value of `fma(a, b, c)`."""
     return numbers.fma(Call(call.m, [held(call, v) for v in call.args], {}, call.node, "fma"))
 
 
@@ -138,7 +138,8 @@ def _as(dtype: str, call: Call) -> list[V]:
 
 
 def libdevice(name: str, call: Call) -> V:
-    """A function of libdevice: its name says the type, `f` at the end or `f` before an operation that rounds."""
+    """The result of the libdevice function `name`; its type is part of the name, as an `f` at the end or before a
+    rounding operation."""
     if name in _BITS:
         target = _BITS[name]
         value = held(call, first(call))
@@ -150,7 +151,7 @@ def libdevice(name: str, call: Call) -> V:
 
 
 def plain(name: str) -> str:
-    """A function's name without what says its type, its rounding and how exact it is: `fast_expf` is `exp`."""
+    """A function's name without the parts for type, rounding and precision: `fast_expf` becomes `exp`."""
     rounded = _ROUNDING.search(name) is not None
     name = _ROUNDING.sub("", name).removeprefix("fast_")
     if rounded and name[:1] in "fdh" and (name[1:] in _OPERATORS or name[1:] in ("sqrt", "rcp", "rsqrt")):
@@ -159,7 +160,7 @@ def plain(name: str) -> str:
 
 
 def of_numbers(name: str, call: Call) -> V:
-    """A function of numbers by its name; what is none is not read."""
+    """The result of calling the mathematical function `name`; unknown functions are recorded as unread."""
     base = plain(name)
     single = base.endswith("f") or name.removeprefix("fast_") != name or base != name and name[0] == "f"
     args = _as("f32", call) if single else [held(call, v) for v in call.args]
@@ -178,7 +179,7 @@ def of_numbers(name: str, call: Call) -> V:
 
 
 def half(name: str, call: Call) -> V:
-    """A function on fp16: `hadd`, `hfma`, `hexp`."""
+    """The result of calling a function on fp16, such as `hadd`, `hfma` or `hexp`."""
     inner = Call(call.m, _as("f16", call), {}, call.node, name)
     if name == "hfma":
         return numbers.fma(inner)

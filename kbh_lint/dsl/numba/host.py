@@ -30,7 +30,7 @@ class Decorator(Modelled):
         self.signature, self.options = signature, options or {}
 
     def called(self, site: Site) -> Value:
-        """What the decorator makes of its function."""
+        """The decorated function."""
         return site.run.decorate(self, site.args[0], site.loc) if site.args else super().called(site)
 
 
@@ -42,7 +42,7 @@ class Launcher(Modelled):
         self.kernel, self.grid, self.block = kernel, grid, block
 
     def called(self, site: Site) -> Value:
-        """The launch: arguments are given by their places."""
+        """Records the launch; arguments are matched by position."""
         func = self.kernel.func
         names = [param.name for param in func.node.params]
         if len(site.args) > len(names) or site.kwargs:
@@ -65,7 +65,7 @@ class Stream(Modelled):
 
     @models("synchronize")
     def synchronize(self, site: Site) -> Value:
-        """The host waits."""
+        """Models `stream.synchronize()`: the host waits for the GPU."""
         return _of_torch(site, "torch.cuda.synchronize", [])
 
 
@@ -76,46 +76,46 @@ class Numba(Library):
     def jit(
         self, site: Site, func_or_sig: Value = None, device: Value = False, inline: Value = False, **options: Value
     ) -> Value:
-        """A kernel, or the decorator that makes one."""
+        """The kernel made of a function, or for a call without one a decorator."""
         if isinstance(func_or_sig, Func):
             return _kernel(site, func_or_sig, None, device)
         return Decorator(JIT, func_or_sig, {"device": device, **options})
 
     @models(*sorted(_ON_THE_CPU))
     def compiled(self, site: Site, signature_or_function: Value = None, *rest: Value, **options: Value) -> Value:
-        """A function of the host as it was, or the decorator that makes one."""
+        """The host function unchanged, or for a call without one a decorator."""
         return signature_or_function if isinstance(signature_or_function, Func) else Decorator(site.path)
 
     @models("prange")
     def prange(self, site: Site, *bounds: Value) -> Value:
-        """A range."""
+        """The value of `prange(...)`: a range."""
         return site.run.call(Sym("builtins.range"), list(bounds), {}, site.loc)
 
     @models("void")
     def signature(self, site: Site, *types: Value) -> Value:
-        """`void(float32[:], int32)`."""
+        """The types in a signature such as `void(float32[:], int32)`."""
         return tuple(types)
 
     @models("as_cuda_array")
     def as_cuda_array(self, site: Site, obj: Value, sync: Value = True) -> Value:
-        """The same memory."""
+        """The array `obj` with the same memory."""
         return obj if isinstance(obj, Tensor) else self.other(site)
 
     @models("is_cuda_array", "is_available")
     def yes(self, site: Site, obj: Value = None) -> Value:
-        """Whether there is a device, and an object is in its memory."""
+        """The value True: there is a device, and arrays are in its memory."""
         return True
 
     @models("to_device")
     def to_device(self, site: Site, obj: Value, stream: Value = 0, copy: Value = True, to: Value = None) -> Value:
-        """A copy on the device; into the array `to` where that is given."""
+        """A copy of `obj` on the device, in the array `to` if that is given."""
         if isinstance(to, Tensor):
             return _of_torch(site, "torch.Tensor.copy_", [to, obj])
         return _of_torch(site, "torch.as_tensor", [obj], device="cuda")
 
     @models("device_array", "pinned_array", "managed_array", "mapped_array")
     def device_array(self, site: Site, shape: Value, dtype: Value = None, *rest: Value, **options: Value) -> Value:
-        """An array that holds nothing yet."""
+        """A new uninitialised array on the device."""
         if dtype is None:
             dtype = DType("f64")
         named = str(getattr(dtype, "path", dtype)).rpartition(".")[2]  # `np.float32`, "float32"
@@ -125,21 +125,22 @@ class Numba(Library):
 
     @models("device_array_like", "pinned_array_like", "mapped_array_like")
     def device_array_like(self, site: Site, ary: Value, stream: Value = 0) -> Value:
-        """An array that holds nothing yet, of the shape and type of another."""
+        """A new uninitialised array on the device, with the shape and type of `ary`."""
         return _of_torch(site, "torch.empty_like", [ary])
 
     @models("stream", "default_stream", "legacy_default_stream", "per_thread_default_stream", "external_stream")
     def stream(self, site: Site, ptr: Value = 0) -> Value:
-        """A stream."""
+        """A new stream object."""
         return Stream()
 
     @models("numba.cuda.synchronize")
     def synchronize(self, site: Site) -> Value:
-        """The host waits."""
+        """Models `cuda.synchronize()`: the host waits for the GPU."""
         return _of_torch(site, "torch.cuda.synchronize", [])
 
     def kernel_method(self, site: Site, kernel: JitFunction) -> Value:
-        """`kernel[grid, block, stream, shared]`, `kernel.configure(...)`, `kernel.forall(tasks)`."""
+        """The result of `kernel[grid, block, stream, shared]`, `kernel.configure(...)` or `kernel.forall(tasks)`: a
+        launcher."""
         args = site.args
         if site.name == "__getitem__":
             args = list(args[0]) if isinstance(args[0], (tuple, list)) else []
@@ -156,7 +157,8 @@ class Numba(Library):
         return kernel if site.name in ("specialize", "compile") else NotImplemented
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@cuda.jit`, `@cuda.jit(...)`, `@njit`; what other decorators make is not read."""
+        """The kernel for `@cuda.jit` and `@cuda.jit(...)`, the function itself for `@njit`; other decorators are
+        recorded as unread."""
         if site.path == JIT:
             given = decorator if isinstance(decorator, Decorator) else Decorator(JIT)
             return _kernel(site, target, given.signature, given.options.get("device", False))
@@ -166,7 +168,7 @@ class Numba(Library):
         return UnreadKernel(site.path, target)
 
     def other(self, site: Site) -> Value:
-        """What is not read, and may compute something, is a hole in the trace."""
+        """Records any other function as unread if it is given tensors or functions."""
         given = [*site.args, *site.kwargs.values()]
         inputs = tensor_arguments.tensors_in(given)
         if inputs:
@@ -174,11 +176,11 @@ class Numba(Library):
         return UnreadKernel(site.path) if any(isinstance(value, Func) for value in given) else super().other(site)
 
     def element_type(self, path: str) -> str | None:
-        """`numba.float32`, `numba.types.int8`."""
+        """The element type that a path such as `numba.float32` or `numba.types.int8` names; None for other paths."""
         return element(*path.rpartition(".")[::2])
 
     def tensor_method(self, tensor: Tensor, name: str) -> Value:
-        """`array.copy_to_host()`: the same numbers."""
+        """The value of `array.copy_to_host()` and the like: the same array."""
         return tensor
 
 

@@ -36,11 +36,12 @@ class Numba(TensorLanguage):
     rows = True
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`numba.float32`, `np.int8`."""
+        """The element type that `name` stands for in the module `path`, as in `numba.float32` or `np.int8`; None for
+        other names."""
         return element(path, name)
 
     def attribute(self, path: str, name: str, deps: frozenset[str]) -> V:
-        """`cuda.threadIdx.x`, `cuda.laneid`, `math.inf`, and what else a module has."""
+        """The value of a module's attribute, such as `cuda.threadIdx.x`, `cuda.laneid` or `math.inf`."""
         full = f"{path}.{name}"
         if full == LANE or path in _PLACES:
             return V("i64", "i64", shape=())
@@ -51,7 +52,7 @@ class Numba(TensorLanguage):
         return super().attribute(path, name, deps)
 
     def symbol(self, path: str, call: Call) -> V:
-        """A call of something of the package, by all of its path, or of numpy."""
+        """The result of calling a function of the package or of numpy by its full path."""
         root, _, name = path.partition(".")
         if root == PACKAGE:
             if name.startswith(LIBDEVICE):

@@ -47,7 +47,8 @@ class Part(Ptr):
         self.array, self.before = array, before
 
     def whole(self, index: object) -> tuple[Value, ...]:
-        """The places in the array: those that slices left open are filled first."""
+        """The full index into the array for `index` into this part: it fills the dimensions that slices left open
+        first."""
         given = list(index) if isinstance(index, tuple) else [index]
         made = []
         for place in self.before:
@@ -197,11 +198,12 @@ class Numbers(TensorDialect):
     methods = {"view": _view, "item": mathematics.same, "reshape": mathematics.same, "ravel": mathematics.same}
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`numba.float32`, `np.float32`."""
+        """The element type that `name` stands for in the module `path`, as in `numba.float32` or `np.float32`; None for
+        other names."""
         return element(path, name)
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Value:
-        """`cuda.threadIdx.x`, `cuda.laneid`, sizes of arrays, which are not known."""
+        """The value of an attribute such as `cuda.threadIdx.x` or `cuda.laneid`; sizes of arrays are unknown."""
         full = f"{value.path}.{name}" if isinstance(value, Sym) else ""
         if full in _PLACES:
             return _dim(m, *_PLACES[full])
@@ -212,15 +214,15 @@ class Numbers(TensorDialect):
         return super().attribute(m, value, name, frame)
 
     def indexed(self, value: object) -> object:
-        """What was read by an index may be a row."""
+        """The row that a value stands for if it was read by an index and may be a row; else the value."""
         return value.part if isinstance(value, Element) else value
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:
-        """The place of an element, of a row too."""
+        """The place of `value[index]`, where `value` may be a row."""
         return at(value.array, value.whole(index), site) if isinstance(value, Part) else at(value, index, site)
 
     def read(self, m: Machine, value: Ptr | Made, index: object, site: int) -> Value:
-        """An element, or a view."""
+        """The value of `value[index]`: an element, or a view."""
         if not isinstance(value, Ptr):
             return super().read(m, value, index, site)
         array, before = (value.array, value.whole) if isinstance(value, Part) else (value, _alone)
@@ -233,7 +235,7 @@ class Numbers(TensorDialect):
         return Element(found, Part(array, places)) if type(found) is Num else found
 
     def builtin(self, path: str) -> Builtin | None:
-        """The function behind a symbol, by all of its path."""
+        """The function for a path in the package, in numpy or in Python; None for unknown ones."""
         root, _, name = path.partition(".")
         if root == "numpy":
             dtype = element(root, name)

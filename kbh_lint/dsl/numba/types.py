@@ -19,14 +19,14 @@ _MODULES = frozenset((PACKAGE, f"{PACKAGE}.types", f"{PACKAGE}.core.types", f"{P
 
 
 def element(path: str, name: str) -> str | None:
-    """The element type that is called `name` in a module; None where it is none."""
+    """The element type called `name` in the module `path`; None for other names."""
     if path not in _MODULES and not (path.startswith(f"{PACKAGE}.cuda.") and name == "bfloat16"):
         return None
     return _OWN.get(name) or (dtypes.from_torch(name) if _NUMBERED.match(name) else None)
 
 
 def in_signature(signature: Value) -> tuple[str, ...]:
-    """The types of arguments that are numbers, by their places; nothing for those that are arrays or not known."""
+    """The element types of the parameters that a signature declares, by position; "" for arrays and unknown types."""
     if isinstance(signature, str):
         inside = signature.partition("(")[2].rpartition(")")[0]
         flat, depth = "", 0

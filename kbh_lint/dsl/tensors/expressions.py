@@ -51,7 +51,7 @@ class TensorExpressions(PythonExpressions):
         return V(x=HANDLE)
 
     def coordinate(self, node: ir.Expr) -> tuple[V, bool]:
-        """The value of an index, and whether it leaves a mode open, which makes a view of what is indexed."""
+        """The value of an index, and whether it leaves a mode open, so that indexing with it makes a view."""
         if isinstance(node, ir.SliceE):
             return UNKNOWN_V, True
         if isinstance(node, ir.Seq):
@@ -61,7 +61,7 @@ class TensorExpressions(PythonExpressions):
         return value, any(leaf.const is None for leaf in leaves(value))
 
     def placed(self, base: V, index: V) -> V:
-        """A tensor at a coordinate: loads through it depend on where the coordinate came from."""
+        """The tensor `base` at the coordinate `index`: loads through it also depend on the data of the coordinate."""
         origins = base.origins
         for leaf in leaves(index):
             origins = union(origins, leaf.origins)
@@ -95,7 +95,7 @@ class TensorExpressions(PythonExpressions):
         return base.with_(const=NOTHING, origins=union(base.origins, flagged(index.origins, "index")))
 
     def region(self, node: ir.Expr) -> V:
-        """An argument of a tile operation: `A[m, k]` is the tile that begins there."""
+        """The value of an argument of a tile operation: `A[m, k]` stands for the tile that begins there."""
         if isinstance(node, ir.Index):
             base = self.eval(node.value)
             if base.cells:

@@ -20,7 +20,7 @@ _DEPTH = 3
 
 
 def argument(interp: Run, value: object, level: int = 0) -> Any:
-    """A launch argument as the kernel analysis takes it; objects of the submission with what they hold."""
+    """A launch argument as the kernel analysis takes it; objects of the submission are passed with their attributes."""
     if isinstance(value, Made):
         return value
     if isinstance(value, Instance):
@@ -47,7 +47,8 @@ def _table(interp: Run, kind: type[kinds.Table | kinds.Namespace], table: dict[A
 
 
 def outer(interp: Run, known: dict[int, Any], value: object) -> Value:
-    """A value of the host that a kernel sees through its scope; UNKNOWN where kernels cannot use it."""
+    """A host value that a kernel sees through its scope, as the kernel analysis takes it; UNKNOWN for values that
+    kernels cannot use. `known` has the objects that were converted before."""
     while isinstance(value, Memo):
         value = value.func
     if isinstance(value, (ClassV, Instance)):

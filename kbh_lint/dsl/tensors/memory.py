@@ -11,7 +11,7 @@ TENSOR_MEMORY = "tensor memory"
 
 
 def held(call: Call, value: V) -> V:
-    """The numbers of a tensor: what is in its memory, or the value itself when it lies in no memory."""
+    """The data of a tensor, loaded from its memory; for a value that is not in memory, the value itself."""
     if isinstance(value.x, tuple) and value.x:  # an operand with its scale factors
         value = value.x[0]
     made = value.const
@@ -23,7 +23,7 @@ def held(call: Call, value: V) -> V:
 
 
 def struct_fields(made: values.Made, call: Call) -> V:
-    """The memory of a struct, field by field."""
+    """A new struct in shared memory, with memory of its own for each field."""
     fields = {}
     for name, dtype in made.fields:
         known = dtype.name if isinstance(dtype, values.DType) else "?"

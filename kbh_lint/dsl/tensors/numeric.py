@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 def opens(index: object) -> bool:
-    """Whether a coordinate leaves a mode open, which makes a view."""
+    """Whether a coordinate leaves a mode open, so that indexing with it makes a view."""
     return index is None or isinstance(index, tuple) and any(opens(part) for part in index)
 
 
 def at(ptr: Ptr, index: object, site: int) -> Ptr:
-    """The place of a coordinate."""
+    """The place in the tensor `ptr` of a coordinate."""
     places = _flat(index)
     if not all(isinstance(place, int) for place in places) or len(places) > len(MODES):
         return ops.moved(ptr, UNKNOWN, site)
@@ -52,7 +52,7 @@ def _slice(ptr: Ptr, index: object, site: int) -> Ptr:
 
 
 def fill(m: Machine, c: Args) -> Value:
-    """tensor.fill(value): every element holds it, and nothing of before is left."""
+    """Models `tensor.fill(value)`: all elements hold the value, earlier contents are gone."""
     target, value = c.get(0), c.get(1, "value", 0)
     if isinstance(target, Ptr):
         target.mem.cells.clear()
@@ -62,6 +62,7 @@ def fill(m: Machine, c: Args) -> Value:
 
 
 def held(m: Machine, value: object, site: int) -> Any:
+    """The data of a tensor at its place, or the value itself if it is no tensor."""
     return m.read(value, site) if isinstance(value, Ptr) else value
 
 
@@ -71,7 +72,8 @@ class TensorDialect(Dialect):
     elements = True
 
     def attribute(self, m: Machine, value: object, name: str, frame: Frame) -> Any:
-        """Element types, what a tensor is made of, fields and methods of objects of the host."""
+        """The value of an attribute of an element type, a tensor or a host object; None where the language adds nothing
+        to it."""
         if isinstance(value, Ptr) and name in ("element_type", "iterator", "layout", "shape", "stride"):
             return DType(value.type.dt) if name == "element_type" else value if name == "iterator" else UNKNOWN
         if isinstance(value, DType) and name == "width":
@@ -84,7 +86,7 @@ class TensorDialect(Dialect):
         return super().attribute(m, value, name, frame)
 
     def method(self, m: Machine, callee: Method, packed: Args) -> Any:
-        """A method of a tensor, or of an object of the submission."""
+        """The result of calling a method of a tensor or of an object of the submission; NotImplemented for others."""
         value = callee.value
         found = value.methods.vars.get(callee.name) if isinstance(value, Made) and value.methods is not None else None
         if isinstance(found, values.Func):
@@ -94,9 +96,9 @@ class TensorDialect(Dialect):
         return super().method(m, callee, packed)
 
     def place(self, value: Ptr, index: object, site: int) -> Ptr:
-        """The place of a coordinate."""
+        """The place of `value[index]`."""
         return at(value, index, site)
 
     def read(self, m: Machine, value: Ptr | Made, index: object, site: int) -> Any:
-        """An element, or a view; or what a dict of the host holds."""
+        """The value of `value[index]`: an element, a view, or an entry of a dict of the host."""
         return _read(m, value, index, site)

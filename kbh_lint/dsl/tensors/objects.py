@@ -25,7 +25,7 @@ class Objects:
         self.made: dict[Any, values.Made] = {}  # those that the kernel makes, by the place of the call
 
     def made_attribute(self, base: V, made: values.Made, node: ir.Attr) -> V:
-        """An attribute of something that the host, or a constructor, made."""
+        """The value of an attribute of an object that the host or a constructor made."""
         name = node.name
         assigned = self.attributes.get((id(made.methods), name)) if isinstance(made, kinds.Object) else None
         if assigned is not None:
@@ -55,9 +55,10 @@ class Objects:
         return V(x=HANDLE)
 
     def set_attribute(self, made: values.Made, name: str, value: V) -> None:
-        """`made.name = value`: a weak update, joined with the value before, for a loop may have assigned it.
+        """Executes `made.name = value`: the attribute may now also hold the value, as a loop may assign it in one
+        iteration and read it in another.
 
-        Calls that were analysed with the value before are analysed again.
+        Calls that were analysed with the older value are analysed again.
         """
         key = (id(made.methods), name)
         old = self.attributes.get(key)
@@ -69,7 +70,7 @@ class Objects:
             self.run.memory.memory_version += 1
 
     def instantiate(self, cls: values.Made, call: Call) -> V:
-        """An object of a class of the submission; one place of the program makes one of them."""
+        """A new object of a class of the submission; one place in the program always makes the same object."""
         made = self.made.get(call.loc)
         if made is None:
             members = dict(cls.methods.vars) if cls.methods is not None else {}

@@ -20,7 +20,7 @@ class Rows:
         self.made: dict[object, Row] = {}
 
     def read(self, value: V, array: V) -> V:
-        """What was read at a place of an array, with its mark."""
+        """`value`, which was read from `array` by an index, marked as possibly a row of the array."""
         if value.x is not None or value.cells:
             return value
         key = array.cells, array.dtype, array.content, array.origins
@@ -28,5 +28,5 @@ class Rows:
 
 
 def array_of(value: V) -> V:
-    """The array that a value is, or that it may be a row of."""
+    """The array that `value` is, or may be a row of."""
     return value.x.array if isinstance(value.x, Row) else value

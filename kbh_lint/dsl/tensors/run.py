@@ -43,5 +43,5 @@ class TensorLanguage(KernelLanguage):
     """A language whose kernels work on tensors over memory."""
 
     def run(self, name: str, fuel: int, outer: Callable[[Any], Any] | None = None) -> TensorRun:
-        """A run of a kernel."""
+        """A new run for the kernel `name`."""
         return TensorRun(name, fuel, self, outer)

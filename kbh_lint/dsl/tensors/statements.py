@@ -39,12 +39,12 @@ class TensorStatements(Statements):
         super().__init__(run, TensorControl(run))
 
     def s_class(self, node: ir.ClassDef) -> None:
-        """`@cute.struct` inside a kernel: its fields are memory."""
+        """Defines a `@cute.struct` inside a kernel, whose fields are memory."""
         fields = tuple((s.name, self.element_type(s.annotation)) for s in node.body if isinstance(s, ir.Decl))
         self.run.frame.env[node.name] = constant(kinds.StructType(fields=fields))
 
     def element_type(self, node: ir.Expr | None) -> Any:
-        """The element type of a field: `cute.struct.Align[cute.struct.MemRange[T, n], 128]`, or T."""
+        """The element type of a field annotated as `cute.struct.Align[cute.struct.MemRange[T, n], 128]` or as `T`."""
         while isinstance(node, ir.Index):
             inner = node.index.items[0] if isinstance(node.index, ir.Seq) else node.index
             outer = node.value

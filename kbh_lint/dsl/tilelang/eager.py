@@ -35,7 +35,8 @@ class Kernel:
 
 
 def built(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Kernel | None:
-    """The kernel of one call; None where the function is not of this form."""
+    """The kernel that one call of an eager function builds, with its arguments and results; None for functions of
+    another form."""
     parts = _parts(func)
     if parts is None:
         return None
@@ -165,7 +166,7 @@ def _empty(interp: Run, call: ir.Call, frame: Frame) -> Tensor:
 
 
 def dtype_of(value: object) -> str:
-    """An element type, as a value or by its name."""
+    """The name of the element type that a value is or names."""
     if isinstance(value, DType):
         return value.name
     return (dtypes.from_tilelang(value) if isinstance(value, str) else None) or "?"

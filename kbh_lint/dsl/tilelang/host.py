@@ -37,12 +37,12 @@ class Factory(Modelled):
         self.func, self.out, self.configs = func, out, configs
 
     def called(self, site: Site) -> Value:
-        """The kernel for these sizes."""
+        """The kernel compiled for these sizes."""
         return _build(site, self)
 
     @models("compile")
     def compile(self, site: Site, *sizes: Value, **named: Value) -> Value:
-        """The same."""
+        """The kernel compiled for these sizes, as by calling the factory."""
         return _build(site, self)
 
 
@@ -54,7 +54,7 @@ class Decorator(Modelled):
         self.path_of, self.given = path, {"configs": configs, **given}
 
     def called(self, site: Site) -> Value:
-        """What the decorator makes of its function."""
+        """The decorated function."""
         return site.run.decorate(self, site.args[0], site.loc) if site.args else super().called(site)
 
 
@@ -63,52 +63,53 @@ class TileLang(Library):
 
     @models("jit", "lazy_jit", "autotune", "prim_func", "macro")
     def decorator(self, site: Site, first: Value = None, *rest: Value, **given: Value) -> Value:
-        """`tilelang.jit` of a function, or with options for one."""
+        """The function that `tilelang.jit` makes of a function, or for a call with options a decorator."""
         if site.args and not isinstance(first, (list, dict)):
             return _decorated(site.path, first, given)
         return Decorator(site.path, first, given)
 
     @models("compile")
     def compile(self, site: Site, func: Value, out_idx: Value = None, *rest: Value, **given: Value) -> Value:
-        """A kernel of a `prim_func`."""
+        """The kernel compiled from a `prim_func`; `out_idx` says which parameters it allocates itself."""
         return _compiled(func, out_idx)
 
     @models("cdiv", "ceildiv")
     def ceil_div(self, site: Site, *given: Value, **named: Value) -> Value:
-        """`ceildiv(a, b)`."""
+        """The value of `ceildiv(a, b)`."""
         numbers = [a for a in given if isinstance(a, int)]
         known = len(numbers) == 2 and numbers[1]
         return -(-numbers[0] // numbers[1]) if known else Unknown((), "a dimension")
 
     @models("next_power_of_2")
     def next_power_of_2(self, site: Site, *given: Value, **named: Value) -> Value:
-        """`next_power_of_2(n)`."""
+        """The value of `next_power_of_2(n)`."""
         numbers = [a for a in given if isinstance(a, int)]
         return 1 << max(numbers[0] - 1, 0).bit_length() if numbers else self.other(site)
 
     @models("symbolic", "dynamic", "var")
     def dimension(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A size that calls of the kernel bind."""
+        """The value of a symbolic size, which each call of the kernel binds: unknown."""
         return Unknown((), "a dimension")
 
     def other(self, site: Site) -> Value:
-        """Any other function of the package. What it does to tensors that it is given is not known, and told so."""
+        """The result of any other function of the package, recorded as unread if it is given tensors."""
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         return foreign.unread_call(site.run, site.path, inputs, site.loc) if inputs else super().other(site)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@T.prim_func`, `@tilelang.jit(out_idx=...)`, `@tilelang.autotune(configs=...)`."""
+        """The result of `@T.prim_func`, `@tilelang.jit(out_idx=...)` or `@tilelang.autotune(configs=...)`."""
         if isinstance(decorator, Decorator):
             return _decorated(decorator.path_of, target, decorator.given)
         return _decorated(site.path, target, {})
 
     def element_type(self, path: str) -> str | None:
-        """`tilelang.language.float32`; not `exp` and the like."""
+        """The element type that a path such as `tilelang.language.float32` names; None for other paths, such as that of
+        `exp`."""
         root, _, name = path.rpartition(".")
         return dtypes.from_tilelang(name) if root == "tilelang.language" and not name.startswith("e") else None
 
     def launch(self, site: Site, made: Specialized) -> Value:
-        """A call of a compiled kernel: it allocates its outputs where it was told them, and gives them back."""
+        """Records a call of a compiled kernel; returns the outputs that the kernel allocates."""
         return _launch(site.run, made, site.args, site.kwargs, site.loc)
 
 

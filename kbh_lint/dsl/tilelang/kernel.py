@@ -26,7 +26,7 @@ REGIONS = frozenset(
 
 
 def dtype_of(value: V | None) -> str:
-    """An element type, as a value or by its name."""
+    """The name of the element type that a value is or names."""
     const = value.const if value is not None else None
     if isinstance(const, values.DType):
         return const.name
@@ -194,18 +194,18 @@ class TileLang(TensorLanguage):
     regions = REGIONS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`T.float32`."""
+        """The element type that `name`, as in `T.float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_tilelang(name) if self.owns(path) else super().element_type(path, name)
 
     def symbol(self, path: str, call: Call) -> V:
-        """A call of something of the package, or of TVM's, which has the same names."""
+        """The result of calling a function of the package, or of TVM, which has the same names."""
         if path.partition(".")[0] not in (PACKAGE, "tvm"):
             return super().symbol(path, call)
         made = self.function(path.rpartition(".")[2], call)
         return made if made is not None else call.m.calls.opaque_call(path, call)
 
     def function(self, name: str, call: Call) -> V | None:
-        """An operation, or a function of numbers."""
+        """The result of calling an operation or a mathematical function; None for other names."""
         found = super().function(name, call)
         if found is not None or any(v.cells for v in call.args):
             return found

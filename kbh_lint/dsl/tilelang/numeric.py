@@ -135,11 +135,12 @@ class TileDialect(TensorDialect):
     functions = FUNCTIONS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`T.float32`."""
+        """The element type that `name`, as in `T.float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_tilelang(name) if path.partition(".")[0] == PACKAGE else None
 
     def argument(self, m: Machine, node: ir.Expr, callee: object, frame: Frame) -> Any:
-        """The place where an argument of a tile operation starts."""
+        """The place at which the region begins that an argument of a tile operation stands for; None for other
+        arguments."""
         if not isinstance(node, ir.Index) or not isinstance(callee, Sym):
             return None
         if callee.path.rpartition(".")[2] not in REGIONS:

@@ -30,7 +30,8 @@ _CEIL = frozenset(spellings("ceil_div", languages=("tilelang",)))
 
 
 def read_parts(kernel: Func, args: Mapping[str, Value]) -> dict[int, tuple[list[Part], int]]:
-    """The parts of each tensor, by storage, and how many elements the kernel declares it to have."""
+    """For each tensor that a kernel reads, by storage id: the parts that it can read, and how many elements the kernel
+    declares the tensor to have."""
     tensors = {name: value for name, value in args.items() if isinstance(value, Buffer)}
     found = _Kernel(kernel, set(tensors))
     out: dict[int, tuple[list[Part], int]] = {}
@@ -148,7 +149,7 @@ class _Kernel:
     # --- numbers ---
 
     def sides(self, node: object) -> tuple[int, ...] | None:
-        """A shape of known numbers."""
+        """The shape that an expression stands for, if all sizes are known; None otherwise."""
         if isinstance(node, ir.Name):
             found = self._outer(node.id)
             given = found if isinstance(found, (tuple, list)) else (found,)
@@ -165,7 +166,7 @@ class _Kernel:
             return None
 
     def ends(self, node: object) -> Ends | None:
-        """The least and the largest number that an expression can be."""
+        """The least and the greatest number that an expression can be; None where unknown."""
         if isinstance(node, ir.Const):
             return (node.value, node.value) if type(node.value) is int else None
         if isinstance(node, ir.Name):
@@ -207,7 +208,8 @@ class _Kernel:
                 self._visit(part, node if isinstance(node, ir.Call) else None, regions)
 
     def box(self, place: ir.Index, partner: ir.Expr | None, sides: tuple[int, ...]) -> Box:
-        """The part of a tensor with these sides that one place touches; beside a partner it is a tile as large."""
+        """The box of a tensor with these `sides` that an access at `place` touches; in a copy, it is as large as the
+        tile of `partner`."""
         items = place.index.items if isinstance(place.index, ir.Seq) else (place.index,)
         if len(items) != len(sides):
             return tuple((0, side - 1) for side in sides)

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
 
 def cast(call: Call) -> V:
+    """The value of `tl.cast(x, dtype)`."""
     return to(first(call), Call(call.m, call.args[1:], call.kwargs, call.node))
 
 
 def int_type(call: Call) -> V:
-    """core.get_int_dtype(bitwidth, signed)."""
+    """The value of `core.get_int_dtype(bitwidth, signed)`."""
     bits, signed = call.get(0, "bitwidth"), call.get(1, "signed")
     if bits is None or signed is None or bits.const not in (1, 8, 16, 32, 64) or not signed.known:
         return UNKNOWN_V
@@ -34,11 +35,13 @@ def int_type(call: Call) -> V:
 
 
 def pointer_type(call: Call) -> V:
+    """The value of `tl.pointer_type(element_ty)`."""
     dtype = call.dtype(0, "element_ty")
     return V(const=values.DType(dtype), ct=CType(dtype, pointers=1)) if dtype != "?" else UNKNOWN_V
 
 
 def dot(call: Call) -> V:
+    """The value of `tl.dot(a, b, acc)`; records the product."""
     m = call.m
     a, b = call.get(0, "input") or UNKNOWN_V, call.get(1, "other") or UNKNOWN_V
     acc = call.get(2, "acc")
@@ -57,7 +60,7 @@ def dot(call: Call) -> V:
 
 
 def how_precise(call: Call) -> str:
-    """How a dot multiplies fp32 operands: `tf32` unless it says otherwise, `?` when that is not known."""
+    """The precision of a dot on fp32 operands: `tf32` unless the call says otherwise, `?` where unknown."""
     wanted, allowed = call.get(3, "input_precision"), call.get(4, "allow_tf32")
     for value in (wanted, allowed):
         if value is not None and value.known:
@@ -70,10 +73,12 @@ def how_precise(call: Call) -> str:
 
 
 def widest(value: V) -> V:
+    """`value` without a mark on it, such as that of a pending product or of a constant tile."""
     return value.with_(x=None) if value.x is not None else value
 
 
 def dot_scaled(call: Call) -> V:
+    """The value of `tl.dot_scaled(...)`; records the product."""
     m = call.m
     get = call.get
     a, b = get(0, "lhs") or UNKNOWN_V, get(3, "rhs") or UNKNOWN_V
@@ -93,6 +98,7 @@ def dot_scaled(call: Call) -> V:
 
 
 def sum_(call: Call) -> V:
+    """The value of `tl.sum(x, axis)`."""
     value = first(call)
     dtype = call.dtype(3, "dtype", value.dtype)
     if dtype != value.dtype:
@@ -102,7 +108,8 @@ def sum_(call: Call) -> V:
 
 
 def reduced(call: Call, value: V, keep_at: int = 2) -> V:
-    """A value over one axis or all; `keep_at` is the position of `keep_dims`, which functions differ in."""
+    """`value` reduced over one axis, or over all; `keep_at` is the position of the argument `keep_dims`, which differs
+    between functions."""
     axis, shape = call.get(1, "axis"), value.shape
     if axis is None or axis.const is None:
         shape = ()
@@ -115,6 +122,7 @@ def reduced(call: Call, value: V, keep_at: int = 2) -> V:
 
 
 def extreme(call: Call) -> V:
+    """The value of `tl.max(x, axis)` or `tl.min(x, axis)`."""
     value = first(call)
     value = value.with_(origins=flagged(value.origins, "max"), x=None)
     made = reduced(call, value, 4)
@@ -127,15 +135,17 @@ def extreme(call: Call) -> V:
 
 
 def chosen(value: V) -> V:
+    """The index that a selection of a maximum or minimum of `value` gives."""
     return V("i32", "i32", flagged(value.origins, "max"), value.casts, shape=value.shape)
 
 
 def argextreme(call: Call) -> V:
+    """The value of `tl.argmax(x, axis)` or `tl.argmin(x, axis)`."""
     return reduced(call, chosen(first(call)), 3)
 
 
 def scan(call: Call) -> V:
-    """tl.reduce and tl.associative_scan: runs the combine function on the values."""
+    """The value of `tl.reduce` or `tl.associative_scan`, whose combine function is executed on the values."""
     value, combine = first(call), call.get(2, "combine_fn")
     items = list(value.x) if isinstance(value.x, tuple) else [value]
     m = call.m
@@ -161,12 +171,16 @@ def scan(call: Call) -> V:
 
 
 def cumulative(call: Call) -> V:
+    """The value of `tl.cumsum(x)` and the like."""
     value = call.m.products.accumulate(UNKNOWN_V, first(call), first(call).dtype, call.loc, True)
     made = value.with_(const=NOTHING)
     return call.m.ranges.over_all("cumulative", first(call), made) if call.m.ranges.rising else made
 
 
 def whole_job(symbol: str, flag: str) -> Callable[[Call], V]:
+    """The handler of a function that does a whole job, such as `topk`: records its use and flags the result with
+    `flag`."""
+
     def run(call: Call) -> V:
         call.m.facts.use(f"triton.language.{symbol}", call.loc)
         value = first(call)
@@ -180,6 +194,7 @@ def whole_job(symbol: str, flag: str) -> Callable[[Call], V]:
 
 
 def cdiv(call: Call) -> V:
+    """The value of `tl.cdiv(a, b)`."""
     a, b = (call.args + [UNKNOWN_V, UNKNOWN_V])[:2]
     if isinstance(a.const, int) and isinstance(b.const, int) and b.const:
         return constant(-(-a.const // b.const), a.deps | b.deps)
@@ -188,6 +203,7 @@ def cdiv(call: Call) -> V:
 
 
 def next_power(call: Call) -> V:
+    """The value of `triton.next_power_of_2(n)`."""
     value = first(call)
     if isinstance(value.const, int) and 0 < value.const < 1 << 40:
         return constant(1 << (value.const - 1).bit_length(), value.deps)

@@ -17,10 +17,10 @@ FUEL = 20_000
 def stored_elements(
     kernel: values.Func, args: Mapping[str, values.KernelArg], budget: Budget | None = None
 ) -> dict[int, int]:
-    """The elements that one program stores at most, by storage.
+    """How many elements one program stores at most, by storage id.
 
-    A storage is left out where that is not certain: it is written in a loop, in a function that the kernel calls, or
-    through tiles of unknown size. Nothing is certain of a kernel that is not read to its end.
+    A storage is left out where that is uncertain: it is written in a loop, in a function that the kernel calls, or
+    through tiles of unknown size. Nothing is known of a kernel that could not be read to its end.
     """
     fuel = FUEL if budget is None else budget.grant(FUEL)
     run = LANGUAGE.run(kernel.node.name, fuel)

@@ -21,15 +21,17 @@ MAX_WORKERS = 8
 
 
 def layout(call: Call) -> V:
+    """The value of a function that makes a layout."""
     return constant(values.Sym("gluon.layout"))
 
 
 def nothing(call: Call) -> V:
+    """Models a call without effect; its result is None."""
     return constant(None)
 
 
 def allocate(call: Call) -> V:
-    """allocate_shared_memory and allocate_tensor_memory: (element type, shape, layout, value)."""
+    """The value of `allocate_shared_memory(element type, shape, layout, value)` or `allocate_tensor_memory(...)`."""
     dtype, shape = call.dtype(0, "element_ty"), call.shape(call.get(1, "shape"))
     cell = call.m.memory.at_place(call.loc, "shared", f"memory at {call.loc[1]}", dtype)
     made = V(dtype, dtype, cells=frozenset((cell,)), shape=shape)
@@ -40,17 +42,18 @@ def allocate(call: Call) -> V:
 
 
 def is_memory(value: V) -> bool:
-    """Whether a value is a memory descriptor, not a tile and not a pointer into an argument."""
+    """Whether a value is a descriptor of shared or tensor memory, and neither a tile nor a pointer into an argument."""
     return bool(value.cells) and all(cell.kind != "param" for cell in value.cells)
 
 
 def held(call: Call, value: V) -> V:
-    """The tile of an operand of a matrix instruction, which is a descriptor of shared memory, or in registers."""
+    """The tile that an operand of a matrix instruction holds, in shared memory or in registers."""
     return call.m.memory.load(value, "?", call.loc).with_(shape=value.shape, const=NOTHING) if value.cells else value
 
 
 def copy_async(call: Call) -> V:
-    """A copy between memory and an argument's tensor; which is the source follows from what was named first."""
+    """Models an asynchronous copy between shared memory and an argument's tensor; the function's name says which is the
+    source."""
     places = [v for v in (*call.args, *call.kwargs.values()) if v.cells and v.dtype != "i64"]
     if len(places) < 2:
         return constant(None)
@@ -62,7 +65,7 @@ def copy_async(call: Call) -> V:
 
 
 def matrix(opcode: str) -> Callable[[Call], V]:
-    """An instruction that gives the accumulator back: warpgroup_mma, mma_v2."""
+    """The handler of a matrix instruction that returns the accumulator, such as warpgroup_mma and mma_v2."""
 
     def run(call: Call) -> V:
         a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
@@ -77,7 +80,7 @@ def matrix(opcode: str) -> Callable[[Call], V]:
 
 
 def tensor_memory_mma(call: Call) -> V:
-    """tcgen05_mma(a, b, accumulator in tensor memory)."""
+    """Models `tcgen05_mma(a, b, accumulator)`, whose accumulator is in tensor memory."""
     a, b = (held(call, call.get(i, name) or UNKNOWN_V) for i, name in ((0, "a"), (1, "b")))
     acc = call.get(2, "acc") or UNKNOWN_V
     made = call.m.products.product(
@@ -92,7 +95,7 @@ def _accumulator(a: V, acc: V) -> str:
 
 
 def waited(call: Call) -> V:
-    """`warpgroup_mma_wait(pending, deps)`, which gives `deps` back: the accumulators that are waited for."""
+    """The value of `warpgroup_mma_wait(pending, deps)`: the accumulators `deps`."""
     deps = call.get(1, "deps")
     if deps is None:
         return constant(None)
@@ -101,7 +104,7 @@ def waited(call: Call) -> V:
 
 
 def partitions(call: Call) -> V:
-    """warp_specialize([(function, arguments), ...], ...): every partition runs."""
+    """Models `warp_specialize([(function, arguments), ...], ...)`: executes every partition."""
     pairs = first(call).x
     if not isinstance(pairs, tuple) or not all(isinstance(p.x, tuple) and len(p.x) == 2 for p in pairs):
         call.m.facts.unread("a warp specialisation whose partitions are not listed", call.loc)
@@ -124,7 +127,7 @@ BUILTINS: dict[str, Callable[[Call], V]] = spelled(
 
 
 def view(base: V, call: Call) -> V:
-    """`memory.index(i)`: one buffer of several."""
+    """The value of `memory.index(i)`: one of several buffers."""
     return base.with_(shape=base.shape[1:] if base.shape else None)
 
 
@@ -138,7 +141,7 @@ METHODS: dict[str, Callable[[V, Call], V]] = {
 
 
 def symbol(path: str, call: Call) -> V | None:
-    """A call of something under `triton.experimental.gluon`; None when Triton's own built-ins have it."""
+    """The result of calling a function under `triton.experimental.gluon`; None for those that are Triton's own."""
     name = path.rpartition(".")[2]
     if name.endswith("Layout"):
         return layout(call)

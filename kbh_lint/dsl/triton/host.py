@@ -33,13 +33,13 @@ class Decorator(Modelled):
         self.kind, self.configs, self.heuristics, self.prune = kind, configs, heuristics, prune
 
     def called(self, site: Site) -> Value:
-        """What the decorator makes of a kernel."""
+        """The decorated kernel."""
         if site.args:
             return site.run.decorate(self, site.args[0], site.loc)
         return foreign.foreign(site)
 
     def of(self, target: JitFunction) -> JitFunction:
-        """The kernel with configurations, or with values that are computed from its arguments."""
+        """The kernel with the decorator's configurations, or with its values computed from arguments."""
         made = replace(
             target, configs=list(target.configs), heuristics=dict(target.heuristics), hooks=list(target.hooks)
         )
@@ -61,29 +61,30 @@ class Triton(Library):
 
     @models("jit")
     def jit(self, site: Site, fn: Value = None, *rest: Value, **options: Value) -> Value:
-        """A kernel, or the decorator that makes one. Gluon's kernels are launched and read like Triton's."""
+        """The kernel made of a function, or for a call with options alone a decorator. Gluon's kernels are treated like
+        Triton's."""
         return _kernel(site, fn) if site.args else Decorator("jit")
 
     @models("triton.testing.do_bench", "triton.testing.do_bench_cudagraph")
     def timed(self, site: Site, fn: Value = None, *how: Value, **options: Value) -> Value:
-        """The time of a function."""
+        """The measured time of `fn`, which is unknown."""
         return autotuning.timed(site.run, fn, None, site.loc)
 
     @models("autotune")
     def autotune(
         self, site: Site, configs: Value = (), key: Value = None, prune_configs_by: Value = None, **options: Value
     ) -> Value:
-        """`@triton.autotune(configs, key, prune_configs_by)`."""
+        """The decorator of `@triton.autotune(configs, key, prune_configs_by)`."""
         return Decorator("autotune", configs=configs, prune=prune_configs_by)
 
     @models("heuristics")
     def heuristics(self, site: Site, values: Value = None, *rest: Value, **options: Value) -> Value:
-        """`@triton.heuristics(values)`."""
+        """The decorator of `@triton.heuristics(values)`."""
         return Decorator("heuristics", heuristics=values)
 
     @models("Config")
     def config(self, site: Site, kwargs: Value = None, *rest: Value, **options: Value) -> Value:
-        """One configuration of an autotuner; `pre_hook` is called with the arguments before each launch."""
+        """A configuration for an autotuner; its `pre_hook` is called with the arguments before each launch."""
         told = {**_OPTIONS, **dict(zip(_CONFIG, rest, strict=False)), **options}
         return Config(
             dict(kwargs) if isinstance(kwargs, dict) else {}, told.get("pre_hook"), {n: told[n] for n in _OPTIONS}
@@ -91,24 +92,24 @@ class Triton(Library):
 
     @models("cdiv")
     def ceil_div(self, site: Site, x: Value, y: Value) -> Value:
-        """`cdiv(x, y)`."""
+        """The value of `cdiv(x, y)`."""
         if isinstance(x, int) and isinstance(y, int) and y:
             return -(-x // y)
         return unknowns.merged(site.run, x, y)
 
     @models("next_power_of_2")
     def next_power_of_2(self, site: Site, n: Value) -> Value:
-        """`next_power_of_2(n)`."""
+        """The value of `next_power_of_2(n)`."""
         return 1 << max(n - 1, 0).bit_length() if isinstance(n, int) else unknowns.merged(site.run, n)
 
     @models("constexpr")
     def constexpr(self, site: Site, value: Value) -> Value:
-        """A compile-time constant is its value."""
+        """The value of a compile-time constant: `value` itself."""
         return value
 
     @models("get_current_target")
     def target(self, site: Site, *rest: Value, **options: Value) -> Value:
-        """`driver.active.get_current_target()`: an NVIDIA GPU of the target's generation."""
+        """The value of `driver.active.get_current_target()`: an NVIDIA GPU of the target's generation."""
         site.run.note("capability-read", {}, site.loc)
         device = site.run.session.device
         found = {"backend": "cuda", "arch": 10 * device.major + device.minor, "warp_size": 32}
@@ -118,14 +119,14 @@ class Triton(Library):
     def from_tensor(
         self, site: Site, tensor: Value, block_shape: Value = None, *rest: Value, **options: Value
     ) -> Value:
-        """A descriptor of a tensor."""
+        """The value of `TensorDescriptor.from_tensor(tensor, block_shape)`."""
         if not isinstance(tensor, Tensor):
             return Unknown((), "a descriptor")
         return HostDescriptor(tensor, block_shape, tensor.shape, tensor.strides)
 
     @models("TensorDescriptor")
     def descriptor(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A descriptor of the tensor, or of the address, that it is given."""
+        """A descriptor of the tensor, or of the memory at the address, that is given."""
         tensors = tensor_arguments.tensors_in(site.args) or tensor_arguments.tensors_in(named)
         if tensors:
             told = dict(zip(("base", "shape", "strides", "block_shape"), given, strict=False)) | named
@@ -135,7 +136,7 @@ class Triton(Library):
         return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
 
     def other(self, site: Site) -> Value:
-        """The tools make descriptors; anything else is an object of the package."""
+        """The result of any other function: those under `triton.tools` make descriptors, others an opaque object."""
         if site.path.startswith("triton.tools."):
             return self.descriptor(site, *site.args, **site.kwargs)
         if site.path in _SAME and len(site.args) == 1:
@@ -144,8 +145,8 @@ class Triton(Library):
         return super().other(site)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@triton.jit`, `@triton.autotune(...)`, `@gluon.jit`; of the languages under `experimental` only Gluon is
-        read."""
+        """The kernel for `@triton.jit`, `@triton.autotune(...)` or `@gluon.jit`; of the languages under `experimental`
+        only Gluon is read."""
         if site.path in _JIT or isinstance(decorator, Decorator) and decorator.kind == "jit":
             return _kernel(site, target)
         if isinstance(decorator, Decorator):
@@ -156,7 +157,8 @@ class Triton(Library):
         return target
 
     def element_type(self, path: str) -> str | None:
-        """`triton.language.bfloat16`; not functions that begin like a type."""
+        """The element type that a path such as `triton.language.bfloat16` names; None for other paths, such as those of
+        functions that begin like a type."""
         root, _, name = path.rpartition(".")
         found = dtypes.from_triton(name) if root in ("triton.language", "triton.language.dtype") else None
         plain = not name.startswith(("i", "u", "b")) or name.startswith(("int", "uint", "bf"))

@@ -27,11 +27,11 @@ class Triton(KernelLanguage):
     methods = METHODS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`tl.float32`."""
+        """The element type that `name`, as in `tl.float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_triton(name) if path in _MODULES else super().element_type(path, name)
 
     def symbol(self, path: str, call: Call) -> V:
-        """A call of something of triton.language, or of Gluon."""
+        """The result of calling a function of triton.language or of Gluon by its full path."""
         for prefix in _PREFIXES:
             if path.startswith(prefix):
                 return call.m.calls.builtin(path[len(prefix) :].rsplit(".", 1)[-1], path, call)
@@ -43,19 +43,19 @@ class Triton(KernelLanguage):
         return call.m.calls.not_read(f"a call of {path}", call)
 
     def function(self, name: str, call: Call) -> V | None:
-        """An operation, or a function of numbers."""
+        """The result of calling an operation or a mathematical function; None for other names."""
         found = super().function(name, call)
         made = elementwise_name(call, name) if found is None else found
         return made if found is not None or made is not UNKNOWN_V else None
 
     def method(self, base: V, name: str, call: Call) -> V | None:
-        """A method of a tile, a descriptor, or memory of Gluon's."""
+        """The result of calling a method of a tile, of a descriptor or of Gluon's memory; None for other names."""
         if gluon.is_memory(base) and name in gluon.METHODS:
             return gluon.METHODS[name](base, call)
         return super().method(base, name, call)
 
     def lacks(self, path: str) -> bool:
-        """Names of triton.language that no version has."""
+        """Whether no version of triton.language has a name with this path."""
         return is_missing(path)
 
 

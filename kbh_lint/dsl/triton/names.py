@@ -36,6 +36,6 @@ OTHERS = frozenset(
 
 
 def is_missing(path: str) -> bool:
-    """Whether a full path is of triton.language itself, and no version has the name."""
+    """Whether a path is one of triton.language itself that no version has."""
     space, _, name = path.rpartition(".")
     return space == "triton.language" and not name.startswith("_") and name not in LANGUAGE and name not in OTHERS

@@ -194,7 +194,7 @@ class TritonDialect(Dialect):
     methods = METHODS
 
     def element_type(self, path: str, name: str) -> str | None:
-        """`tl.float32`."""
+        """The element type that `name`, as in `tl.float32`, stands for in the module `path`; None for other names."""
         return dtypes.from_triton(name) if path == "triton.language" else None
 
 

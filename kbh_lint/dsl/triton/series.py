@@ -60,7 +60,8 @@ class Powers:
 
     @property
     def short(self) -> bool:
-        """Whether it is a series that ends before its terms vanish: more than I + A, less than all."""
+        """Whether this is a power series that ends before its terms vanish: it has more terms than I + A, but not
+        all."""
         return self.low == 0 and 2 <= self.high < self.size - 1
 
 
@@ -71,8 +72,8 @@ ZERO = Powers(0, "", 0, 0)  # adds nothing
 def short_series(
     kernel: values.Func, args: Mapping[str, values.KernelArg], budget: Budget | None = None
 ) -> tuple[list[ShortSeries], frozenset[str]]:
-    """The series that a Triton kernel cuts short and then multiplies or stores, and the names of the arguments that
-    decided what it does."""
+    """The power series that a Triton kernel uses (multiplies or stores) with terms missing, and the names of the
+    arguments that decided its control flow."""
     fuel = FUEL if budget is None else budget.grant(FUEL)
     run = LANGUAGE.run(kernel.node.name, fuel)
     run.facts.tests = Tests(0)  # who asks goes by the names alone
@@ -103,12 +104,13 @@ class Series:
         run.calls = SeriesCalls(run, self)
 
     def of(self, value: V | None) -> Known | None:
-        """What is known of a value."""
+        """What is known of a value; None if nothing is."""
         found = self.known.get(id(value))
         return found[1] if found is not None else None
 
     def mark(self, value: V, known: Known | None, *others: V | None) -> V:
-        """`value` with what is known of it; one that is also an operand becomes a value of its own."""
+        """Records what is known of `value` and returns it. If `value` is also one of the operands `others`, a copy is
+        marked."""
         if any(value is other for other in others) and self.of(value) != known:
             value = value.with_()
         if known is not None:
@@ -116,7 +118,8 @@ class Series:
         return value
 
     def powers(self, value: V) -> Powers | None:
-        """A value as a sum of powers; a mask of the diagonal is the identity."""
+        """A value as a sum of powers of a triangular matrix, a diagonal mask being the identity; None where it is
+        none."""
         known = self.of(value)
         if isinstance(known, Mask) and known.where == "equal":
             return Powers(known.size, "", 0, 0)
@@ -125,7 +128,8 @@ class Series:
         return known if isinstance(known, Powers) else None
 
     def scaled(self, a: V, b: V) -> Known | None:
-        """`a * b`, where `b` is numbers: zeros stay zeros, and a mask makes a strictly triangular tile of anything."""
+        """What is known of `a * b`, `b` being numbers: zeros stay zeros, and a mask makes any tile strictly
+        triangular."""
         known = self.of(a)
         if isinstance(known, Powers) and self.of(b) is None:
             return known
@@ -134,7 +138,7 @@ class Series:
         return None
 
     def built(self, name: str, call: Call, given: list[V]) -> Known | None:
-        """What is known of the result of a built-in."""
+        """What is known of the result of calling the built-in `name`."""
         if name == "arange" and len(given) == 2 and given[0].const == 0 and isinstance(given[1].const, int):
             self.run.facts.decide(given[1])
             return Axis(given[1].const)
@@ -154,7 +158,8 @@ class Series:
         return None
 
     def chosen_by(self, condition: V, yes: V, no: V) -> Known | None:
-        """`tl.where`: a triangle of anything, or a diagonal of ones."""
+        """What is known of `tl.where(condition, yes, no)`: a mask takes a triangle out of a tile, or puts ones on its
+        diagonal."""
         mask, one, zero = self.of(condition), self.powers(yes), self.powers(no)
         if not isinstance(mask, Mask):
             return None
@@ -163,7 +168,8 @@ class Series:
         return triangular(mask, one) if mask.where != "equal" and zero is ZERO else None
 
     def multiplied(self, call: Call, a: V, b: V, acc: V | None = None) -> Known | None:
-        """`tl.dot`: powers add up; a series that meets anything else is used as it is."""
+        """What is known of `tl.dot(a, b, acc)`: exponents add up. A series that is multiplied with anything else counts
+        as used."""
         acc = acc if acc is not None else call.kwargs.get("acc")
         left, right = self.powers(a), self.powers(b)
         if left is None or right is None or ZERO in (left, right):
@@ -178,7 +184,8 @@ class Series:
         return total
 
     def used(self, value: V) -> None:
-        """A series is multiplied with something else, or stored."""
+        """Called where a value is multiplied with something else, or stored: records it if it is a series with terms
+        missing."""
         known = self.of(value)
         if isinstance(known, Powers) and known.short and self.last is not None:
             self.short.setdefault(self.last, ShortSeries(known.high + 1, known.size, self.last))
@@ -257,7 +264,8 @@ class SeriesCalls(PythonCalls):
         return self.series.mark(made, known if name == "to" else None, base, *call.args)
 
     def invoke(self, func: values.Func, env: Env, loc: ir.Loc, this: V | None = None) -> V:
-        """Calls a function anew each time: arguments that are alike may stand for other powers."""
+        """The result of a call, executed anew each time: arguments that are otherwise equal may stand for different
+        powers."""
         return self.inline(func, env, loc, this)
 
 
@@ -297,14 +305,15 @@ class SeriesControl(FixPoint):
         return self.forgetting(assigned((*node.body, *node.orelse)), super().either, node, test)
 
     def forgetting(self, names: set[str], follow: Callable[..., Exit], *given: object) -> Exit:
-        """Executes what runs an unknown number of times, or on one of two sides."""
+        """Calls `follow`, which executes code that may run any number of times, with the variables `names` unknown
+        before and after."""
         self.forget(names)
         why = follow(*given)
         self.forget(names)
         return why
 
     def forget(self, names: Iterable[str]) -> None:
-        """Nothing is known of these variables any more."""
+        """Forgets what is known of the variables `names`."""
         env = self.run.frame.env
         for name in names:
             if name in env and self.series.of(env[name]) is not None:
@@ -312,15 +321,15 @@ class SeriesControl(FixPoint):
 
 
 def triangular(mask: Mask, value: Powers | None) -> Powers:
-    """The part of a tile in a strict triangle: a matrix of its own, or the powers above the first that lie there."""
+    """What is known of the part of a tile that a strictly triangular `mask` takes out: the same powers if they lie
+    there anyway, else a new matrix."""
     if value is not None and value is not ZERO and value.low >= 1 and value.side == mask.where:
         return value
     return Powers(mask.size, mask.where, 1, 1)
 
 
 def added(a: Powers | None, b: Powers | None) -> Powers | None:
-    """The powers of a triangular matrix in a sum of two tiles that are such sums themselves; None where that is
-    unknown."""
+    """The sum of two sums of powers of one triangular matrix; None where that is unknown."""
     if a is None or b is None or a is ZERO or b is ZERO:
         return b if a is ZERO else a if b is ZERO else None
     if a.size != b.size or (a.side and b.side and a.side != b.side):
@@ -329,7 +338,7 @@ def added(a: Powers | None, b: Powers | None) -> Powers | None:
 
 
 def assigned(body: Iterable[Value]) -> set[str]:
-    """The names that statements give values to, at any depth."""
+    """The names that statements assign, at any depth."""
     out: set[str] = set()
     stack: list[Any] = list(body)
     while stack:

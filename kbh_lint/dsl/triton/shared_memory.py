@@ -22,8 +22,8 @@ MOST = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes that
 
 
 def noted(call: Call, a: V, b: V) -> None:
-    """Notes that a product takes more shared memory than there is. In a branch that a compile-time argument may leave
-    out, it does not matter."""
+    """Marks the kernel as too large if the operands of a product take more shared memory than there is; branches that
+    may not be compiled are exempt."""
     left, right = _size(a), _size(b)
     facts = call.m.facts
     if facts.too_large or left + right <= MOST or call.m.statements.control.doubtful:

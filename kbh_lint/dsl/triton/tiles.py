@@ -13,6 +13,7 @@ from kbh_lint.kernels.languages.python.call import Call, first
 
 
 def load(call: Call) -> V:
+    """The value of `tl.load(pointer, mask, other, ...)`."""
     pointer = call.get(0, "pointer") or UNKNOWN_V
     made = call.m.memory.load(pointer, "?", call.loc)
     policy = call.get(6, "eviction_policy")
@@ -29,6 +30,7 @@ def load(call: Call) -> V:
 
 
 def store(call: Call) -> V:
+    """Models `tl.store(pointer, value, mask)`."""
     pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
     call.m.memory.store(pointer, value, call.loc)
     call.m.facts.add_choice(call.get(2, "mask") or UNKNOWN_V, call.loc)
@@ -39,6 +41,7 @@ _ATOMICS = {"atomic_add": "atomicAdd", "atomic_xchg": "atomicExch", "atomic_cas"
 
 
 def atomic(call: Call) -> V:
+    """The value of an atomic operation, such as `tl.atomic_add(pointer, val, mask)`, which is executed."""
     pointer, value = call.args[0] if call.args else UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     m, name = call.m, call.name
     for extra in [*call.args[1:], *call.kwargs.values()]:  # a mask, or what is compared
@@ -59,6 +62,7 @@ def atomic(call: Call) -> V:
 
 
 def block_pointer(call: Call) -> V:
+    """The value of `tl.make_block_ptr(base, shape, strides, offsets, ...)`."""
     base = call.get(0, "base") or UNKNOWN_V
     offsets = call.get(3, "offsets")
     origins = base.origins
@@ -68,11 +72,13 @@ def block_pointer(call: Call) -> V:
 
 
 def descriptor(call: Call) -> V:
+    """The value of `tl.make_tensor_descriptor(base, shape, strides, block_shape)`."""
     base = call.get(0, "base") or UNKNOWN_V
     return base.with_(shape=call.shape(call.get(3, "block_shape")))
 
 
 def advance(call: Call) -> V:
+    """The value of `tl.advance(base, offsets)`."""
     base = call.get(0, "base") or UNKNOWN_V
     origins = base.origins
     for value in call.args[1:] + list(call.kwargs.values()):
@@ -82,6 +88,7 @@ def advance(call: Call) -> V:
 
 
 def descriptor_load(base: V, call: Call) -> V:
+    """The value of `descriptor.load(offsets)` and the like."""
     shape = base.shape or None
     for value in call.args:
         for leaf in leaves(value):
@@ -91,7 +98,7 @@ def descriptor_load(base: V, call: Call) -> V:
 
 
 def descriptor_store(base: V, call: Call) -> V:
-    """`descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)`, and `pointer.store(value, mask)`."""
+    """Models `descriptor.store(offsets, value)`, `descriptor.scatter(value, ...)` and `pointer.store(value, mask)`."""
     for extra in [*call.args, *call.kwargs.values()]:
         for leaf in leaves(extra):
             call.m.facts.add_choice(leaf, call.loc)
@@ -101,12 +108,12 @@ def descriptor_store(base: V, call: Call) -> V:
 
 
 def ragged_load(call: Call) -> V:
-    """triton.tools.ragged_tma: load_ragged(descriptor, start, size, coordinates)."""
+    """The value of `triton.tools.ragged_tma.load_ragged(descriptor, start, size, coordinates)`."""
     return descriptor_load(first(call), Call(call.m, call.args[1:], call.kwargs, call.node))
 
 
 def ragged_store(call: Call) -> V:
-    """store_ragged(descriptor, start, size, coordinates, data)"""
+    """Models `triton.tools.ragged_tma.store_ragged(descriptor, start, size, coordinates, data)`."""
     for extra in [*call.args, *call.kwargs.values()]:
         for leaf in leaves(extra):
             call.m.facts.add_choice(leaf, call.loc)
@@ -115,12 +122,14 @@ def ragged_store(call: Call) -> V:
 
 
 def experimental_load(call: Call) -> V:
+    """The value of an experimental load through a descriptor."""
     base = call.args[0] if call.args else UNKNOWN_V
     dtype = call.dtype(3, "dtype")
     return call.m.memory.load(base, dtype, call.loc).with_(shape=call.shape(call.get(2, "shape")), const=NOTHING)
 
 
 def experimental_store(call: Call) -> V:
+    """Models an experimental store through a descriptor."""
     if len(call.args) > 1:
         call.m.memory.store(call.args[0], call.args[1], call.loc)
     return constant(None)
@@ -130,6 +139,7 @@ def experimental_store(call: Call) -> V:
 
 
 def index_tile(call: Call) -> V:
+    """The value of `tl.arange(start, end)`."""
     low, high = call.get(0, "start"), call.get(1, "end")
     size: int | None = None
     if high is not None:
@@ -144,10 +154,12 @@ def index_tile(call: Call) -> V:
 
 
 def scalar_index(call: Call) -> V:
+    """The value of `tl.program_id(axis)` or `tl.num_programs(axis)`."""
     return call.m.ranges.counted(()) if call.m.ranges.given else V("i32", "i32", shape=())
 
 
 def filled(call: Call) -> V:
+    """The value of `tl.full(shape, value, dtype)`."""
     value, shape = call.get(1, "value"), _made(call)
     dtype = call.dtype(2, "dtype", value.dtype if value is not None else "?")
     made = V(dtype, dtype, shape=shape)
@@ -160,6 +172,7 @@ def filled(call: Call) -> V:
 
 
 def zeros(call: Call) -> V:
+    """The value of `tl.zeros(shape, dtype)`."""
     dtype = call.dtype(1, "dtype", "f32")
     return V(dtype, dtype, shape=_made(call))
 
@@ -174,6 +187,7 @@ def _made(call: Call) -> Shape | None:
 
 
 def like(call: Call) -> V:
+    """The value of `tl.zeros_like(x)` and the like."""
     value = first(call)
     return V(value.dtype, value.dtype, shape=value.shape)
 
@@ -182,6 +196,7 @@ def like(call: Call) -> V:
 
 
 def reshape(call: Call) -> V:
+    """The value of `tl.reshape(x, shape)` and the like."""
     value = first(call)
     sizes = call.args[1:] or [v for k, v in call.kwargs.items() if k == "shape"]
     if len(sizes) == 1:
@@ -192,6 +207,7 @@ def reshape(call: Call) -> V:
 
 
 def trans(call: Call) -> V:
+    """The value of `tl.trans(x)`, with the order of axes or without."""
     value = first(call)
     order = call.args[1:]
     if value.shape is None:
@@ -207,6 +223,7 @@ def trans(call: Call) -> V:
 
 
 def expand(call: Call) -> V:
+    """The value of `tl.expand_dims(x, axis)`."""
     value, axis = first(call), call.get(1, "axis")
     if value.shape is None or axis is None or not isinstance(axis.const, int):
         return value.with_(shape=None)
@@ -215,6 +232,7 @@ def expand(call: Call) -> V:
 
 
 def broadcast(call: Call) -> V:
+    """The value of `tl.broadcast_to(x, shape)`."""
     if len(call.args) == 2 and not isinstance(call.args[1].x, tuple):
         other = call.args[1]
         return call.args[0].with_(shape=broadcasted(call.args[0].shape, other.shape))
@@ -222,6 +240,7 @@ def broadcast(call: Call) -> V:
 
 
 def merged(call: Call) -> V:
+    """The value of `tl.join(a, b)`, `tl.cat(a, b)` and the like."""
     made = [v for v in call.args if not isinstance(v.const, bool)]
     result = mix(made)
     twiddled = any(v.x is not None and not isinstance(v.x, (tuple, Mul)) for v in made)
@@ -229,10 +248,12 @@ def merged(call: Call) -> V:
 
 
 def split(call: Call) -> V:
+    """The value of `tl.split(x)`: two values."""
     value = first(call)
     half = value.with_(shape=value.shape[:-1] if value.shape else None)
     return V(x=(half, half))
 
 
 def same(call: Call) -> V:
+    """Returns the first argument unchanged."""
     return first(call)
