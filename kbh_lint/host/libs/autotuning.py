@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> Any:
-    """The time that a call took."""
+    """Calls a function and returns the time that the call took."""
     start = len(interp.trace.events)
     interp.call(function, args, {}, loc)
     return elapsed.took(interp, interp.trace.events[start:])
@@ -31,13 +31,13 @@ class _TimedEvents(lanes.GpuEvents):
 
     @models("record")
     def record(self, site: Site, owner: LibObject, stream: Value = None) -> None:
-        """It stands for this moment, too."""
+        """Models `event.record(stream)` of a timing event."""
         owner.attrs["at"] = len(site.run.trace.events)
         super().record(site, owner, stream)
 
     @models("elapsed_time")
     def elapsed_time(self, site: Site, owner: LibObject, end_event: Value) -> Value:
-        """The time of what happened between two events."""
+        """Models `start.elapsed_time(end)`: the time of what happened between two events."""
         if not isinstance(end_event, LibObject):
             return NotImplemented
         events, start, end = site.run.trace.events, owner.attrs.get("at"), end_event.attrs.get("at")
@@ -49,7 +49,7 @@ class _Timers(Methods[Owner]):
 
     @models("timeit", "blocked_autorange", "adaptive_autorange", "repeat", "autorange")
     def measure(self, site: Site, owner: LibObject, *times: Value, **options: Value) -> Value:
-        """The time of what the timer was made for."""
+        """Models `timer.timeit()` and the like: the time of the statement that the timer was made for."""
         given = {**dict(zip(("stmt", "setup", "timer", "globals"), owner.args, strict=False)), **owner.kwargs}
         time = timed(site.run, given.get("stmt"), given.get("globals"), site.loc)
         if not isinstance(owner, BenchmarkTimer):
@@ -62,7 +62,7 @@ METHODS: Rows = {GpuEvent: _TimedEvents(), TimeitTimer: _Timers()}
 
 
 def statistic(name: str, values: Value) -> Value:
-    """A function of statistics or numpy on a list of times; NotImplemented on anything else."""
+    """Models a function of statistics or numpy on a list of measured times; NotImplemented for anything else."""
     items = values if isinstance(values, (list, tuple)) else ()
     found = _STATISTICS.get(name)
     if found is None or not items or not all(isinstance(item, elapsed.Measured) for item in items):
@@ -78,7 +78,7 @@ _STATISTICS: dict[str, Callable[[Sequence[float]], Any]] = {
 
 
 def timed(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Value:
-    """The time of a function or of a text."""
+    """Returns the time that a function, or a source text run in `scope`, takes."""
     if not isinstance(function, str):
         return call(interp, function, [], loc) if function is not None else Unknown((), "a time")
     start, made = len(interp.trace.events), interp.made

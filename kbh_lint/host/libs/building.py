@@ -25,7 +25,7 @@ class CppExtension(OfTorch):
         *more: Value,
         **options: Value,
     ) -> Value:
-        """An extension of texts."""
+        """Models `load_inline(...)`: builds an extension from source texts."""
         site.run.note("build", {"symbol": site.path}, site.loc)
         sources = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources}
         told = extensions.Options.of(options)
@@ -40,7 +40,7 @@ class CppExtension(OfTorch):
         *more: Value,
         **options: Value,
     ) -> Value:
-        """An extension of files."""
+        """Models `load(...)`: builds an extension from source files."""
         site.run.note("build", {"symbol": site.path}, site.loc)
         listed = extensions.read_all(site.run, sources, site.loc)
         told = extensions.Options.of(options)
@@ -48,11 +48,12 @@ class CppExtension(OfTorch):
 
     @models("_import_module_from_library")
     def import_built(self, site: Site, module_name: Value, path: Value, *is_module: Value, **named: Value) -> Value:
-        """torch's own import of what it built."""
+        """Models torch's `_import_module_from_library`: imports an extension that was built."""
         return extensions.load_library(site.run, f"{shown.show(path)}/{shown.show(module_name)}.so", site.loc)
 
     def other(self, site: Site) -> Value:
-        """What asks for folders and flags."""
+        """Answers a call without a fitting model (`Library.other`), of functions that return include folders and
+        flags."""
         return LibObject.by_path(site.path, {"include": "/include"})
 
 
@@ -61,10 +62,10 @@ class Cupy(Foreign):
 
     @models("cupy.RawKernel")
     def kernel(self, site: Site, code: Value = None, name: Value = None, *more: Value, **options: Value) -> Value:
-        """A kernel of a text."""
+        """Models `cupy.RawKernel(code, name)`."""
         return extensions.raw_kernel(site.run, code, name, site.loc)
 
     @models("cupy.RawModule")
     def module(self, site: Site, code: Value = None, *more: Value, **options: Value) -> Value:
-        """The kernels of a text."""
+        """Models `cupy.RawModule(code=...)`."""
         return extensions.raw_module(site.run, code, site.loc)

@@ -30,6 +30,8 @@ class Operator:
     below: int = len(_KEYS)
 
     def call(self, interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
+        """Calls the implementation of the operator that the dispatcher picks for a GPU's tensors; a call from inside it
+        goes to the next one below."""
         rank = max((r for r in self.ways if r < self.below), default=max(self.ways))
         before, self.below = self.below, rank
         try:
@@ -39,7 +41,8 @@ class Operator:
 
 
 def register(interp: Run, label: str, key: Value, function: Value, loc: ir.Loc | None) -> None:
-    """`function` is what `label` runs for a dispatch key or for types of devices; those without a GPU do not count."""
+    """Registers `function` as the implementation of the operator `label` for a dispatch key or device types; keys for
+    devices other than a GPU are ignored."""
     keys = key if isinstance(key, (list, tuple)) else [key]
     for each in keys:
         name = shown.show(each).lower() if each is not None else ""
@@ -58,27 +61,27 @@ class TorchLibrary(Library):
 
     @models("Library")
     def library(self, site: Site, ns: Value = "", *kind: Value, **options: Value) -> Value:
-        """A set of operators."""
+        """Models `torch.library.Library(ns, ...)`."""
         return LibObject.by_path(site.path, {"namespace": shown.show(ns)})
 
     @models("wrap_triton", "capture_triton")
     def wrapped(self, site: Site, kernel: Value) -> Value:
-        """A kernel that is traced with what launches it."""
+        """Models `torch.library.wrap_triton(kernel)`: returns the kernel."""
         return kernel if isinstance(kernel, JitFunction) else NotImplemented
 
     @models("custom_op", "triton_op")
     def operator(self, site: Site, *given: Value, device_types: Value = None, **options: Value) -> Value:
-        """An operator of a function, or what makes one of it."""
+        """Models `torch.library.custom_op` and `triton_op`: an operator of a function, or a decorator."""
         return self._way(site, device_types, True)
 
     @models("impl")
     def impl(self, site: Site, *given: Value, types: Value = None, **options: Value) -> Value:
-        """What an operator runs on some devices, or what makes a function that."""
+        """Models `torch.library.impl`: registers an operator's implementation, or returns a decorator."""
         return self._way(site, types, False)
 
     @models("register_kernel")
     def kernel(self, site: Site, *given: Value, device_types: Value = None, **options: Value) -> Value:
-        """The same, by its other name."""
+        """Models `torch.library.register_kernel`: registers an operator's implementation, or returns a decorator."""
         return self._way(site, device_types, False)
 
     def _way(self, site: Site, types: Value, made: bool) -> Value:
@@ -95,7 +98,7 @@ class TorchLibrary(Library):
 
 
 def decorate(interp: Run, way: LibObject, function: Value, loc: ir.Loc | None) -> Any:
-    """`@torch.library.custom_op(...)` and `@op.register_kernel(...)` over a function."""
+    """Applies a decorator made by `torch.library.custom_op(...)` or `op.register_kernel(...)` to a function."""
     register(interp, way.attrs["name"], way.attrs["key"], function, loc)
     if not way.attrs["op"]:
         return function
@@ -107,7 +110,7 @@ class _Libraries(Methods[Owner]):
 
     @models("impl")
     def impl(self, site: Site, owner: LibObject, op_name: Value, fn: Value, dispatch_key: Value = None) -> None:
-        """What an operator runs for a dispatch key."""
+        """Models `library.impl(op_name, fn, dispatch_key)`: registers an operator's implementation."""
         label = f"{owner.attrs['namespace']}.{shown.show(op_name).rpartition('::')[2]}"
         register(site.run, label, dispatch_key, fn, site.loc)
 
@@ -116,7 +119,7 @@ class _Operators(Methods[Owner]):
     """What `custom_op` made of a function."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """What it runs."""
+        """Calls the operator."""
         operator = site.run.custom_ops.get(owner.attrs["name"])
         if isinstance(operator, Operator):
             return operator.call(site.run, site.args, site.kwargs, site.loc)
@@ -124,13 +127,13 @@ class _Operators(Methods[Owner]):
 
     @models("register_kernel")
     def register_kernel(self, site: Site, owner: LibObject, device_types: Value = None, func: Value = None) -> Value:
-        """What it runs on some devices."""
+        """Models `op.register_kernel(device_types)`: registers an implementation, or returns a decorator."""
         way = LibObject.by_path(WAY, {"name": owner.attrs["name"], "key": device_types, "op": False})
         return way if func is None else decorate(site.run, way, func, site.loc)
 
     @models("register_fake", "register_autograd", "register_vmap", "register_torch_dispatch")
     def register(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
-        """Functions that are not run on a GPU's tensors."""
+        """Models `op.register_fake` and the like, whose functions never run on a GPU's tensors."""
         return given[0] if given else LibObject("torch.library.registered")
 
 

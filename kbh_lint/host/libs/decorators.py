@@ -34,7 +34,7 @@ KNOWN = frozenset("torch tvm cuda numpy typing_extensions einops".split())
 
 
 def decorate(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Any:
-    """`@decorator` over a function or class."""
+    """Applies the decorator `decorator` to a function or class; returns the decorated value."""
     path = getattr(decorator, "path", "")
     row = registry.of_path(path)
     if row is not None:

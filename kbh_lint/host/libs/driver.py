@@ -33,17 +33,18 @@ _STATUS_ONLY = (
 
 
 def cell(value: Value = 0) -> LibObject:
-    """A ctypes object: a value that C functions can replace when they are given its address."""
+    """Makes a ctypes object: a value that C functions can replace when they are given its address."""
     return CCell("ctypes.cell", {"value": value})
 
 
 def array(count: int, args: list[Value]) -> list[Value]:
-    """An object of an array type, `(ctypes.c_void_p * 4)(...)`."""
+    """Makes an object of an array type, `(ctypes.c_void_p * 4)(...)`."""
     return list(args) or [0] * max(0, min(count, MAX_ARRAY))
 
 
 def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; every status is success."""
+    """Calls a function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; returns the status 0
+    (success)."""
     interp.cpp.library(name, (), [_argument(interp, a) for a in args], loc)
     return 0
 
@@ -52,7 +53,7 @@ class Bindings(Library):
     """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
 
     def other(self, site: Site) -> Value:
-        """Any of them, and its types and numbers."""
+        """Answers a call without a fitting model (`Library.other`): any function, type or constant of the bindings."""
         run, path, name, args = site.run, site.path, site.name, site.args
         if name[:1].isupper() or "_" in name:
             return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)

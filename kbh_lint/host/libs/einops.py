@@ -21,12 +21,13 @@ class Einops(Library):
 
     @models("einsum")
     def einsum(self, site: Site, *tensors_and_pattern: Value) -> Value:
-        """torch's, with the pattern last."""
+        """Models `einops.einsum(*tensors, pattern)` by torch's einsum."""
         *tensors, pattern = tensors_and_pattern
         return torchlib.call(site.run, "torch.einsum", [pattern, *tensors], {}, site.loc)
 
     def other(self, site: Site) -> Value:
-        """rearrange, repeat, reduce, pack and unpack: (tensor, pattern, sizes by the names of axes)."""
+        """Answers a call without a fitting model (`Library.other`): rearrange, repeat, reduce, pack and unpack, as
+        (tensor, pattern, axis sizes by name)."""
         tensors = tensor_arguments.tensors_in(site.args[:1])
         if not tensors:
             return Unknown(tuple(site.run.contents_of(site.args)), site.path)
@@ -39,7 +40,7 @@ class Einops(Library):
 
 
 def rearranged(shape: tuple[Value, ...] | None, pattern: str, sizes: dict[str, int]) -> tuple[Value, ...] | None:
-    """The shape after a pattern such as `b (n c) h d -> b h n c d`; None when it cannot be told."""
+    """Returns the shape after a pattern such as `b (n c) h d -> b h n c d`; None when it cannot be told."""
     left, arrow, right = pattern.partition("->")
     if shape is None or not arrow or len(pattern) > MAX_PATTERN or "..." in pattern:
         return None

@@ -31,7 +31,7 @@ EXTENSIONS = "/cache/torch_extensions"  # where torch builds extensions that are
 
 
 def texts(interp: Run, value: Value) -> list[str]:
-    """Source texts from a string, a list of them, or unknowns (which are reported)."""
+    """Returns the source texts in a string or a list of strings; other values are skipped."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, (list, tuple)):
@@ -47,7 +47,8 @@ def built_inline(
     functions: Value,
     loc: ir.Loc | None,
 ) -> Extension:
-    """torch.utils.cpp_extension.load_inline: an extension of texts, by the names of the arguments that they are."""
+    """Models torch.utils.cpp_extension.load_inline: builds an extension from `sources`, texts by the names of their
+    arguments."""
     listed: list[str] = []
     whole = True
     for key, value in sources.items():
@@ -77,14 +78,15 @@ class Options:
 
     @classmethod
     def of(cls, named: Mapping[str, Value]) -> Options:
-        """Those among the named arguments of a call."""
+        """Takes the build options from the named arguments of a call."""
         return cls(*(named.get(one.name) for one in fields(cls)))
 
 
 def built_of(
     run: Run, title: str, sources: list[str], given: Options, wanted: Sequence[str], loc: ir.Loc | None
 ) -> Extension:
-    """An extension as torch builds it, whose library stays in its folder. `wanted` are functions that it must have."""
+    """Builds an extension as torch does, which leaves the library in its folder. `wanted` are functions that it must
+    define."""
     flags = [shown.show(flag) for value in (given.extra_cuda_cflags, given.extra_cflags) for flag in texts(run, value)]
     if not sources:
         run.files.unread_build = True
@@ -105,7 +107,7 @@ def _left(interp: Run, made: Extension, folder: str, sources: list[str]) -> None
 
 
 def read_all(interp: Run, value: Value, loc: ir.Loc | None) -> list[str]:
-    """The texts of source files named by path."""
+    """Returns the texts of source files, given by path; notes those that are not part of the submission."""
     out: list[str] = []
     for item in value if isinstance(value, (list, tuple)) else [value]:
         name = shown.show(item)
@@ -123,8 +125,8 @@ def build(
     interp: Run, name: str, sources: list[str], flags: list[str], loc: ir.Loc | None,
     wanted: Sequence[str] = (), elsewhere: bool = False,
 ) -> Extension:  # fmt: skip
-    """An extension from its sources: C++ is lowered once a text and kept. `wanted` are functions that it must have;
-    `elsewhere` says that folders with headers are named."""
+    """Builds an extension from source texts; C++ is lowered once a text and kept. `wanted` are functions that it must
+    define; `elsewhere` says that further include folders are named."""
     sources = [includes.spliced(interp, text) for text in sources]
     capability = interp.session.capability
     arch = arch_from_flags(flags) or (capability[0] * 100 + capability[1] * 10 if capability else None)
@@ -164,7 +166,7 @@ def _bindings(interp: Run, lowered: list[ir.Module]) -> Bindings:
 
 
 def refused(interp: Run, lowered: list[ir.Module], env: Env) -> str:
-    """Why no compiler takes these texts, as far as that is certain; empty where one may."""
+    """Returns why a compiler certainly refuses these texts; empty where one may accept them."""
     key = tuple(map(id, lowered))
     if key not in interp.session.refused:
         interp.session.refused[key] = interp.cpp.refused(lowered, env)
@@ -172,7 +174,8 @@ def refused(interp: Run, lowered: list[ir.Module], env: Env) -> str:
 
 
 def arch_from_flags(flags: list[str]) -> int | None:
-    """`-gencode=arch=compute_90a,code=sm_90a` -> 900."""
+    """Returns the highest architecture among compiler flags, `-gencode=arch=compute_90a,code=sm_90a` being 900; None
+    without one."""
     best: int | None = None
     for flag in flags:
         for marker in ("sm_", "compute_"):
@@ -185,7 +188,8 @@ def arch_from_flags(flags: list[str]) -> int | None:
 
 
 def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Value:
-    """A shared library: one the submission built from its own sources is read, another is machine code."""
+    """Loads a shared library: one that the submission built from its own sources is read, a system library is known by
+    name, any other is machine code."""
     if builds.of_the_system(name):
         return SystemLibrary("ctypes.system", {"name": name.rpartition("/")[2]})
     made = artifacts.loaded(interp, name, loc)
@@ -197,7 +201,7 @@ def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Value:
 
 
 def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
-    """Flags of a linker: objects and libraries that are neither built here nor the system's are told."""
+    """Notes the objects and libraries among linker flags that are neither built here nor the system's."""
     for flag in flags:
         ours = artifacts.find(interp.files.built, flag) is not None
         if (
@@ -212,7 +216,7 @@ def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
 
 
 def raw_kernel(run: Run, source: Value, name: Value, loc: ir.Loc | None) -> Value:
-    """torch.cuda._compile_kernel(source, name), cupy.RawKernel(source, name)."""
+    """Models `torch.cuda._compile_kernel(source, name)` and `cupy.RawKernel(source, name)`."""
     if not isinstance(source, str):
         run.miss("the text of a kernel is not known", loc)
         return UnreadKernel("run-time compiled")
@@ -221,7 +225,7 @@ def raw_kernel(run: Run, source: Value, name: Value, loc: ir.Loc | None) -> Valu
 
 
 def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
-    """cupy.RawModule(code=source)."""
+    """Models `cupy.RawModule(code=source)`."""
     if not isinstance(source, str):
         run.miss("the text of a module is not known", loc)
         return UnreadKernel("run-time compiled")
@@ -229,7 +233,7 @@ def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
 
 
 def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """Launch a kernel compiled from text: (grid, block, arguments)."""
+    """Launches a kernel compiled from text; its arguments are (grid, block, arguments)."""
     env: Env = owner.attrs["extension"].env
     name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>
     found = env.vars.get(name.rpartition("::")[2].strip())

@@ -28,61 +28,62 @@ class Cuda(OfTorch):
     """The package `torch.cuda`."""
 
     def call(self, site: Site) -> Value:
-        """A call; that of a function of a graph's class with the graph is one of its method."""
+        """Calls a function of torch.cuda; `CUDAGraph.name(graph, ...)` calls the method of the graph."""
         if site.args and isinstance(site.args[0], Graph):
             return site.run.call(Method(site.args[0], site.name), site.args[1:], site.kwargs, site.loc)
         return super().call(site)
 
     @models(*_STATE)
     def state(self, site: Site, *given: Value, **named: Value) -> Value:
-        """What is always so on the machine of a benchmark."""
+        """Models functions such as `torch.cuda.is_available()`, whose result is the same on every benchmark machine."""
         return _STATE[site.name]
 
     @models("get_device_capability", "get_device_properties", "get_device_name", "mem_get_info", "get_arch_list")
     def about(self, site: Site, *given: Value, **named: Value) -> Value:
-        """What torch says of the GPU."""
+        """Models functions that describe the GPU, such as `get_device_properties`."""
         return _about_device(site.run, site.name, site.loc)
 
     @models("synchronize")
     def synchronize(self, site: Site, device: Value = None) -> None:
-        """The caller waits for the whole device."""
+        """Models `torch.cuda.synchronize()`: the caller waits for the whole device."""
         site.run.lanes.wait_all()
 
     @models("current_stream")
     def current_stream(self, site: Site, device: Value = None) -> Value:
-        """The stream on which work goes."""
+        """Models `torch.cuda.current_stream()`."""
         return lanes.current(site.run)
 
     @models("set_stream")
     def set_stream(self, site: Site, stream: Value = None) -> Value:
-        """Work goes on another stream from now on."""
+        """Models `torch.cuda.set_stream(stream)`."""
         lanes.set_stream(site.run, stream)
         return self.other(site)
 
     @models("CUDAGraph")
     def graph(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A graph without anything in it."""
+        """Models `torch.cuda.CUDAGraph()`: an empty graph."""
         return Graph()
 
     @models("cudart")
     def cudart(self, site: Site) -> Value:
-        """torch's own way to the CUDA runtime."""
+        """Models `torch.cuda.cudart()`: torch's bindings of the CUDA runtime."""
         return LibObject.by_path(objects.OF_TORCH)
 
     @models("_compile_kernel")
     def compile_kernel(
         self, site: Site, kernel_source: Value = None, kernel_name: Value = None, *more: Value, **options: Value
     ) -> Value:
-        """A kernel of a text."""
+        """Models `torch.cuda._compile_kernel(source, name)`."""
         return extensions.raw_kernel(site.run, kernel_source, kernel_name, site.loc)
 
     @models("make_graphed_callables")
     def graphed(self, site: Site, callables: Value, *more: Value, **options: Value) -> Value:
-        """The same functions, whose kernels are captured."""
+        """Models `torch.cuda.make_graphed_callables`: returns the same functions."""
         return callables
 
     def other(self, site: Site) -> Value:
-        """How much memory there is is not known; anything else is an object."""
+        """Answers a call without a fitting model (`Library.other`): amounts of memory are unknown, anything else is an
+        object."""
         if "memory" in site.name and site.name.rpartition("_")[2] in ("allocated", "reserved", "cached"):
             return Unknown((), site.path)
         return super().other(site)

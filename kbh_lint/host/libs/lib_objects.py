@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 
 def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) -> Value:
-    """An attribute of an object a library made."""
+    """Returns `owner.name` of an object that a library made."""
     if isinstance(owner, Modelled):
         return owner.attribute(interp, name, loc)
     if isinstance(owner.kwargs.get("kind"), CppType):  # an object of a class of C++
@@ -71,7 +71,7 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
 
 
 def call_object(site: Site, owner: LibObject) -> Any:
-    """Call an object a library made."""
+    """Calls an object that a library made."""
     if isinstance(owner, Modelled):
         return owner.called(site)
     if isinstance(owner.kwargs.get("kind"), CppType):
@@ -89,7 +89,7 @@ def call_object(site: Site, owner: LibObject) -> Any:
 def call_method(
     interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
-    """Call a method of a value that is not of the submission."""
+    """Calls a method of a value that is not an object of the submission's classes."""
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
     if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Sym):
@@ -145,7 +145,7 @@ def _tensor_method(
 
 
 def items_of(value: LibObject) -> Sequence[Any] | None:
-    """The items of a container object."""
+    """Returns the items of a library's container object; None for other objects."""
     if isinstance(value, Counting):
         return itertools.count_range(value)
     items = value.attrs.get("items")
@@ -153,7 +153,7 @@ def items_of(value: LibObject) -> Sequence[Any] | None:
 
 
 def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
-    """owner[key] for library containers."""
+    """Evaluates `owner[key]` of an object that a library made."""
     if isinstance(owner, LibObject):
         if isinstance(owner, Environment):
             return environ.item(interp, key, loc)
@@ -186,7 +186,7 @@ def _subscripted(owner: Value) -> Bound | None:
 
 
 def set_item(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
-    """owner[key] = value for library containers."""
+    """Evaluates `owner[key] = value` of an object that a library made."""
     if isinstance(owner, Environment):
         environ.put(interp, key, value)
     if isinstance(owner, (Unknown, Sym)):

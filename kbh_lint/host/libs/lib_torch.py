@@ -31,7 +31,8 @@ class Torch(OfTorch):
     """The package `torch`, but for the parts of it that have a row of their own."""
 
     def other(self, site: Site) -> Value:
-        """A call by its path: an operator, a layer, a function of tensors, an object."""
+        """Answers a call without a fitting model (`Library.other`), by its path: an operator, a layer, a tensor
+        function or an object."""
         run, path, args, kwargs = site.run, site.path, site.args, site.kwargs
         if path.startswith("torch.ops.") and path.count(".") == 4:  # torch.ops.aten.max.dim: an overload by its name
             path = path.rsplit(".", 1)[0]
@@ -121,7 +122,7 @@ class Numpy(Library):
     """The package `numpy`: of each function that of torch with its name, but for where it writes."""
 
     def other(self, site: Site) -> Value:
-        """A function of it."""
+        """Answers a call of any function of numpy (`Library.other`): most are torch's."""
         name, args, kwargs = site.name, site.args, site.kwargs
         first = args[0] if args else None
         if name in _NUMPY_NUMBERS and len(args) == 1 and isinstance(first, (int, float)):
@@ -139,7 +140,7 @@ class Settings(OfTorch):
     """A part of torch whose functions are settings: `torch.backends`."""
 
     def other(self, site: Site) -> Value:
-        """Any of them."""
+        """Answers a call of any setter of a global setting (`Library.other`)."""
         return self.setting(site, *site.args)
 
 

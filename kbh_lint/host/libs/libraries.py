@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 
 def call(site: Site) -> Value:
-    """Call a symbol by its full path. What is not known of the result is at least what gave it."""
+    """Calls a symbol outside the submission by its full path; an unknown result remembers the path as its origin."""
     made = _answer(site)
     if isinstance(made, Unknown) and not made.origin and not made.contents:
         return replace(made, origin=site.path)

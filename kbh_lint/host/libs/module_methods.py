@@ -37,17 +37,17 @@ class _Modules(OfModules):
 
     @models("_replace")
     def replace(self, site: Site, owner: Instance, /, **fields: Value) -> Value:
-        """A named tuple with other values in some fields."""
+        """Models `named_tuple._replace(**fields)`."""
         return Instance(owner.cls, {**_fields(owner), **fields}) if is_named_tuple(owner) else NotImplemented
 
     @models("_asdict")
     def asdict(self, site: Site, owner: Instance) -> Value:
-        """The values of a named tuple by the names of its fields."""
+        """Models `named_tuple._asdict()`."""
         return _fields(owner) if is_named_tuple(owner) else NotImplemented
 
     @models("get_parameter", "get_buffer", "get_submodule")
     def held(self, site: Site, owner: Instance, target: Value) -> Value:
-        """What is in it under a dotted name."""
+        """Models `module.get_parameter(target)` and the like: the attribute at a dotted name."""
         found: Value = owner
         for part in str(target).split("."):
             found = site.run.get_attr(found, part, site.loc)
@@ -55,60 +55,60 @@ class _Modules(OfModules):
 
     @models("__init__")
     def init(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> None:
-        """A subclass of a layer has the layer's own weights."""
+        """Models `super().__init__(...)` in a subclass of a torch layer: the object gets the layer's weights."""
         base = layer_base(owner)
         if base:
             owner.attrs.update(nn_layers.module(Site(site.run, base, site.loc, list(args), kwargs)).attrs)
 
     @models("forward")
     def forward(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
-        """What the layer computes from which its class derives."""
+        """Models `super().forward(...)` in a subclass of a torch layer."""
         base = layer_base(owner)
         layer = LibObject.by_path(base, owner.attrs)
         return nn_layers.apply(site.run, layer, list(args), kwargs, site.loc) if base else NotImplemented
 
     @models("_conv_forward")
     def convolve(self, site: Site, owner: Instance, input: Value, *weights: Value, **named: Value) -> Value:
-        """The same of a convolution, which is given its own weights."""
+        """Models `self._conv_forward(input, ...)` in a subclass of a convolution."""
         return self.forward(site, owner, input, **named)
 
     @models("register_buffer")
     def register_buffer(
         self, site: Site, owner: Instance, name: Value, tensor: Value = None, persistent: Value = True
     ) -> None:
-        """A tensor that is no weight."""
+        """Models `module.register_buffer(name, tensor)`."""
         owner.attrs[str(name)] = tensor
         owner.buffers[str(name)] = persistent is not False
 
     @models("register_parameter")
     def register_parameter(self, site: Site, owner: Instance, name: Value, param: Value) -> None:
-        """A weight."""
+        """Models `module.register_parameter(name, param)`."""
         owner.attrs[str(name)] = param
         owner.buffers[str(name)] = True
 
     @models("add_module", "register_module")
     def add_module(self, site: Site, owner: Instance, name: Value, module: Value) -> None:
-        """A module in it."""
+        """Models `module.add_module(name, module)`."""
         owner.attrs[str(name)] = module
 
     @models("__setattr__")
     def setattr(self, site: Site, owner: Instance, name: Value, value: Value) -> None:
-        """`self.name = value`."""
+        """Models `super().__setattr__(name, value)`."""
         site.run.set_plain(owner, str(name), value, site.loc)
 
     @models("__getattribute__")
     def getattribute(self, site: Site, owner: Instance, name: Value) -> Value:
-        """`self.name`."""
+        """Models `super().__getattribute__(name)`."""
         return site.run.plain_attr(owner, str(name), site.loc)
 
     @models("__getattr__")
     def getattr(self, site: Site, owner: Instance, name: Value) -> Value:
-        """The same of what its class does not have."""
+        """Models `super().__getattr__(name)`: a registered tensor or module."""
         return owner.attrs.get(str(name), Unknown())
 
     @models("__call__")
     def call_module(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> Value:
-        """`module(...)`."""
+        """Models `super().__call__(...)` of a module."""
         return module_calls.call(site.run, owner, list(args), kwargs, site.loc)
 
     @models(
@@ -117,31 +117,33 @@ class _Modules(OfModules):
         "register_state_dict_post_hook",
     )
     def state_hook(self, site: Site, owner: Instance, hook: Value = None, *more: Value, **options: Value) -> None:
-        """A hook that runs when its state is saved or loaded."""
+        """Models registering a hook that runs when a module's state is saved or loaded."""
         owner.attrs[STATE_HOOKS] = [*state_hooks(owner), (site.name, hook)]
 
     @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply")
     def same(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
-        """What changes nothing that is computed here."""
+        """Models `module.to(...)`, `module.cuda()` and the like, which change no value computed here; returns the
+        module."""
         return owner
 
     @models("state_dict")
     def state_dict(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
-        """Its weights and persistent buffers by dotted names."""
+        """Models `module.state_dict()`: weights and persistent buffers by dotted name."""
         return dict(state_of(owner))
 
     @models("load_state_dict", "_load_from_state_dict")
     def load_state_dict(
         self, site: Site, owner: Instance, state_dict: Value = None, *more: Value, **options: Value
     ) -> None:
-        """Copies what it is given into them."""
+        """Models `module.load_state_dict(state_dict)`: copies the given tensors into the module's."""
         for key, tensor in state_of(owner).items():
             source = state_dict.get(key) if isinstance(state_dict, dict) else None
             if isinstance(source, Tensor):
                 tensor_copies.copy_(site.run, "copy", [tensor, source], {}, site.loc)
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """Methods of the container from which its class derives; the modules and weights in it."""
+        """Answers a call of a method without a model (`Methods.other`): a method of the container that the class
+        derives from, or a listing of modules and weights."""
         if site.name == "items" and "items" not in owner.attrs:
             return list(state_of(owner).items())
         base = layer_base(owner) if site.name in _OF_CONTAINERS and isinstance(owner, Instance) else ""
@@ -152,7 +154,7 @@ _MODULES = _Modules()
 
 
 def instance_method(site: Site, owner: Value) -> Value:
-    """A method that an object of the submission inherits from a class of a library."""
+    """Calls a method that an object of the submission inherits from a library class."""
     return _MODULES.call(site, owner) if isinstance(owner, Instance) else Unknown((), site.name)
 
 
@@ -164,11 +166,11 @@ class _Supers(Methods[Owner]):
     """`super()`, whose methods are those of a class that torch has."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """What the classes after its own have."""
+        """Returns `super().name`: what the classes after its own define."""
         return super_attr(run, owner, name)
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """All of them."""
+        """Calls the method `super().name(...)` of a library class (`Methods.other`)."""
         return instance_method(site, owner.attrs["self"])
 
 

@@ -30,12 +30,12 @@ _BLOCK = (
 
 
 def kind(path: str) -> str:
-    """The name of a layer's class: `Linear` of `torch.nn.modules.linear.Linear`."""
+    """Returns the class name of a layer: `Linear` of `torch.nn.modules.linear.Linear`."""
     return path.rpartition(".")[2]
 
 
 def is_layer(value: object) -> TypeGuard[TorchLayer]:
-    """Whether a value is a layer or a container that torch made."""
+    """Whether a value is a layer or a container made by torch.nn."""
     return isinstance(value, TorchLayer)
 
 
@@ -46,7 +46,7 @@ def is_known(path: str) -> bool:
 
 
 def module(site: Site) -> LibObject:
-    """Construct a layer or a container of torch.nn."""
+    """Constructs a layer or a container of torch.nn."""
     interp, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     name = kind(path)
     made = LibObject.by_path(path, {}, tuple(args), kwargs)
@@ -143,7 +143,7 @@ def _stack(
 
 
 def children(owner: object) -> Iterator[tuple[str, Any]]:
-    """The modules and tensors that a module holds, by name."""
+    """Yields the modules and tensors that a module holds, with their names."""
     attrs = owner.attrs if isinstance(owner, (Instance, LibObject)) else {}
     for name, value in attrs.items():
         if isinstance(value, Tensor) or is_layer(value) or isinstance(value, Instance) and is_module(value.cls):
@@ -157,7 +157,7 @@ def children(owner: object) -> Iterator[tuple[str, Any]]:
 
 
 def set_mode(interp: Run, owner: object, training: object, depth: int = 0) -> None:
-    """`train(mode)` or `eval()` of a module and of those in it, where that changes anything."""
+    """Sets the mode of `train(mode)` or `eval()` on a module and those inside it."""
     if not isinstance(owner, (Instance, LibObject)) or depth > _DEEPEST:
         return
     if owner.attrs.get("training", interp.training) != training:
@@ -168,7 +168,8 @@ def set_mode(interp: Run, owner: object, training: object, depth: int = 0) -> No
 
 
 def attribute(interp: Run, owner: LibObject, name: str) -> Any:
-    """An attribute of a layer: what the table says, an item by name, a method of torch.nn.Module, or unknown."""
+    """Returns `owner.name` of a layer: an attribute of the layer table, an item by name, a method of torch.nn.Module,
+    or unknown."""
     if name in owner.attrs:
         return owner.attrs[name]
     if name == "training":
@@ -191,7 +192,7 @@ METHODS = frozenset(("_conv_forward", "reset_parameters", "flatten_parameters", 
 
 
 def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """Call a layer."""
+    """Calls a layer: computes its result."""
     name = kind(owner.path)
     if name == "Sequential":
         value = args[0] if args else next(iter(kwargs.values()), Unknown())

@@ -61,8 +61,8 @@ from kbh_lint.host.values.tensors import Unknown
 
 
 def call(site: Site, owner: LibObject) -> Value:
-    """`owner.name(...)`, whose effects outside of the submission are told first. Of what has no row, or whose row says
-    nothing of the method, another object comes, or what a library unknown to us makes of tensors."""
+    """Calls `owner.name(...)`, after noting its effects outside the submission. Where no row models the class or the
+    method, the result is another object, or unread work on the tensors that it was given."""
     if isinstance(owner, Modelled):
         return owner.method(site)
     outside.method(site, owner)
@@ -76,7 +76,7 @@ def call(site: Site, owner: LibObject) -> Value:
 
 
 def of(owner: LibObject) -> Methods[Owner]:
-    """What an object does: that of the first class in its line that has a row."""
+    """Returns the methods of an object: the row of its class, or of the nearest base that has one."""
     return _ROWS[type(owner)]
 
 
@@ -85,12 +85,12 @@ class _Managers(Methods[Owner]):
 
     @models("__enter__")
     def enter(self, site: Site, owner: LibObject) -> Value:
-        """It runs to its `yield`."""
+        """Models `manager.__enter__()`: the function runs to its `yield`."""
         return contextmanagers.enter(site.run, owner, owner.attrs.setdefault("exits", []), site.loc)
 
     @models("__exit__")
     def leave(self, site: Site, owner: LibObject, *raised: Value) -> Value:
-        """It runs to its end."""
+        """Models `manager.__exit__(...)`: the function runs to its end."""
         exits = owner.attrs.setdefault("exits", [])
         return exits and exits.pop()(None)
 
@@ -100,7 +100,7 @@ class _Queues(Methods[Owner]):
 
     @models("get", "get_nowait")
     def get(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
-        """There may be nothing in one."""
+        """Models `queue.get()` of an unknown queue, which may be empty."""
         site.run.may_fail("Empty", site.loc)
         return NotImplemented
 
@@ -110,12 +110,12 @@ class _NamedTuples(Methods[Owner]):
 
     @models("_replace")
     def replace(self, site: Site, owner: NamedTuple, /, **fields: Value) -> Value:
-        """One with other values in some fields."""
+        """Models `named_tuple._replace(**fields)`."""
         return NamedTuple({**owner.fields, **fields})
 
     @models("_asdict")
     def asdict(self, site: Site, owner: NamedTuple) -> Value:
-        """Its values by the names of the fields."""
+        """Models `named_tuple._asdict()`."""
         return owner.fields
 
 
@@ -124,18 +124,18 @@ class _Storages(Methods[Owner]):
 
     @models("copy_", "fill_")
     def fill(self, site: Site, owner: LibObject, source: Value, *options: Value, **named: Value) -> Value:
-        """Writes what its tensor holds."""
+        """Models `storage.copy_(source)` and `storage.fill_(value)`."""
         given = [one.attrs["tensor"] if isinstance(one, Storage) else one for one in (source, *options)]
         site.run.call(Method(owner.attrs["tensor"], site.name), given, named, site.loc)
         return owner
 
     @models("data_ptr")
     def data_ptr(self, site: Site, owner: LibObject) -> Value:
-        """Its address."""
+        """Models `storage.data_ptr()`."""
         return owner.attrs["tensor"].storage.address
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.name)
 
 
@@ -143,7 +143,7 @@ class _System(Methods[Owner]):
     """Libraries of CUDA and of the system, and torch's own way to the CUDA runtime."""
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """A function of one."""
+        """Calls a function of a system library such as libcuda (`Methods.other`)."""
         return driver.call(site.run, site.name, site.args, site.loc)
 
 
@@ -151,7 +151,8 @@ class _FunctionContexts(Methods[Owner]):
     """`ctx` of a `torch.autograd.Function`."""
 
     def other(self, site: Site, owner: Owner) -> None:
-        """It keeps tensors and marks them."""
+        """Answers methods of an autograd context such as `ctx.save_for_backward` (`Methods.other`), which compute
+        nothing."""
 
 
 class _Contexts(Methods[Owner]):
@@ -159,7 +160,7 @@ class _Contexts(Methods[Owner]):
 
     @models("run")
     def run(self, site: Site, owner: LibObject, callable: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """`context.run(f, *args)`."""
+        """Models `context.run(f, *args)`: calls the function."""
         return site.run.call(callable, list(args), kwargs, site.loc)
 
 
@@ -168,7 +169,7 @@ class _Handles(Methods[Owner]):
 
     @models("remove")
     def remove(self, site: Site, owner: LibObject) -> None:
-        """The hook runs no more."""
+        """Models `handle.remove()`: the hook is removed."""
         module_calls.remove(owner)
 
 
@@ -176,7 +177,7 @@ class _Cells(Methods[Owner]):
     """Variables that functions take from around them."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """What one holds."""
+        """Returns `cell.cell_contents`."""
         held = isinstance(owner, Cell) and name == "cell_contents"
         return owner.env.vars.get(owner.name) if held and isinstance(owner, Cell) else NotImplemented
 
@@ -185,7 +186,8 @@ class _Exceptions(Methods[Owner]):
     """Exceptions of Python's own."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """Where it came from is not known; the end of an iterator has what its generator returned."""
+        """Returns an attribute of an exception: `__cause__` and `__context__` are unknown, a StopIteration's `value` is
+        what its generator returned."""
         if name in ("__cause__", "__context__"):
             return Unknown((), name)
         if isinstance(owner, StopIterationError) and name == "value":
@@ -197,7 +199,7 @@ class _Codes(Methods[Owner]):
     """`function.__code__`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """What is not known of one."""
+        """Returns an attribute of a code object: unknown."""
         return Unknown((), name)
 
 
@@ -205,7 +207,7 @@ class _Unions(Methods[Owner]):
     """`int | float`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """The classes in it."""
+        """Returns `union.__args__`, the classes of a union."""
         return owner.args if isinstance(owner, LibObject) and name == "__args__" else NotImplemented
 
 
@@ -213,7 +215,7 @@ class _OwnModules(Methods[Owner]):
     """Modules of the submission."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """All its names, or what its own `__getattr__` gives for one that it lacks."""
+        """Returns an attribute of a module of the submission: its dict, or what its own `__getattr__` returns."""
         if name == "__dict__":
             return owner.attrs
         own = owner.attrs.get("__getattr__")
@@ -224,7 +226,8 @@ class _Namespaces(Methods[Owner]):
     """Objects that are nothing but their attributes."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """All of them; AttributeError is raised in the program for one that is not there."""
+        """Returns the `__dict__` of a namespace; raises AttributeError in the program for a name that it does not
+        hold."""
         return owner.attrs if name == "__dict__" else exceptions.raise_("AttributeError", [name], loc)
 
 
@@ -232,7 +235,7 @@ class _Devices(Methods[Owner]):
     """`torch.device(...)`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """Its type and its number."""
+        """Returns `device.type` or `device.index`."""
         return {"type": "cuda", "index": 0}.get(name, NotImplemented)
 
 
@@ -240,7 +243,7 @@ class _Decorators(Methods[Owner]):
     """What makes a function another, once it is called with one."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """`decorator(function)`."""
+        """Applies a decorator that a library made to a function."""
         return site.run.decorate(owner, site.args[0], site.loc) if site.args else NotImplemented
 
 
@@ -248,7 +251,7 @@ class _NamedTupleClasses(Methods[Owner]):
     """Classes of named tuples whose fields are attributes of them."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """A named tuple."""
+        """Makes a named tuple of the class."""
         fields = owner.attrs["fields"]
         return NamedTuple({**dict.fromkeys(fields), **dict(zip(fields, site.args, strict=False)), **site.kwargs})
 
@@ -257,7 +260,7 @@ class _Arrays(Methods[Owner]):
     """`c_int * n`."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """An array of C."""
+        """Makes an object of a ctypes array type."""
         return driver.array(owner.attrs["count"], site.args)
 
 
@@ -265,7 +268,7 @@ class _RawKernels(Methods[Owner]):
     """Kernels that are compiled from a text at run time."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """A launch."""
+        """Launches a kernel compiled from text."""
         return extensions.call_raw(site.run, owner, site.args, site.kwargs, site.loc)
 
 
@@ -273,7 +276,7 @@ class _UnreadKernels(Methods[Owner]):
     """Kernels that are not read."""
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """A launch, of which nothing is known but its tensors."""
+        """Launches a kernel of an unread language: a hole in the trace that may write its tensors."""
         inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
         if not inputs:
             return owner
@@ -285,7 +288,7 @@ class _Properties(Methods[Owner]):
 
     @models("setter")
     def setter(self, site: Site, owner: LibObject, *func: Value) -> Value:
-        """What makes a property with a setter of a function."""
+        """Models `@property.setter`: returns the decorator."""
         return Method(owner, "setter")
 
 
@@ -293,17 +296,17 @@ class _Importers(Methods[Owner]):
     """What importlib makes."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """The loader of what is known of a module."""
+        """Returns `spec.loader` of a module spec."""
         return Importer("importlib.loader") if isinstance(owner, ImportSpec) and name == "loader" else NotImplemented
 
     @models("load_module")
     def load_module(self, site: Site, owner: LibObject, *name: Value) -> Value:
-        """The module in the file of a loader."""
+        """Models `loader.load_module(name)`: loads the module from the loader's file."""
         file = shown.show(owner.args[1]) if len(owner.args) > 1 else ""
         return decoding.load_module(site.run, file, site.loc)
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What does nothing of its own."""
+        """Answers a call of a method without a model (`Methods.other`): None."""
         return None
 
 
@@ -312,7 +315,7 @@ class _RawModules(Methods[Owner]):
 
     @models("get_function", "get_kernel")
     def kernel(self, site: Site, owner: LibObject, name: Value) -> Value:
-        """A kernel of the text."""
+        """Models `module.get_function(name)` of a module compiled from text: one of its kernels."""
         return RawKernel("raw.kernel", {"extension": owner.attrs["extension"], "name": str(name)})
 
 

@@ -13,7 +13,7 @@ class Unfollowed(Library):
     """Harmless functions whose results are not known: they come of what the functions are given."""
 
     def other(self, site: Site) -> Value:
-        """A call of any."""
+        """Answers a call of any function (`Library.other`): an unknown value computed from its arguments."""
         reading = site.path if site.path.startswith("hashlib.") else ""
         return unknowns.merged(site.run, *site.args, why=site.path, reading=reading)
 
@@ -22,7 +22,7 @@ class Passing(Library):
     """Wrappers that give back what they are given, their first argument."""
 
     def other(self, site: Site) -> Value:
-        """A call of any."""
+        """Answers a call of any function (`Library.other`): its first argument."""
         return site.args[0] if site.args else LibObject.by_path(site.path)
 
 
@@ -33,7 +33,7 @@ class Giving(Library):
         self.value = value
 
     def other(self, site: Site) -> Value:
-        """A call of any."""
+        """Answers a call of any function (`Library.other`): always the same value."""
         return self.value
 
 
@@ -41,7 +41,7 @@ class Decorating(Library):
     """Context managers and decorators that change nothing of a function."""
 
     def other(self, site: Site) -> Value:
-        """A call of any."""
+        """Answers a call of any function (`Library.other`): a function that is given is returned, as decorators do."""
         func = site.args[0] if site.args else None
         return func if isinstance(func, (Func, Bound)) else super().other(site)
 
@@ -50,5 +50,5 @@ class Foreign(Library):
     """Libraries that may compute whatever they are given."""
 
     def other(self, site: Site) -> Value:
-        """A call of any."""
+        """Answers a call of any function (`Library.other`) as one of a foreign library."""
         return foreign.foreign(site)

@@ -31,29 +31,29 @@ class OfModules(Methods[Owner]):
 
     @models("eval")
     def eval(self, site: Site, owner: Owner) -> Value:
-        """It is used from now on."""
+        """Models `module.eval()`."""
         nn_layers.set_mode(site.run, owner, False)
         return owner
 
     @models("train")
     def train(self, site: Site, owner: Owner, mode: Value = True) -> Value:
-        """It is trained from now on."""
+        """Models `module.train(mode)`."""
         nn_layers.set_mode(site.run, owner, mode)
         return owner
 
     @models("_call_impl", "_wrapped_call_impl")
     def whole(self, site: Site, owner: Owner, /, *args: Value, **kwargs: Value) -> Value:
-        """Its `forward` with its hooks."""
+        """Models `module._call_impl(...)`: `forward` with its hooks."""
         return module_calls.call_whole(site.run, owner, list(args), kwargs, site.loc)
 
     @models(*module_calls.REGISTERS)
     def hook(self, site: Site, owner: Owner, *args: Value, **kwargs: Value) -> Value:
-        """A hook that runs with it."""
+        """Models `module.register_forward_hook(hook)` and the like."""
         return module_calls.register(owner.attrs, module_calls.REGISTERS[site.name], list(args), kwargs)
 
     @models("compile")
     def compile(self, site: Site, owner: Owner, *args: Value, **kwargs: Value) -> None:
-        """Calls go through torch.compile."""
+        """Models `module.compile()`: later calls go through torch.compile."""
         module_calls.compile_in_place(site.run, owner, kwargs, site.loc)
 
 
@@ -61,16 +61,16 @@ class _Layers(OfModules):
     """Layers and containers of torch.nn."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """What a layer of its class has."""
+        """Returns `layer.name`."""
         return nn_layers.attribute(run, owner, name) if isinstance(owner, LibObject) else NotImplemented
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """What it computes, with its hooks."""
+        """Calls a layer, with its hooks."""
         return module_calls.call(site.run, owner, site.args, site.kwargs, site.loc)
 
     @models("cuda", "cpu", "to", "half", "bfloat16", "float", "double", "type")
     def convert(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """Weights of another type or elsewhere."""
+        """Models `layer.to(...)`, `layer.half()` and the like: converts or moves its weights."""
         for key, value in nn_layers.children(owner):
             items: Any = owner.attrs if key in owner.attrs else owner.attrs.get("items", {})
             if isinstance(value, Tensor):
@@ -82,17 +82,18 @@ class _Layers(OfModules):
 
     @models("requires_grad_", "apply")
     def same(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
-        """What changes nothing that is computed here."""
+        """Models `layer.requires_grad_()` and `layer.apply(...)`, which change no value computed here; returns the
+        layer."""
         return owner
 
     @models("forward")
     def forward(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """What the layer computes."""
+        """Models `layer.forward(...)`."""
         return nn_layers.apply(site.run, owner, list(args), kwargs, site.loc)
 
     @models("append", "extend", "insert")
     def add(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """A container of modules with more in it."""
+        """Models `module_list.append(module)`, `extend` and `insert`."""
         if not isinstance(owner.attrs.get("items"), list):
             return NotImplemented
         site.run.call(Method(owner.attrs["items"], site.name), list(args), kwargs, site.loc)
@@ -100,18 +101,18 @@ class _Layers(OfModules):
 
     @models("add_module", "register_module", "register_parameter", "register_buffer")
     def put(self, site: Site, owner: LibObject, name: Value, value: Value, *more: Value, **options: Value) -> None:
-        """A module or a weight under a name."""
+        """Models `layer.register_buffer(name, value)`, `add_module` and the like."""
         _put(owner, str(name), value)
 
     @models("keys", "values", "items", "get", "pop", "update", "clear")
     def of_dict(self, site: Site, owner: LibObject, *args: Value, **kwargs: Value) -> Value:
-        """Methods of a dictionary of modules."""
+        """Models the dict methods of a ModuleDict or ParameterDict."""
         items = owner.attrs.get("items")
         called = isinstance(items, dict)
         return site.run.call(Method(items, site.name), list(args), kwargs, site.loc) if called else NotImplemented
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """The modules and weights in it."""
+        """Answers a call of a method without a model (`Methods.other`): a listing of modules and weights."""
         return listed(owner, site.name)
 
 
@@ -146,7 +147,7 @@ def _put(owner: LibObject, name: str, value: object) -> None:
 
 
 def listed(owner: Instance | LibObject, name: str) -> Value:
-    """Parameters, buffers and modules of a module, with or without names; None for any other name."""
+    """Models `owner.parameters()`, `named_modules()` and the other listings of a module; None for any other `name`."""
     base = name.removeprefix("named_")
     found: list[tuple[str, Any]]
     if base in ("parameters", "buffers"):
@@ -173,7 +174,7 @@ def _modules(owner: object, prefix: str) -> list[tuple[str, Any]]:
 
 
 def super_attr(interp: Run, owner: Owner, name: str) -> Any:
-    """`super().name`."""
+    """Returns `super().name`."""
     instance, cls = owner.attrs["self"], owner.attrs["cls"]
     if name == "__new__" and isinstance(cls, ClassV) and _is_meta(interp, cls):
         return builtin(lambda i, a, k, where: class_making.of_call(i, a[1:], k, where, a[0]))
@@ -221,7 +222,7 @@ def _is_meta(interp: Run, cls: ClassV) -> bool:
 
 
 def state_of(instance: object, prefix: str = "", depth: int = 0) -> dict[str, Tensor]:
-    """The state_dict of a module: parameters and persistent buffers by dotted name."""
+    """Returns the state_dict of a module: parameters and persistent buffers by dotted name."""
     out: dict[str, Tensor] = {}
     buffers = instance.buffers if isinstance(instance, Instance) else {}
     for name, value in nn_layers.children(instance):
@@ -245,7 +246,7 @@ def state_hooks(owner: Instance) -> list[tuple[str, Any]]:
 
 
 def layer_base(owner: Instance) -> str:
-    """The layer of torch.nn that an object's class derives from, or nothing."""
+    """Returns the path of the torch.nn layer that an object's class derives from; empty without one."""
     for path in owner.cls.external_bases():
         if nn_layers.is_known(path):
             return path

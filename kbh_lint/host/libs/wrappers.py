@@ -49,18 +49,20 @@ class OfTorch(Library):
 
     @models(*_SAME)
     def same(self, site: Site, /, *given: Value, **named: Value) -> Value:
-        """Tracing, scripting and the like: the function or module that it is given computes the same afterwards."""
+        """Models tracing, scripting and the like: returns the function or module that is given, which computes the same
+        afterwards."""
         func = given[0] if given else next((v for v in named.values() if isinstance(v, CALLABLE)), None)
         return func if isinstance(func, (*CALLABLE, TorchLayer)) else LibObject.by_path(site.path, {}, given, named)
 
     @models(*_IDENTITY)
     def identity(self, site: Site, value: Value, *more: Value, **options: Value) -> Value:
-        """What hands over a value as it is."""
+        """Models functions that return their first argument unchanged."""
         return value
 
     @models("torch.utils.checkpoint.checkpoint", "torch.jit.fork", "torch.jit._fork")
     def now(self, site: Site, function: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """A call of a function; keywords that are the wrapper's own are left out."""
+        """Models `checkpoint(function, *args)` and the like: calls the function; keywords of the wrapper's own are left
+        out."""
         return site.run.call(function, list(args), {k: v for k, v in kwargs.items() if k not in _OWN}, site.loc)
 
     @models("torch.func.functional_call", "torch.nn.utils.stateless.functional_call")
@@ -74,7 +76,8 @@ class OfTorch(Library):
         *more: Value,
         **options: Value,
     ) -> Value:
-        """A call of a module with other tensors, by dotted names."""
+        """Models `torch.func.functional_call(module, tensors, args)`: calls a module with other tensors, given by
+        dotted name."""
         changed = parameter_and_buffer_dicts
         sets = changed if isinstance(changed, (list, tuple)) else [changed]
         before: list[tuple[dict[str, Any], str, Value]] = []
@@ -93,7 +96,7 @@ class OfTorch(Library):
 
     @models("torch.utils.swap_tensors")
     def swap_tensors(self, site: Site, t1: Value, t2: Value) -> None:
-        """Whoever holds one finds the other in it."""
+        """Models `torch.utils.swap_tensors(t1, t2)`: exchanges what the two objects are."""
         if isinstance(t1, Tensor) and isinstance(t2, Tensor):
             for field in fields(Tensor):
                 left, right = (getattr(tensor, field.name) for tensor in (t1, t2))
@@ -102,7 +105,7 @@ class OfTorch(Library):
 
     @models("torch.nn.Parameter", "torch.nn.parameter.Parameter")
     def parameter(self, site: Site, data: Value = None, requires_grad: Value = True) -> Value:
-        """A weight over the memory of a tensor."""
+        """Models `torch.nn.Parameter(data)`: a weight in the memory of the tensor."""
         if not isinstance(data, Tensor):
             return data
         made = tensor_views.alias(data, data.shape, data.strides)
@@ -111,7 +114,7 @@ class OfTorch(Library):
 
     @models("torch.compile", "torch.jit.script")
     def compile(self, site: Site, model: Value = None, *more: Value, **options: Value) -> Value:
-        """A function or a module that is compiled, or what compiles one."""
+        """Models `torch.compile(model)`: the compiled function or module, or a decorator."""
         if model is None or isinstance(model, str):
             return CompileDecorator("torch.compile.decorator")
         site.run.note("torch-compile", {}, site.loc)
@@ -119,43 +122,43 @@ class OfTorch(Library):
 
     @models(*module_calls.FOR_ALL)
     def hook_all(self, site: Site, hook: Value, **options: Value) -> Value:
-        """A hook of all modules."""
+        """Models registering a hook that runs with all modules."""
         return module_calls.register(site.run.module_hooks, module_calls.FOR_ALL[site.path], [hook], options)
 
     @models("torch.cond")
     def cond(self, site: Site, pred: Value, true_fn: Value, false_fn: Value, operands: Value = ()) -> Value:
-        """One function or another, by a truth."""
+        """Models `torch.cond(pred, true_fn, false_fn, operands)`."""
         chosen = true_fn if site.run.truth(pred, site.loc) else false_fn
         return site.run.call(chosen, list(operands) if isinstance(operands, (list, tuple)) else [], {}, site.loc)
 
     @models("torch.device")
     def device(self, site: Site, type: Value = "cuda", index: Value = None) -> Value:
-        """A device."""
+        """Models `torch.device(type, index)`."""
         return tensor_attributes.device(tensor_arguments.device_of(type))
 
     @models(*_SETTINGS)
     def setting(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A setting of torch's."""
+        """Models setters of torch's global settings, and notes the new value."""
         if given:
             modules.setting(site.run, site.path, given[0], site.loc)
         return LibObject.by_path(site.path)
 
     @models(*("torch." + n for n in "no_grad inference_mode enable_grad set_grad_enabled autocast".split()))
     def context(self, site: Site, /, *given: Value, **named: Value) -> Value:
-        """Context managers and decorators that change nothing of what is computed here."""
+        """Models `torch.no_grad()` and other context managers and decorators that change no value computed here."""
         func = given[0] if given else None
         return func if isinstance(func, (Func, Bound)) else LibObject.by_path(site.path, {}, given, named)
 
     @models(*_SEEDS)
     def seed(self, site: Site, seed: Value = None) -> Value:
-        """Seeds random numbers; between two calls that is a setting."""
+        """Models `torch.manual_seed(seed)` and the like; in a call of `forward` that is noted as a setting."""
         if site.run.trace.call_index:
             modules.setting(site.run, site.path, seed, site.loc)
         return LibObject("torch.Generator")
 
     @models("torch.finfo", "torch.iinfo")
     def info(self, site: Site, type: Value = None) -> Value:
-        """The limits of an element type."""
+        """Models `torch.finfo(type)` and `iinfo(type)`."""
         name = type.name if isinstance(type, DType) else "f32"
         top = dtypes.TYPES[name].largest if name in dtypes.TYPES else 1.0
         held = {"max": top, "min": -top, "eps": 1e-7, "tiny": 1e-38, "bits": 8, "smallest_normal": 1e-38}
@@ -163,33 +166,33 @@ class OfTorch(Library):
 
     @models("torch.load")
     def load(self, site: Site, f: Value = None, *more: Value, **options: Value) -> Value:
-        """What was pickled elsewhere."""
+        """Models `torch.load(f)` of a file that this run has not written: unknown, and noted."""
         site.run.note("unpickle", {"symbol": site.path}, site.loc)
         return Unknown((), site.path)
 
     @models("torch.is_tensor")
     def is_tensor(self, site: Site, obj: Value) -> bool:
-        """Whether something is a tensor."""
+        """Models `torch.is_tensor(obj)`."""
         return isinstance(obj, Tensor)
 
     @models("torch.is_grad_enabled")
     def is_grad_enabled(self, site: Site) -> bool:
-        """It is not."""
+        """Models `torch.is_grad_enabled()`: False."""
         return False
 
     @models("torch.get_num_threads")
     def threads(self, site: Site) -> int:
-        """A number that is taken to be so."""
+        """Models `torch.get_num_threads()`: a fixed number."""
         return 8
 
     @models("torch.Size")
     def size(self, site: Site, sizes: Value) -> Value:
-        """A tuple of sizes."""
+        """Models `torch.Size(sizes)`: a tuple."""
         return tuple(sizes) if isinstance(sizes, list) else sizes
 
     @models("torch.ops.load_library", "torch.classes.load_library")
     def load_library(self, site: Site, path: Value = "") -> Value:
-        """A library of operators."""
+        """Models `torch.ops.load_library(path)`."""
         return extensions.load_library(site.run, shown.show(path), site.loc)
 
 

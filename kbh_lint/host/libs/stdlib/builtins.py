@@ -26,65 +26,65 @@ class Builtins(Importing, Unfollowed):
 
     @models(*_EXCEPTIONS)
     def exception(self, site: Site, /, *args: Value, **named: Value) -> Value:
-        """An exception."""
+        """Models the constructor of an exception class."""
         return LibObject.by_path(site.path, {"args": args})
 
     @models("builtins.open")
     def open(self, site: Site, file: Value = "", mode: Value = "r", *how: Value, **named: Value) -> Value:
-        """A file that is open."""
+        """Models `open(file, mode)`."""
         return builds.opened(site.run, file, mode, site.loc)
 
     @models("builtins.property")
     def property(self, site: Site, fget: Value = None, fset: Value = None, *more: Value, **named: Value) -> Value:
-        """A property."""
+        """Models `property(fget, fset)`."""
         return Property(fget, fset)
 
     @models("builtins.staticmethod")
     def staticmethod(self, site: Site, function: Value) -> Value:
-        """A function that is given no object."""
+        """Models `staticmethod(function)`."""
         return StaticMethod(function)
 
     @models("builtins.classmethod")
     def classmethod(self, site: Site, function: Value) -> Value:
-        """A function that is given the class."""
+        """Models `classmethod(function)`."""
         return ClassMethod(function)
 
     @models("builtins.memoryview")
     def memoryview(self, site: Site, object: Value) -> Value:
-        """The bytes that are looked at."""
+        """Models `memoryview(object)`: the object itself stands for it."""
         return object
 
     @models("builtins.slice")
     def slice(self, site: Site, first: Value, stop: Value = None, step: Value = None, /) -> Value:
-        """`first:stop:step`."""
+        """Models `slice(first, stop, step)`."""
         return slice(*site.args)
 
     @models("builtins.compile")
     def compile(self, site: Site, source: Value, *how: Value, **named: Value) -> Value:
-        """The text stands for its code."""
+        """Models `compile(source, ...)`: the source text stands for the code object."""
         return decoding.compiled(source, site.path)
 
     @models("builtins.object")
     def object(self, site: Site) -> Value:
-        """An object that is like nothing else."""
+        """Models `object()`."""
         return Instance(OBJECT)
 
     @models("builtins.object.__new__")
     def new(self, site: Site, cls: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """An object of a class, before its `__init__`."""
+        """Models `cls.__new__(cls)`: an object before its `__init__`."""
         return Instance(cls) if isinstance(cls, ClassV) else Unknown((), site.path)
 
     @models("builtins.object.__setattr__")
     def set_plain(self, site: Site, owner: Value, name: Value, value: Value, /) -> None:
-        """An attribute, past what its class says of it."""
+        """Models `object.__setattr__(owner, name, value)`."""
         site.run.set_plain(owner, str(name), value, site.loc)
 
     @models("builtins.delattr")
     def delattr(self, site: Site, owner: Value, name: Value, /) -> None:
-        """`del owner.name`."""
+        """Models `delattr(owner, name)`."""
         site.run.del_attr(owner, str(name), site.loc)
 
     @models("builtins.format")
     def format(self, site: Site, value: Value, format_spec: Value = "", /) -> Value:
-        """A value as a text."""
+        """Models `format(value, format_spec)`."""
         return lib_texts.shown_as(site.run, value, format_spec, site.loc)

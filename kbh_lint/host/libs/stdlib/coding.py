@@ -17,11 +17,11 @@ class Decoders(Library):
 
     @models("codecs.decode")
     def decode(self, site: Site, obj: Value, encoding: Value = "utf-8", errors: Value = "strict") -> Value:
-        """A text or bytes by the name of their encoding."""
+        """Models `codecs.decode(obj, encoding)`."""
         return decoding.decode_as(site.run, obj, shown.show(encoding), site.loc)
 
     def other(self, site: Site) -> Value:
-        """A decoder by its path."""
+        """Answers a call without a fitting model (`Library.other`): a decoder, by its path."""
         data = site.args[0] if site.args else next(iter(site.kwargs.values()), None)
         return decoding.decode(site.run, site.path, data, site.loc)
 
@@ -33,7 +33,7 @@ class Json(Library):
     def dumps(
         self, site: Site, obj: Value, *, sort_keys: Value = False, indent: Value = None, **options: Value
     ) -> Value:
-        """A value as a text."""
+        """Models `json.dumps(obj)`."""
         if not bounds.is_small(obj):
             return NotImplemented
         if not isinstance(indent, (int, str, type(None))):
@@ -45,7 +45,7 @@ class Json(Library):
 
     @models("loads")
     def loads(self, site: Site, s: Value, **options: Value) -> Value:
-        """The value of a text."""
+        """Models `json.loads(s)`."""
         if not isinstance(s, (str, bytes)) or len(s) > decoding.MAX_IN // 4:
             return NotImplemented
         site.run.burn(len(s) // 64)
@@ -56,5 +56,5 @@ class Json(Library):
             return NotImplemented
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)

@@ -21,19 +21,19 @@ class Collections(Library):
 
     @models("defaultdict")
     def defaultdict(self, site: Site, default_factory: Value = None, /, *args: Value, **kwargs: Value) -> Value:
-        """A dict that makes what is missing."""
+        """Models `collections.defaultdict(default_factory, ...)`."""
         made = Defaults(site.run.call(site.run.builtins["dict"], list(args), kwargs, site.loc))
         made.factory = default_factory
         return made
 
     @models("OrderedDict", "WeakValueDictionary", "WeakKeyDictionary")
     def dict(self, site: Site, /, *args: Value, **kwargs: Value) -> Value:
-        """A dict."""
+        """Models `OrderedDict(...)` and the like: a dict."""
         return site.run.call(site.run.builtins["dict"], list(args), kwargs, site.loc)
 
     @models("deque")
     def deque(self, site: Site, iterable: Value = (), maxlen: Value = None) -> Value:
-        """A list of which the last items are kept."""
+        """Models `collections.deque(iterable, maxlen)`: a list that keeps at most its last `maxlen` items."""
         ring = Ring(iteration.materialise(site.run, iterable, site.loc))
         ring.longest = maxlen if isinstance(maxlen, int) else None
         del ring[: max(len(ring) - maxlen, 0) if isinstance(maxlen, int) else 0]
@@ -43,12 +43,12 @@ class Collections(Library):
     def namedtuple(
         self, site: Site, typename: Value, field_names: Value, *, defaults: Value = None, **options: Value
     ) -> Value:
-        """A class of tuples with names."""
+        """Models `collections.namedtuple(typename, field_names)`."""
         return named_tuple(site.run, typename, field_names, defaults, site.loc)
 
     @models("Counter")
     def counter(self, site: Site, iterable: Value = (), /, **counts: Value) -> Value:
-        """A dict of numbers, of which some come from items that are counted."""
+        """Models `collections.Counter(iterable, **counts)`."""
         if isinstance(iterable, dict):
             return Tally(bounds.visited(site.run, iterable))
         made = Tally(counts)
@@ -58,7 +58,7 @@ class Collections(Library):
 
 
 def named_tuple(run: Run, typename: Value, field_names: Value, defaults: Value, loc: ir.Loc | None) -> ClassV:
-    """The class that collections.namedtuple or typing.NamedTuple makes of a name and fields."""
+    """Returns the class that collections.namedtuple or typing.NamedTuple makes of a name and fields."""
     given = (
         field_names.replace(",", " ").split()
         if isinstance(field_names, str)

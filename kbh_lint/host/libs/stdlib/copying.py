@@ -14,12 +14,12 @@ class Copy(Unfollowed):
 
     @models("copy")
     def copy(self, site: Site, x: Value) -> Value:
-        """Another with the same in it."""
+        """Models `copy.copy(x)`."""
         return copies.shallow(site.run, x, site.loc)
 
     @models("deepcopy")
     def deepcopy(self, site: Site, x: Value, memo: Value = None, **options: Value) -> Value:
-        """Another with others in it."""
+        """Models `copy.deepcopy(x)`."""
         return copies.deep(site.run, x, site.loc)
 
 
@@ -28,10 +28,10 @@ class Pickle(Unfollowed):
 
     @models("dumps")
     def dumps(self, site: Site, obj: Value, *how: Value, **named: Value) -> Value:
-        """A value as bytes."""
+        """Models `pickle.dumps(obj)`."""
         return Pickled("pickle.bytes", {"value": copies.deep(site.run, obj, site.loc)})
 
     @models("loads")
     def loads(self, site: Site, data: Value, /, **named: Value) -> Value:
-        """The value of bytes."""
+        """Models `pickle.loads(data)`: a copy of the pickled value."""
         return copies.deep(site.run, data.attrs["value"], site.loc) if isinstance(data, Pickled) else NotImplemented

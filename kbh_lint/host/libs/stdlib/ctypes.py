@@ -16,31 +16,32 @@ class Ctypes(Library):
 
     @models("CDLL", "PyDLL", "LoadLibrary")
     def load(self, site: Site, name: Value = "", *how: Value, **named: Value) -> Value:
-        """A library."""
+        """Models `ctypes.CDLL(name)` and the like: a shared library."""
         return extensions.load_library(site.run, shown.show(name), site.loc)
 
     @models("find_library")
     def find_library(self, site: Site, name: Value) -> str:
-        """The name of one of the system's."""
+        """Models `ctypes.util.find_library(name)`: the file name of a system library."""
         return f"lib{shown.show(name)}.so"
 
     @models("create_string_buffer")
     def buffer(self, site: Site, init: Value = 0, size: Value = None) -> Value:
-        """Bytes that functions of C may fill."""
+        """Models `ctypes.create_string_buffer(init)`: bytes that C functions may fill."""
         return driver.cell(init if isinstance(init, str) or images.is_image(init) else 0)
 
     @models("byref", "pointer", "addressof")
     def address(self, site: Site, obj: Value, offset: Value = 0) -> Value:
-        """The place of a value, in which a function may leave another."""
+        """Models `ctypes.byref(obj)` and the like: the place of a value, which a C function may overwrite."""
         return Slot(obj.attrs, "value") if isinstance(obj, CCell) else obj
 
     @models("cast", "POINTER", "string_at", "memmove")
     def same(self, site: Site, obj: Value, *more: Value) -> Value:
-        """The same place."""
+        """Models `ctypes.cast(obj, type)` and the like: the same address."""
         return obj
 
     def other(self, site: Site) -> Value:
-        """A number of C, `c_int(3)`, or an object of another class."""
+        """Answers a call without a fitting model (`Library.other`): a C number, `c_int(3)`, or an object of another
+        class."""
         if site.name.startswith("c_") or site.name == "py_object":
             return site.args[0] if site.args else driver.cell()
         return super().other(site)

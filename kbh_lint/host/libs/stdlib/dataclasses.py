@@ -15,13 +15,13 @@ class Dataclasses(Library):
 
     @models("is_dataclass")
     def is_dataclass(self, site: Site, obj: Value) -> Value:
-        """Whether a class, or that of an object, is one."""
+        """Models `dataclasses.is_dataclass(obj)`."""
         cls = _class_of(obj)
         return NotImplemented if cls is None else any(base.dataclass for base in cls.mro())
 
     @models("fields")
     def fields(self, site: Site, class_or_instance: Value) -> Value:
-        """Its fields."""
+        """Models `dataclasses.fields(class_or_instance)`."""
         cls = _class_of(class_or_instance)
         if cls is None:
             return NotImplemented
@@ -30,7 +30,7 @@ class Dataclasses(Library):
 
     @models("replace")
     def replace(self, site: Site, obj: Value, /, **changes: Value) -> Value:
-        """Another object with other values in some fields."""
+        """Models `dataclasses.replace(obj, **changes)`."""
         if not isinstance(obj, Instance):
             return NotImplemented
         held = {name: obj.attrs.get(name) for name in obj.cls.field_names()}
@@ -38,7 +38,7 @@ class Dataclasses(Library):
 
     @models("asdict", "astuple")
     def apart(self, site: Site, obj: Value) -> Value:
-        """The values of its fields, taken apart where they are objects of dataclasses, too."""
+        """Models `dataclasses.asdict(obj)` and `astuple(obj)`, also of nested dataclasses."""
         return _apart(obj, site.name == "asdict", 0) if isinstance(obj, Instance) else NotImplemented
 
 

@@ -13,7 +13,7 @@ class Enum(Passing):
 
     @models("Enum", "IntEnum", "StrEnum", "ReprEnum", "Flag", "IntFlag")
     def named(self, site: Site, value: Value, names: Value = None, *how: Value, **options: Value) -> Value:
-        """`Enum("Mode", "FAST SLOW")`."""
+        """Models `Enum("Mode", "FAST SLOW")`: a class of the named members."""
         if not isinstance(names, (str, list, tuple, dict)):
             return NotImplemented
         return enums.made_of(site.run, site.path, str(value), names, site.loc)

@@ -15,7 +15,7 @@ class Pathlib(Library):
     """The module `pathlib`."""
 
     def other(self, site: Site) -> Value:
-        """A path of any of its classes."""
+        """Answers a call of any function (`Library.other`): the constructor of a path class."""
         return builds.path_of(site.run, site.path, site.args)
 
 
@@ -24,7 +24,7 @@ class Glob(Unfollowed):
 
     @models("glob", "iglob")
     def glob(self, site: Site, pathname: Value, **options: Value) -> Value:
-        """The files that a pattern names, where it is known which are there."""
+        """Models `glob.glob(pathname)`, where the matching files are known."""
         places = builds.listed(site.run, shown.show(pathname))
         return NotImplemented if places is None else places
 
@@ -34,14 +34,14 @@ class Tempfile(Library):
 
     @models("mkdtemp", "gettempdir", "TemporaryDirectory")
     def folder(self, site: Site, *how: Value, **named: Value) -> str:
-        """A folder."""
+        """Models `tempfile.mkdtemp()` and the like: the path of a folder."""
         return "/tmp/made"
 
     @models("NamedTemporaryFile")
     def file(self, site: Site, *how: Value, suffix: Value = "", **named: Value) -> Value:
-        """A file."""
+        """Models `tempfile.NamedTemporaryFile()` and the like: an open file."""
         return OpenFile(f"/tmp/made/file{shown.show(suffix)}", "w")
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)

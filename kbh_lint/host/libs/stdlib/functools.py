@@ -19,24 +19,24 @@ class Functools(Library):
 
     @models("partial")
     def partial(self, site: Site, func: Value, /, *args: Value, **keywords: Value) -> Value:
-        """A function with some of its arguments."""
+        """Models `functools.partial(func, *args, **keywords)`."""
         return Partial(func, args, keywords)
 
     @models("lru_cache", "cache")
     def cache(self, site: Site, maxsize: Value = None, typed: Value = False) -> Value:
-        """A function that keeps its results, or what makes one of a function."""
+        """Models `functools.lru_cache` and `cache`: a function that keeps its results, or a decorator."""
         if isinstance(maxsize, (Func, Bound, ClassV)):
             return Memo(maxsize)
         return CacheDecorator("functools.lru_cache.decorator", {"maxsize": maxsize})
 
     @models("wraps")
     def wraps(self, site: Site, wrapped: Value, *parts: Value, **named: Value) -> Value:
-        """What makes a function look like another."""
+        """Models `functools.wraps(wrapped)`: a decorator that copies name and attributes."""
         return builtin(lambda run, args, kwargs, loc: _wrapping(args[0], wrapped))
 
     @models("reduce")
     def reduce(self, site: Site, function: Value, iterable: Value, initial: Value = _NOTHING) -> Value:
-        """A function of two, over items from the left."""
+        """Models `functools.reduce(function, iterable, initial)`."""
         items = list(iteration.iterate(site.run, iterable, site.loc))
         total = initial if initial is not _NOTHING else items.pop(0) if items else None
         for item in items:
@@ -45,16 +45,16 @@ class Functools(Library):
 
     @models("cmp_to_key")
     def cmp_to_key(self, site: Site, mycmp: Value) -> Value:
-        """A key by which values are ordered as a function of two says."""
+        """Models `functools.cmp_to_key(mycmp)`."""
         return builtin(lambda run, args, kwargs, loc: ordering.Ordered(run, args[0], mycmp, loc))
 
     @models("cached_property")
     def cached_property(self, site: Site, func: Value) -> Value:
-        """A property that keeps what it gave."""
+        """Models `functools.cached_property(func)`."""
         return Property(func, cached=True)
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)
 
 

@@ -23,7 +23,7 @@ class Importing(Library):
         fromlist: Value = (),
         level: Value = 0,
     ) -> Value:
-        """What an import statement binds: the package, or the module in it where names are to be taken from it."""
+        """Models `__import__(name, ...)`: the top package, or with `fromlist` the module itself."""
         if not isinstance(name, str):
             return NotImplemented
         return modules.resolve(site.run, str(name) if fromlist else str(name).split(".")[0], site.loc)
@@ -34,31 +34,31 @@ class Importlib(Importing):
 
     @models("import_module")
     def import_module(self, site: Site, name: Value, package: Value = None) -> Value:
-        """A module by its whole name."""
+        """Models `importlib.import_module(name)`."""
         return modules.resolve(site.run, str(name), site.loc) if isinstance(name, str) else NotImplemented
 
     @models("module_from_spec")
     def module_from_spec(self, site: Site, spec: Value) -> Value:
-        """The module of a file."""
+        """Models `importlib.util.module_from_spec(spec)`: loads the module from the spec's file."""
         if isinstance(spec, LibObject) and "file" in spec.attrs:
             return decoding.load_module(site.run, spec.attrs["file"], site.loc)
         return spec
 
     @models("SourceFileLoader")
     def loader(self, site: Site, fullname: Value, path: Value) -> Value:
-        """What loads a file as a module."""
+        """Models `importlib.machinery.SourceFileLoader(fullname, path)` and the like."""
         return LibObject.by_path(site.path, {}, (fullname, path))
 
     @models("spec_from_file_location")
     def of_file(self, site: Site, name: Value, location: Value = "", **options: Value) -> Value:
-        """What is known of the module in a file."""
+        """Models `importlib.util.spec_from_file_location(name, location)`."""
         return LibObject.by_path("importlib.spec", {"file": shown.show(location)})
 
     @models("find_spec")
     def find_spec(self, site: Site, name: Value, *package: Value) -> Value:
-        """What is known of a module by its name."""
+        """Models `importlib.util.find_spec(name)`."""
         return LibObject.by_path("importlib.spec", {"args": (name, *package), "path": shown.show((name, *package)[-1])})
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)

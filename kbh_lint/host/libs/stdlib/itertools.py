@@ -24,63 +24,63 @@ class Itertools(Library):
 
     @models("count")
     def count(self, site: Site, start: Value = 0, step: Value = 1) -> Value:
-        """Numbers without an end."""
+        """Models `itertools.count(start, step)`."""
         return LibObject.by_path("itertools.count", {"value": start, "step": step})
 
     @models("cycle")
     def cycle(self, site: Site, iterable: Value) -> Value:
-        """Items again and again."""
+        """Models `itertools.cycle(iterable)`."""
         return Cycle("itertools.cycle", {"items": _list(site, iterable), "at": 0})
 
     @models("repeat")
     def repeat(self, site: Site, object: Value, times: Value = None) -> Value:
-        """A value several times."""
+        """Models `itertools.repeat(object, times)`."""
         bounds.items(site.run, times if isinstance(times, int) else 0)
         return Once([object] * times) if isinstance(times, int) else self.other(site)
 
     @models("tee")
     def tee(self, site: Site, iterable: Value, n: Value = 2) -> Value:
-        """Several iterators over the same."""
+        """Models `itertools.tee(iterable, n)`."""
         items = iteration.materialise(site.run, iterable, site.loc)
         return tuple(Once(items) for _ in range(n if isinstance(n, int) and n in range(8) else 2))
 
     @models("islice")
     def islice(self, site: Site, iterable: Value, *ends: Value) -> Value:
-        """Items from a place to another."""
+        """Models `itertools.islice(iterable, ...)`."""
         if ends and isinstance(iterable, Once):
             return _cut(iterable, list(ends))
         return self._real(site, (iterable, *ends), {})
 
     @models("chain", "pairwise")
     def chain(self, site: Site, *iterables: Value) -> Value:
-        """Items after one another, or with the next."""
+        """Models `itertools.chain(*iterables)` and `pairwise(iterable)`."""
         return self._real(site, iterables, {})
 
     @models("product")
     def product(self, site: Site, *iterables: Value, repeat: Value = 1) -> Value:
-        """All tuples of an item from each."""
+        """Models `itertools.product(*iterables, repeat)`."""
         return self._real(site, iterables, {"repeat": repeat} if isinstance(repeat, int) and 1 != repeat < 8 else {})
 
     @models("permutations", "combinations")
     def chosen(self, site: Site, iterable: Value, r: Value = None) -> Value:
-        """All tuples of some of the items."""
+        """Models `itertools.combinations(iterable, r)`, `permutations` and the like."""
         return self._real(site, (iterable,) if r is None else (iterable, r), {})
 
     @models("zip_longest")
     def zip_longest(self, site: Site, *iterables: Value, fillvalue: Value = None) -> Value:
-        """Tuples of an item from each, as long as one has some."""
+        """Models `itertools.zip_longest(*iterables, fillvalue)`."""
         rows = [_list(site, iterable) for iterable in iterables]
         return Once(tuple(row) for row in itertools.zip_longest(*rows, fillvalue=fillvalue))
 
     @models("compress")
     def compress(self, site: Site, data: Value, selectors: Value) -> Value:
-        """The items beside which something true stands."""
+        """Models `itertools.compress(data, selectors)`."""
         rows = _list(site, data), _list(site, selectors)
         return Once(item for item, kept in zip(*rows, strict=False) if site.run.truth(kept, site.loc))
 
     @models("batched")
     def batched(self, site: Site, iterable: Value, n: Value) -> Value:
-        """Tuples of so many items."""
+        """Models `itertools.batched(iterable, n)`."""
         if type(n) is not int or isinstance(iterable, (int, Func)):
             return self.other(site)
         items, size = _list(site, iterable), max(n, 1)
@@ -88,7 +88,7 @@ class Itertools(Library):
 
     @models("groupby")
     def groupby(self, site: Site, iterable: Value, key: Value = None) -> Value:
-        """Neighbours that are alike."""
+        """Models `itertools.groupby(iterable, key)`."""
         found: list[tuple[Value, Once]] = []
         for item in _list(site, iterable):
             named = item if key is None else site.run.call(key, [item], {}, site.loc)
@@ -100,12 +100,12 @@ class Itertools(Library):
 
     @models("from_iterable")
     def from_iterable(self, site: Site, iterable: Value) -> Value:
-        """The items of items."""
+        """Models `itertools.chain.from_iterable(iterable)`."""
         return Once(x for row in _list(site, iterable) for x in iteration.materialise(site.run, row, site.loc))
 
     @models("starmap")
     def starmap(self, site: Site, function: Value, iterable: Value) -> Value:
-        """A function of the items of items."""
+        """Models `itertools.starmap(function, iterable)`."""
         return Once(
             site.run.call(function, list(iteration.iterate(site.run, item, site.loc)), {}, site.loc)
             for item in iteration.materialise(site.run, iterable, site.loc)
@@ -113,7 +113,7 @@ class Itertools(Library):
 
     @models("accumulate")
     def accumulate(self, site: Site, iterable: Value, func: Value = None, *, initial: Value = None) -> Value:
-        """What a function of two comes to, item by item."""
+        """Models `itertools.accumulate(iterable, func)`."""
         out: list[Value] = [] if initial is None else [initial]
         for item in iteration.materialise(site.run, iterable, site.loc):
             site.run.burn()
@@ -127,7 +127,7 @@ class Itertools(Library):
 
     @models("takewhile", "dropwhile", "filterfalse")
     def held(self, site: Site, predicate: Value, iterable: Value) -> Value:
-        """The items up to the first of which something does not hold, the others, or all of which it does not."""
+        """Models `itertools.takewhile`, `dropwhile` and `filterfalse` of a predicate and an iterable."""
         run, items = site.run, iteration.materialise(site.run, iterable, site.loc)
         holds = [run.truth(run.call(predicate, [item], {}, site.loc), site.loc) for item in items]
         if site.name == "filterfalse":
@@ -136,7 +136,7 @@ class Itertools(Library):
         return Once(items[:end] if site.name == "takewhile" else items[end:])
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)
 
     def _real(self, site: Site, given: Sequence[Value], named: dict[str, int]) -> Value:
@@ -171,7 +171,7 @@ class _Counts(Methods[Owner]):
 
     @models("__next__")
     def following(self, site: Site, owner: LibObject) -> Value:
-        """`next()` of one."""
+        """Models `next()` of an `itertools.count` or `cycle`."""
         if isinstance(owner, Cycle):
             items, at = owner.attrs["items"], owner.attrs["at"]
             owner.attrs["at"] = at + 1
@@ -185,7 +185,7 @@ METHODS: Rows = {Counting: _Counts(), Cycle: _Counts()}
 
 
 def count_range(owner: LibObject) -> range | None:
-    """What a loop over an itertools.count sees."""
+    """Returns the numbers of an itertools.count, up to a bound, as a loop sees them; None where they are not known."""
     start, step = owner.attrs["value"], owner.attrs["step"]
     known = isinstance(start, int) and isinstance(step, int) and step
     return range(start, start + step * containers.MAX_RANGE, step) if known else None

@@ -11,5 +11,5 @@ class Math(Library):
     """The module `math`."""
 
     def other(self, site: Site) -> Value:
-        """Any of its functions."""
+        """Answers a call of any function (`Library.other`): its result on known numbers."""
         return pybuiltins.math_call(site.run, site.name, site.args, site.loc)

@@ -16,7 +16,7 @@ class Mock(Foreign):
 
     @models("unittest.mock.patch", "mock.patch")
     def patch(self, site: Site, target: Value = None, *new: Value, **named: Value) -> Value:
-        """Another value under a full name, once it is entered or started."""
+        """Models `mock.patch(target, new)`: replaces the attribute at a dotted name once it is entered or started."""
         if not isinstance(target, str):
             return LibObject.by_path(site.path)
         owner, _, name = str(target).rpartition(".")
@@ -26,7 +26,7 @@ class Mock(Foreign):
     def patch_object(
         self, site: Site, target: Value = None, attribute: Value = "", *new: Value, **named: Value
     ) -> Value:
-        """The same of an attribute of an object."""
+        """Models `mock.patch.object(target, attribute, new)`."""
         if not isinstance(target, Sym) or not attribute:
             return self.patch(site, target, *new, **named)
         return tampering.patcher(target.path, shown.show(attribute), _replacement(new, named), site.loc)

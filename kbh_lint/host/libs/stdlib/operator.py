@@ -24,7 +24,7 @@ class Operator(Unfollowed):
 
     @models("attrgetter")
     def attrgetter(self, site: Site, *attrs: Value) -> Value:
-        """What gives an attribute of an object, or a tuple of several."""
+        """Models `operator.attrgetter(*attrs)`."""
         paths = [path for path in attrs if isinstance(path, str)]
         if not paths or len(paths) < len(attrs):
             return NotImplemented
@@ -32,7 +32,7 @@ class Operator(Unfollowed):
 
     @models("itemgetter")
     def itemgetter(self, site: Site, key: Value, *more: Value) -> Value:
-        """What gives an item of an object, or a tuple of several."""
+        """Models `operator.itemgetter(*keys)`."""
         if not more:
             return builtin(lambda run, args, kwargs, loc: subscripts.get_item(run, args[0], key, loc))
         keys = (key, *more)
@@ -42,7 +42,7 @@ class Operator(Unfollowed):
 
     @models("methodcaller")
     def methodcaller(self, site: Site, name: Value, /, *given: Value, **named: Value) -> Value:
-        """What calls a method of an object."""
+        """Models `operator.methodcaller(name, ...)`."""
         called = shown.show(name)
         return builtin(
             lambda run, args, kwargs, loc: run.call(run.get_attr(args[0], called, loc), list(given), named, loc)
@@ -50,47 +50,47 @@ class Operator(Unfollowed):
 
     @models("call")
     def called(self, site: Site, obj: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """`obj(...)`."""
+        """Models `operator.call(obj, ...)`."""
         return site.run.call(obj, list(args), kwargs, site.loc)
 
     @models("setitem")
     def setitem(self, site: Site, a: Value, b: Value, c: Value) -> None:
-        """`a[b] = c`."""
+        """Models `operator.setitem(a, b, c)`: `a[b] = c`."""
         subscripts.set_item(site.run, a, b, c, site.loc)
 
     @models("getitem")
     def getitem(self, site: Site, a: Value, b: Value) -> Value:
-        """`a[b]`."""
+        """Models `operator.getitem(a, b)`: `a[b]`."""
         return subscripts.get_item(site.run, a, b, site.loc)
 
     @models("delitem")
     def delitem(self, site: Site, a: Value, b: Value) -> Value:
-        """`del a[b]`."""
+        """Models `operator.delitem(a, b)`: `del a[b]`."""
         return site.run.call(site.run.get_attr(a, "__delitem__", site.loc), [b], {}, site.loc)
 
     @models("contains")
     def contains(self, site: Site, a: Value, b: Value) -> Value:
-        """`b in a`."""
+        """Models `operator.contains(a, b)`: `b in a`."""
         return comparisons.compare(site.run, "in", b, a, site.loc)
 
     @models(*_OF_ONE)
     def unary(self, site: Site, a: Value) -> Value:
-        """`-a`, `+a`, `~a`."""
+        """Models `operator.neg(a)`, `pos(a)` and `invert(a)`."""
         return operators.unary(site.run, _OF_ONE[site.name], a, site.loc)
 
     @models("truth", "not_")
     def truth(self, site: Site, a: Value) -> bool:
-        """`bool(a)`, `not a`."""
+        """Models `operator.truth(a)` and `not_(a)`."""
         return site.run.truth(a, site.loc) is (site.name == "truth")
 
     @models("concat", "iconcat")
     def concat(self, site: Site, a: Value, b: Value) -> Value:
-        """`a + b`, `a += b` of sequences."""
+        """Models `operator.concat(a, b)` and `iconcat(a, b)`."""
         added = operators.binary if site.name == "concat" else operators.inplace
         return added(site.run, "+", a, b, site.loc)
 
     def other(self, site: Site) -> Value:
-        """An operator of two by the name of its method."""
+        """Answers a call without a fitting model (`Library.other`): a binary operator, by its name."""
         name = site.name
         dunder = name if name.startswith("__") else f"__{name.rstrip('_')}__"
         if len(site.args) == 2 and dunder in operators.DUNDERS:

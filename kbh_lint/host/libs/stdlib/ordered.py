@@ -20,7 +20,8 @@ class Ordered(Library):
     """The modules `heapq` and `bisect`."""
 
     def other(self, site: Site) -> Value:
-        """Any of their functions: of numbers and texts it runs, of other items the order is not known."""
+        """Answers a call of any function of heapq or bisect (`Library.other`): it runs on numbers and texts; of other
+        items the order is not known."""
         args, real = (
             site.args,
             getattr({"heapq": heapq, "bisect": bisect}.get(site.path.rpartition(".")[0]), site.name, None),

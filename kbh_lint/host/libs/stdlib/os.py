@@ -24,14 +24,15 @@ class Os(Library):
     """The modules `os` and `os.path`."""
 
     def call(self, site: Site) -> Value:
-        """A call. Of a name that came of asking who runs the submission, nothing else is known."""
+        """Calls a function of os or os.path. A path that depends on who runs the submission gives a result tainted in
+        the same way."""
         if site.name in _OF_NAMES and taint.source(*site.args) is not None:
             return self._merged(site)
         return super().call(site)
 
     @models("join")
     def join(self, site: Site, *paths: Value) -> Value:
-        """Names after one another."""
+        """Models `os.path.join(*paths)`."""
         out = ""
         for part in (_text(path) for path in paths if not isinstance(path, Unknown)):
             out = part if part.startswith("/") or not out else concat((out, "/", part))
@@ -39,88 +40,90 @@ class Os(Library):
 
     @models("dirname")
     def dirname(self, site: Site, p: Value) -> Value:
-        """The folder of a file."""
+        """Models `os.path.dirname(p)`."""
         return self.other(site) if isinstance(p, Unknown) else builds.folder_of(_text(p))
 
     @models("basename")
     def basename(self, site: Site, p: Value) -> Value:
-        """A name without its folder."""
+        """Models `os.path.basename(p)`."""
         return self.other(site) if isinstance(p, Unknown) else _text(p).rpartition("/")[2]
 
     @models("splitext")
     def splitext(self, site: Site, p: Value) -> Value:
-        """A name, and how it ends."""
+        """Models `os.path.splitext(p)`."""
         return self.other(site) if isinstance(p, Unknown) else posixpath.splitext(_text(p))
 
     @models("abspath", "realpath", "expanduser", "normpath", "fspath", "expandvars")
     def same(self, site: Site, path: Value, **options: Value) -> Value:
-        """The same place."""
+        """Models `os.path.abspath(path)` and the like: the same path."""
         return self.other(site) if isinstance(path, Unknown) else _text(path)
 
     @models("exists", "isfile", "isdir", "islink", "access")
     def exists(self, site: Site, path: Value, *mode: Value, **options: Value) -> Value:
-        """Whether something is there."""
+        """Models `os.path.exists(path)` and the like."""
         return self.other(site) if isinstance(path, Unknown) else builds.exists(site.run, _text(path))
 
     @models("getenv")
     def getenv(self, site: Site, key: Value, default: Value = None) -> Value:
-        """A variable of the environment."""
+        """Models `os.getenv(key, default)`."""
         return environ.get(site.run, key, default, site.loc)
 
     @models("putenv")
     def putenv(self, site: Site, name: Value, value: Value) -> None:
-        """Sets a variable."""
+        """Models `os.putenv(name, value)`."""
         environ.put(site.run, name, value)
 
     @models("unsetenv")
     def unsetenv(self, site: Site, name: Value) -> Value:
-        """Takes a variable away."""
+        """Models `os.unsetenv(name)`."""
         return environ.pop(site.run, name, None)
 
     @models("getcwd")
     def getcwd(self, site: Site) -> str:
-        """The folder of the submission."""
+        """Models `os.getcwd()`: the folder of the submission."""
         return outside.HOME
 
     @models("getpid")
     def getpid(self, site: Site) -> Value:
-        """A number that no other process has."""
+        """Models `os.getpid()`: a number that differs in each process."""
         return ProcessNumber(site.run.process.id)
 
     @models("fork", "forkpty")
     def fork(self, site: Site) -> Value:
-        """Either side of a fork: which is a decision."""
+        """Models `os.fork()`: the run is in the parent, or in the child where that is forced."""
         return 0 if FORK in site.run.decisions.forced else site.run.process.id + 1
 
     @models("open", "dup", "memfd_create", "pidfd_open", "openpty", "eventfd")
     def descriptor(self, site: Site, *given: Value, **named: Value) -> Value:
-        """A descriptor of its own."""
+        """Models `os.open(...)` and the like: a descriptor of the submission's own."""
         return outside.own_descriptor()
 
     @models("pipe")
     def pipe(self, site: Site) -> Value:
-        """Two of them."""
+        """Models `os.pipe()`: two descriptors of the submission's own."""
         return outside.own_descriptor(), outside.own_descriptor()
 
     @models("listdir", "scandir", "walk", "readlink")
     def listed(self, site: Site, path: Value = ".", *how: Value, **named: Value) -> Value:
-        """What is in a folder, which tells who runs the submission where it is one below /proc."""
+        """Models `os.listdir(path)` and the like; below /proc the result tells who runs the submission, and is
+        tainted."""
         if isinstance(path, Unknown) or not taint.about_process(_text(path)):
             return self.other(site)
         return taint.asked(site.run, f"os.{site.name}", taint.PROCESS, site.loc)
 
     @models("makedirs", "mkdir", "remove", "unlink", "rename", "replace", "chmod", "close")
     def changed(self, site: Site, *given: Value, **named: Value) -> None:
-        """What is there is of no matter to the program."""
+        """Models `os.mkdir(path)`, `os.remove(path)` and the like, which are taken to change nothing that the program
+        reads."""
 
     @models("system", "popen")
     def process(self, site: Site, command: Value, *how: Value, **named: Value) -> Value:
-        """Runs a command."""
+        """Models `os.system(command)` and `os.popen(command)`."""
         builds.process(site, command, None, None)
         return 0 if site.name == "system" else self.other(site)
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)
 
     def _merged(self, site: Site) -> Value:

@@ -37,10 +37,8 @@ class _Pattern:
     groups: int
 
     def steps(self, text: str, places: int) -> int:
-        """How many ways to match there are at most from so many places of a text.
-
-        One character that is repeated matches as much as its longest run, a group as often as the text has characters.
-        """
+        """Returns an upper bound of the matching steps from `places` start positions in a text. A repeated character
+        matches at most its longest run, a repeated group at most as often as the text has characters."""
         found = places * self.ways
         for item in self.repeated:
             if found > MAX_STEPS:
@@ -98,7 +96,7 @@ class Match(Modelled):
 
     @models("group", "__getitem__")
     def group(self, site: Site, *groups: Value) -> Value:
-        """`match.group(...)`, `match[...]`: a text that still knows its places."""
+        """Models `match.group(...)` and `match[...]`: a text that remembers where it was written."""
         if not _plain(groups):
             return self.other(site)
         if len(groups) > 1:
@@ -113,7 +111,7 @@ class Match(Modelled):
 
     @models("groups", "groupdict", "start", "end", "span")
     def about(self, site: Site, *given: Value) -> Value:
-        """Where groups are, and what they hold."""
+        """Models `match.groups()`, `match.span()` and the like."""
         return self._asked(site, site.name, given) if _plain(given) else self.other(site)
 
     def _asked(self, site: Site, name: str, given: tuple[Value, ...]) -> Value:
@@ -123,11 +121,11 @@ class Match(Modelled):
             return self.other(site)
 
     def item(self, interp: Run, key: Value, loc: ir.Loc | None) -> Value:
-        """`match[key]`."""
+        """Evaluates `match[key]`."""
         return self.method(Site(interp, f"{self.path}.group", loc, [key]))
 
     def other(self, site: Site) -> Value:
-        """What is not known of a match."""
+        """Answers a call of a method without a model (`Modelled.other`): an unknown value."""
         return Unknown((), f"re.Match.{site.name}")
 
 
@@ -148,7 +146,7 @@ class Pattern(Modelled):
 
     @models("match", "fullmatch", "search")
     def first(self, site: Site, string: Value) -> Value:
-        """The first match, or None."""
+        """Models `pattern.match(string)`, `fullmatch` and `search`: the first match, or None."""
         text = self._text(site, string)
         if text is None:
             return self.other(site)
@@ -156,19 +154,19 @@ class Pattern(Modelled):
 
     @models("split")
     def split(self, site: Site, string: Value, maxsplit: Value = 0) -> Value:
-        """The texts between matches."""
+        """Models `pattern.split(string, maxsplit)`."""
         text = self._text(site, string, maxsplit)
         return self.other(site) if text is None else self.compiled.pattern.split(text.plain, text.limit)
 
     @models("findall")
     def texts(self, site: Site, string: Value) -> Value:
-        """The texts of all matches."""
+        """Models `pattern.findall(string)`."""
         text = self._text(site, string)
         return self.other(site) if text is None else self.compiled.pattern.findall(text.plain)
 
     @models("finditer")
     def every(self, site: Site, string: Value) -> Value:
-        """All matches."""
+        """Models `pattern.finditer(string)`."""
         text = self._text(site, string)
         if text is None:
             return self.other(site)
@@ -176,7 +174,7 @@ class Pattern(Modelled):
 
     @models("sub", "subn")
     def replaced(self, site: Site, repl: Value, string: Value, count: Value = 0) -> Value:
-        """A text with something else in the places of matches; what is left knows its places."""
+        """Models `pattern.sub(repl, string, count)`; the parts kept remember where they were written."""
         text = self._text(site, string, count)
         if text is None:
             return self.other(site)
@@ -205,7 +203,8 @@ class Pattern(Modelled):
         return _Searched(string, plain, limit)
 
     def other(self, site: Site) -> Value:
-        """What is not followed is made of all that it is given."""
+        """Answers a call of a method without a model (`Modelled.other`): an unknown value computed from its
+        arguments."""
         return unknowns.merged(site.run, *site.args, *site.kwargs.values(), why=f"re.{site.name}")
 
 
@@ -218,29 +217,29 @@ class Re(Library):
 
     @models("escape")
     def escape(self, site: Site, pattern: Value) -> Value:
-        """A pattern that only a text itself matches."""
+        """Models `re.escape(pattern)`."""
         return re.escape(str(pattern)) if isinstance(pattern, str) and not doubts(pattern) else NotImplemented
 
     @models("compile")
     def compile(self, site: Site, pattern: Value, flags: Value = 0) -> Value:
-        """A pattern."""
+        """Models `re.compile(pattern, flags)`."""
         return _pattern_of(pattern, flags) or NotImplemented
 
     @models("match", "fullmatch", "search", "findall", "finditer")
     def search(self, site: Site, pattern: Value, string: Value, flags: Value = 0) -> Value:
-        """What a pattern of that text finds."""
+        """Models `re.search(pattern, string)` and the other functions that look for matches."""
         return self._by(site, pattern, flags, [string])
 
     @models("split")
     def split(self, site: Site, pattern: Value, string: Value, maxsplit: Value = 0, flags: Value = 0) -> Value:
-        """The texts between matches."""
+        """Models `re.split(pattern, string)`."""
         return self._by(site, pattern, flags, [string, maxsplit])
 
     @models("sub", "subn")
     def replaced(
         self, site: Site, pattern: Value, repl: Value, string: Value, count: Value = 0, flags: Value = 0
     ) -> Value:
-        """A text with something else in the places of matches."""
+        """Models `re.sub(pattern, repl, string)`."""
         return self._by(site, pattern, flags, [repl, string, count])
 
     def _by(self, site: Site, pattern: Value, flags: Value, args: list[Value]) -> Value:
@@ -248,7 +247,7 @@ class Re(Library):
         return NotImplemented if made is None else made.method(Site(site.run, site.path, site.loc, args))
 
     def other(self, site: Site) -> Value:
-        """What is not followed is made of all that it is given."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value computed from its arguments."""
         return unknowns.merged(site.run, *site.args, *site.kwargs.values(), why=site.path)
 
 

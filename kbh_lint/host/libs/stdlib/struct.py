@@ -13,5 +13,5 @@ class Struct(Unfollowed):
 
     @models("pack", "unpack", "unpack_from", "calcsize")
     def packed(self, site: Site, format: Value, /, *values: Value) -> Value:
-        """Numbers as bytes, and bytes as numbers."""
+        """Models `struct.pack`, `unpack`, `unpack_from` and `calcsize`."""
         return lib_texts.packed(site.run, site.name, [format, *values], site.loc)

@@ -15,7 +15,7 @@ class Subprocess(Library):
     def started(
         self, site: Site, args: Value = None, *how: Value, input: Value = None, cwd: Value = None, **named: Value
     ) -> Value:
-        """A process that runs beside the program."""
+        """Models `subprocess.Popen(args)`: a process that runs beside the program."""
         builds.process(site, args, input, cwd)
         attrs = {"returncode": 0, "stdout": "", "stderr": "", "loc": site.loc, "pid": LibObject("subprocess.pid")}
         return LibObject.by_path(site.path, attrs)
@@ -24,10 +24,10 @@ class Subprocess(Library):
     def run(
         self, site: Site, args: Value = None, *how: Value, input: Value = None, cwd: Value = None, **named: Value
     ) -> Value:
-        """A process that is waited for."""
+        """Models `subprocess.run(args)` and the like: a process that is waited for."""
         builds.process(site, args, input, cwd)
         return LibObject("subprocess.CompletedProcess", {"returncode": 0, "stdout": "", "stderr": ""})
 
     def other(self, site: Site) -> Value:
-        """What else may run something."""
+        """Answers a call without a fitting model (`Library.other`) as if it ran a command."""
         return self.run(site, site.args[0] if site.args else None)

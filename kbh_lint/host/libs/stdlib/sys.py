@@ -13,9 +13,9 @@ class Sys(Library):
 
     @models("exit")
     def exit(self, site: Site, *status: Value) -> Value:
-        """SystemExit is raised."""
+        """Models `sys.exit(status)`: raises SystemExit in the program."""
         return exceptions.raise_("SystemExit", list(status), site.loc)
 
     def other(self, site: Site) -> Value:
-        """What is not followed."""
+        """Answers a call without a fitting model (`Library.other`): an unknown value."""
         return Unknown((), site.path)

@@ -13,18 +13,18 @@ class Textwrap(Unfollowed):
 
     @models("dedent")
     def dedent(self, site: Site, text: Value) -> Value:
-        """A text without what all its lines begin with."""
+        """Models `textwrap.dedent(text)`."""
         return embedded.dedent(text) if isinstance(text, str) else NotImplemented
 
     @models("indent")
     def indent(self, site: Site, text: Value, prefix: Value, *chosen: Value, **named: Value) -> Value:
-        """A text with something before each line."""
+        """Models `textwrap.indent(text, prefix)`."""
         if not isinstance(text, str) or not isinstance(prefix, str):
             return NotImplemented
         lines = embedded.split_lines(text) if isinstance(text, embedded.Text) else text.splitlines(True)
         return embedded.concat([part for line in lines for part in ((prefix, line) if line.strip() else (line,))])
 
     def other(self, site: Site) -> Value:
-        """A text is taken to stay as it is."""
+        """Answers a call without a fitting model (`Library.other`): the text, unchanged."""
         text = site.args[0] if site.args else None
         return text if isinstance(text, str) else super().other(site)

@@ -17,7 +17,7 @@ class Threading(Library):
 
     @models("threading.current_thread", "threading.main_thread")
     def current(self, site: Site) -> Value:
-        """A thread that is not known."""
+        """Models `threading.current_thread()`: an unknown thread."""
         return unknowns.merged(site.run, why=site.path)
 
 
@@ -26,7 +26,7 @@ class PlainThreads(Foreign):
 
     @models("_thread.start_new_thread")
     def start(self, site: Site, function: Value, args: Value = (), kwargs: Value = None, /) -> int:
-        """A thread for which nothing can wait."""
+        """Models `_thread.start_new_thread(function, args)`: a thread that nothing can wait for."""
         given, named = list(args) if isinstance(args, (list, tuple)) else [], kwargs if isinstance(kwargs, dict) else {}
         lanes.run(site.run, Thread(site.path, {"loc": site.loc}), function, given, named, site.loc)
         return site.run.process.id
@@ -37,12 +37,12 @@ class Concurrent(Foreign):
 
     @models("concurrent.futures.as_completed")
     def as_completed(self, site: Site, fs: Value = (), timeout: Value = None) -> Value:
-        """The futures, each waited for."""
+        """Models `concurrent.futures.as_completed(fs)`."""
         return pools.completed(site.run, fs, site.loc)
 
     @models("concurrent.futures.wait")
     def wait(self, site: Site, fs: Value = (), timeout: Value = None, return_when: Value = "ALL_COMPLETED") -> Value:
-        """The sets of those that are done and that are not."""
+        """Models `concurrent.futures.wait(fs)`."""
         return pools.wait(site.run, fs, timeout, return_when, site.loc)
 
 
@@ -51,5 +51,5 @@ class Contextlib(Decorating):
 
     @models("contextlib.suppress")
     def suppress(self, site: Site, *exceptions: Value) -> Value:
-        """A manager that swallows exceptions."""
+        """Models `contextlib.suppress(*exceptions)`."""
         return LibObject.by_path(site.path, {}, exceptions)

@@ -22,10 +22,10 @@ class Timeit(Foreign):
         number: Value = None,
         globals: Value = None,
     ) -> Value:
-        """A time."""
+        """Models `timeit.timeit(stmt, ...)`: the time of the statement."""
         return autotuning.timed(site.run, stmt, globals, site.loc)
 
     @models("timeit.Timer")
     def timer(self, site: Site, *given: Value, **named: Value) -> Value:
-        """What tells times of what it is made for."""
+        """Models `timeit.Timer(...)`."""
         return LibObject.by_path(site.path, {}, given, named)

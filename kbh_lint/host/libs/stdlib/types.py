@@ -16,14 +16,14 @@ class Types(Library):
 
     @models("MethodType")
     def method(self, site: Site, function: Value, instance: Value) -> Value:
-        """A function bound to an object."""
+        """Models `types.MethodType(function, instance)`."""
         return Bound(instance, function)
 
     @models("FunctionType")
     def function(
         self, site: Site, code: Value, globals: Value, name: Value = None, argdefs: Value = None, closure: Value = None
     ) -> Value:
-        """A function of the code of another."""
+        """Models `types.FunctionType(code, globals, ...)`."""
         func = code.attrs.get("func") if isinstance(code, LibObject) else None
         if not isinstance(func, Func) or not isinstance(globals, dict):
             return Unknown((), site.path)
@@ -33,12 +33,12 @@ class Types(Library):
 
     @models("MappingProxyType")
     def proxy(self, site: Site, mapping: Value) -> Value:
-        """A dict, which is read."""
+        """Models `types.MappingProxyType(mapping)`: the dict itself stands for it."""
         return mapping
 
     @models("SimpleNamespace")
     def namespace(self, site: Site, /, **attributes: Value) -> Value:
-        """An object that is nothing but its attributes."""
+        """Models `types.SimpleNamespace(**attributes)`."""
         return LibObject.by_path(site.path, attributes)
 
 
@@ -47,7 +47,7 @@ class Typing(Passing):
 
     @models("NamedTuple")
     def named_tuple(self, site: Site, typename: Value, fields: Value = None, /, **named: Value) -> Value:
-        """A class of tuples with names."""
+        """Models `typing.NamedTuple(typename, fields)`."""
         if fields is None:
             return LibObject(site.path)
         return named_tuple(site.run, typename, fields, named.get("defaults"), site.loc)

@@ -13,14 +13,15 @@ class Weakref(Passing):
 
     @models("ref", "WeakMethod")
     def ref(self, site: Site, object: Value, callback: Value = None) -> Value:
-        """What gives the object while it lives."""
+        """Models `weakref.ref(object, callback)`."""
         return lifetimes.reference(site.run, object, callback, site.loc)
 
     @models("finalize")
     def finalize(self, site: Site, obj: Value, func: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """A call at the end of an object."""
+        """Models `weakref.finalize(obj, func, ...)`."""
         return lifetimes.finalizer(site.run, obj, (func, list(args), kwargs), site.loc)
 
     def other(self, site: Site) -> Value:
-        """A dictionary, or what is given."""
+        """Answers a call without a fitting model (`Library.other`): a dict for a weak dictionary, else the first
+        argument."""
         return {} if site.name.endswith("Dictionary") else super().other(site)
