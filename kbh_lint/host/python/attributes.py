@@ -69,7 +69,7 @@ def _of_made(interp: Run, owner: Made, name: str, loc: ir.Loc | None) -> Value:
 
 
 def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Value:
-    """An attribute of a tensor, of torch or of what else adds one."""
+    """Returns `tensor.name`: an attribute of torch's, or one that another package adds to tensors."""
     part = subclasses.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
     row = registry.of_tensor(name) if value is NotImplemented else None
@@ -117,7 +117,7 @@ def _of_pointer(interp: Run, owner: Pointer, name: str, loc: ir.Loc | None) -> V
 
 
 def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
-    """An attribute of an object of the submission, by its own `__getattribute__` where it has one."""
+    """Returns `owner.name` of an object of the submission, by its own `__getattribute__` where it has one."""
     own = find_method(owner, "__getattribute__")
     if own is not None:
         return interp.call(own, [name], {}, loc)
@@ -125,7 +125,7 @@ def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -
 
 
 def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
-    """An attribute as `object.__getattribute__` finds it."""
+    """Returns `owner.name` as `object.__getattribute__` finds it."""
     if name in owner.attrs:
         first = classes.data_descriptor(owner.cls, name)
         return owner.attrs[name] if first is None else classes.bind(interp, owner, first, loc)
@@ -187,7 +187,7 @@ def _missing(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Val
 
 
 def extension_attr(interp: Run, owner: Extension, name: str, loc: ir.Loc | None) -> Value:
-    """A function or attribute of a module that was built from C++."""
+    """Returns a function or attribute of a module that was built from C++."""
     if name in owner.attrs:
         return owner.attrs[name]
     found = interp.cpp.exported(owner, name)
@@ -272,7 +272,7 @@ READERS = ByClass[Reader](
 
 
 def set_attr(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
-    """`owner.name = value`."""
+    """Evaluates `owner.name = value`."""
     own = find_method(owner, "__setattr__") if isinstance(owner, Instance) else None
     if own is not None:
         interp.call(own, [name, value], {}, loc)
@@ -283,7 +283,7 @@ def set_attr(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | N
 
 
 def set_plain(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
-    """The same, as `object.__setattr__` does it."""
+    """Evaluates `object.__setattr__(owner, name, value)`."""
     _WRITERS[type(owner)](interp, owner, name, value, loc)
 
 
@@ -371,7 +371,7 @@ _WRITERS = ByClass[Callable[["Run", Any, str, Value, "ir.Loc | None"], None]](
 
 
 def del_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
-    """`del owner.name`, by the class's own `__delattr__` where it has one."""
+    """Evaluates `del owner.name`, by the class's own `__delattr__` where it has one."""
     own = find_method(owner, "__delattr__") if isinstance(owner, Instance) else None
     if own is not None:
         interp.call(own, [name], {}, loc)

@@ -30,22 +30,22 @@ class Attributes(Builtin):
 
     @models("isinstance")
     def isinstance(self, site: Site, object: Value, classes: Value = (), /) -> Value:
-        """Whether an object is of a class."""
+        """Models `isinstance(value, kinds)`."""
         return typetests.is_instance(site.run, object, classes)
 
     @models("issubclass")
     def issubclass(self, site: Site, cls: Value, classes: Value = (), /) -> Value:
-        """Whether a class is one of others, or derived from one."""
+        """Models `issubclass(cls, kinds)`."""
         return typetests.is_subclass(site.run, cls, classes)
 
     @models("callable")
     def callable(self, site: Site, object: Value, /) -> Value:
-        """Whether an object can be called."""
+        """Models `callable(value)`."""
         return typetests.is_callable(site.run, object)
 
     @models("getattr")
     def getattr(self, site: Site, owner: Value, name: Value, default: Value = _NOTHING, /) -> Value:
-        """`owner.name`, or the default where there is none."""
+        """Models `getattr(owner, name, default)`."""
         run = site.run
         if not isinstance(name, str):
             return unknowns.merged(run, owner, name, why="an attribute by unknown name")
@@ -59,7 +59,7 @@ class Attributes(Builtin):
 
     @models("hasattr")
     def hasattr(self, site: Site, owner: Value, name: Value, /) -> Value:
-        """Whether there is such an attribute."""
+        """Models `hasattr(owner, name)`."""
         run = site.run
         if taint.symbol_of(owner):
             return owner
@@ -74,19 +74,19 @@ class Attributes(Builtin):
 
     @models("setattr")
     def setattr(self, site: Site, owner: Value, name: Value, value: Value, /) -> None:
-        """`owner.name = value`."""
+        """Models `setattr(owner, name, value)`."""
         site.run.set_attr(owner, str(name), value, site.loc)
 
     @models("type")
     def type(self, site: Site, value: Value, /, *rest: Value, **named: Value) -> Value:
-        """The class of an object, or a class that is made."""
+        """Models `type(value)` and `type(name, bases, namespace)`."""
         if len(rest) == 2:
             return class_making.of_call(site.run, site.args, site.kwargs, site.loc)
         return _class_of(site.run, value)
 
     @models("vars")
     def vars(self, site: Site, owner: Value = None, /) -> Value:
-        """The attributes of an object by their names."""
+        """Models `vars(value)`: attributes by name."""
         if isinstance(owner, Sym):
             return Sym(f"{owner.path}.__dict__")
         if isinstance(owner, (ClassV, LibObject, Unknown)):
@@ -126,7 +126,7 @@ def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir
 
 
 def has_attr(interp: Run, owner: Value, name: str) -> bool:
-    """hasattr in the assumed world: libraries have what is asked of them."""
+    """Models `hasattr(owner, name)`, where library objects are taken to have what is asked of them."""
     if isinstance(owner, Instance):
         return name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES and is_module(owner.cls)
     if isinstance(owner, Func):
@@ -152,6 +152,6 @@ def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
 
 
 def has_library_attr(interp: Run, path: str) -> Value:
-    """hasattr of a library: known of what is known here, else a decision that is likely to hold."""
+    """Models `hasattr` of a library: True for names modelled here, else an unknown that is likely true."""
     value = modules.resolve(interp, path)
     return True if not isinstance(value, Sym) else Unknown((), "likely: the library has it", likely=True)

@@ -31,7 +31,7 @@ class Iterables(Builtin):
 
     @models("range")
     def range(self, site: Site, /, *bounds_of: Value) -> Value:
-        """Whole numbers, within bounds."""
+        """Models `range(...)`, of bounded length."""
         given = [unknowns.of_process(one) for one in bounds_of]
         if not all(isinstance(one, int) for one in given):
             if any(one is None or isinstance(one, (float, str, list, tuple)) for one in given):
@@ -47,7 +47,7 @@ class Iterables(Builtin):
 
     @models("len")
     def len(self, site: Site, value: Value, /) -> Value:
-        """How many items there are."""
+        """Models `len(value)`."""
         run = site.run
         if isinstance(value, Tensor):
             return value.shape[0] if value.shape else Unknown()
@@ -66,7 +66,7 @@ class Iterables(Builtin):
 
     @models("max", "min")
     def extreme(self, site: Site, /, *values: Value, key: Value = None, default: Value = _NOTHING) -> Value:
-        """The largest or the smallest."""
+        """Models `min(...)` and `max(...)`."""
         run, name = site.run, site.name
         items = list(iteration.materialise(run, values[0], site.loc)) if len(values) == 1 else list(values)
         if not items:
@@ -91,7 +91,7 @@ class Iterables(Builtin):
 
     @models("sum")
     def sum(self, site: Site, iterable: Value, /, start: Value = 0) -> Value:
-        """All added up."""
+        """Models `sum(iterable, start)`."""
         total: Value = start
         items = iteration.materialise(site.run, iterable, site.loc)
         bounds.steps(site.run, len(items))
@@ -101,7 +101,7 @@ class Iterables(Builtin):
 
     @models("all", "any")
     def truths(self, site: Site, iterable: Value, /) -> Value:
-        """Whether something holds of all, or of one."""
+        """Models `all(iterable)` and `any(iterable)`."""
         run, every = site.run, site.name == "all"
         items = _until(run, iterable, every, site.loc)
         bounds.steps(run, len(items))
@@ -117,7 +117,7 @@ class Iterables(Builtin):
 
     @models("list", "tuple", "set", "frozenset")
     def collected(self, site: Site, iterable: Value = (), /) -> Value:
-        """The items in a container."""
+        """Models `list(iterable)`, `tuple`, `set` and `frozenset`."""
         if isinstance(iterable, Unknown):
             return iterable
         items = iteration.materialise(site.run, iterable, site.loc)
@@ -125,7 +125,7 @@ class Iterables(Builtin):
 
     @models("dict")
     def dict(self, site: Site, given: Value = _NOTHING, /, **named: Value) -> Value:
-        """A dict of another, of pairs and of names."""
+        """Models `dict(...)`."""
         out: dict[Value, Value] = {}
         held = None if given is _NOTHING else subscripts.mapping(site.run, given, site.loc)
         if held is not None:
@@ -138,7 +138,7 @@ class Iterables(Builtin):
 
     @models("enumerate")
     def enumerate(self, site: Site, iterable: Value, start: Value = 0) -> Value:
-        """The items with their places."""
+        """Models `enumerate(iterable, start)`."""
         first = start if isinstance(start, int) else 0
         if isinstance(iterable, Once):
             return _lazy(enumerate(iteration.in_turn(iterable), first))
@@ -146,7 +146,7 @@ class Iterables(Builtin):
 
     @models("zip")
     def zip(self, site: Site, /, *iterables: Value, strict: Value = False) -> Value:
-        """Tuples of an item from each."""
+        """Models `zip(*iterables)`."""
         if any(isinstance(one, Once) for one in iterables):
             return _lazy(zip(*_columns(site.run, iterables, site.loc), strict=False))
         columns = [iteration.materialise(site.run, one, site.loc) for one in iterables]
@@ -156,26 +156,26 @@ class Iterables(Builtin):
 
     @models("map")
     def map(self, site: Site, func: Value, /, *iterables: Value) -> Value:
-        """What a function makes of the items, as they are asked for."""
+        """Models `map(function, *iterables)`, evaluated item by item on demand."""
         rows = zip(*_columns(site.run, iterables, site.loc), strict=False)
         return _lazy(site.run.call(func, list(row), {}, site.loc) for row in rows)
 
     @models("filter")
     def filter(self, site: Site, func: Value, iterable: Value, /) -> Value:
-        """The items of which a function holds."""
+        """Models `filter(function, iterable)`."""
         run, (items,) = site.run, _columns(site.run, (iterable,), site.loc)
         return _lazy(i for i in items if run.truth(i if func is None else run.call(func, [i], {}, site.loc), site.loc))
 
     @models("sorted")
     def sorted(self, site: Site, iterable: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
-        """The items in order."""
+        """Models `sorted(iterable, key, reverse)`."""
         items = list(iteration.materialise(site.run, iterable, site.loc))
         containers.sort_items(site.run, items, key, reverse)
         return items
 
     @models("reversed")
     def reversed(self, site: Site, sequence: Value, /) -> Value:
-        """The items, the last first."""
+        """Models `reversed(sequence)`."""
         own = find_method(sequence, "__reversed__") if isinstance(sequence, Instance) else None
         if own is not None:
             return site.run.call(own, [], {}, site.loc)
@@ -183,7 +183,7 @@ class Iterables(Builtin):
 
     @models("iter")
     def iter(self, site: Site, source: Value = (), sentinel: Value = _NOTHING, /) -> Value:
-        """An iterator, over items or over what calls give."""
+        """Models `iter(iterable)` and `iter(callable, sentinel)`."""
         if sentinel is not _NOTHING:
             return _lazy(_calls_until(site.run, source, sentinel, site.loc))
         if isinstance(source, Once):
@@ -193,7 +193,7 @@ class Iterables(Builtin):
 
     @models("next")
     def next(self, site: Site, iterator: Value, default: Value = _NOTHING, /) -> Value:
-        """What an iterator gives next."""
+        """Models `next(iterator, default)`."""
         if isinstance(iterator, (Counting, Cycle)):
             return site.run.call(Method(iterator, "__next__"), [], {}, site.loc)
         own = find_method(iterator, "__next__") if isinstance(iterator, Instance) else None

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Runs a function in a frame of its own; one of C++ or of a kernel language goes where these are run."""
+    """Calls a function in a frame of its own; functions of C++ or of a kernel language are run by their
+    interpreters."""
     if func.node.loc[0].language == "cuda":
         return interp.cpp.call(func, args, loc)
     row = registry.of_function(func.language) if func.language else None
@@ -58,7 +59,7 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
 
 
 def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
-    """Arguments to parameters, as Python does; what is missing is unknown."""
+    """Binds the arguments of a call to parameters, as Python does; a missing argument is unknown."""
     rest = dict(kwargs)
     i = 0
     for param in func.node.params:
@@ -84,7 +85,8 @@ def bind(func: Func, args: list[Any], kwargs: dict[str, Any], env: Env) -> None:
 
 
 def misfit(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether Python refuses the arguments of a call of a function or a class: one is missing, or one too many."""
+    """Whether Python refuses the arguments of a call of a function or a class, because one is missing or one too
+    many."""
     count, target = len(args), func
     if isinstance(target, Bound):
         count, target = count + 1, target.func
@@ -112,7 +114,8 @@ def misfit(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> b
 
 
 def call_memo(interp: Run, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """A call of what functools.cache decorated: the result that equal arguments had, else a new one."""
+    """Calls a function decorated by functools.cache: returns the kept result of equal arguments, or computes and keeps
+    it."""
     try:
         key = (tuple(args), tuple(sorted(kwargs.items())))
         hash(keys.check_key(key))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute of a class of the submission."""
+    """Returns `owner.name` of a class of the submission."""
     try:
         found = owner.find(name)
     except KeyError:
@@ -76,7 +76,7 @@ def _made_of(interp: Run, cls: ClassV, items: Value, loc: ir.Loc | None) -> Any:
 
 
 def put(interp: Run, owner: ClassV, name: str, value: Value, loc: ir.Loc | None) -> None:
-    """An attribute of a class; a function becomes one of its methods."""
+    """Evaluates `owner.name = value` of a class; a function becomes one of its methods."""
     if isinstance(value, Func) and value.cls is None:
         value.cls = owner
     owner.env.vars[name] = value
@@ -86,8 +86,8 @@ PARTS = ("real", "imag", "numerator", "denominator")  # of a number
 
 
 def of_member(interp: Run, owner: enums.Number | enums.Word, name: str, loc: ir.Loc | None) -> Value:
-    """What a member that is a number or a text is called and worth, and what its class has for it; NotImplemented for
-    other names."""
+    """Returns `owner.name` of an enumeration member that is a number or a text: its name, its value, or what its class
+    defines. NotImplemented for other names."""
     if name in ("name", "value", "_name_", "_value_"):
         return enums.member_attr(owner, name)
     if not owner.cls.has(name) or name in PARTS and isinstance(owner, enums.Number):

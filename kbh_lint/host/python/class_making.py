@@ -19,7 +19,7 @@ _BODY = "<class body>"  # in the namespace that a metaclass is given: what the c
 
 
 def of_statement(interp: Run, node: ir.ClassDef, bases: tuple[Any, ...], env: Env, keywords: dict[str, Any]) -> Value:
-    """What a class statement binds its name to."""
+    """Returns the value that a class statement binds to the class's name."""
     meta = keywords.pop("metaclass", None)
     if getattr(meta, "path", "") == "abc.ABCMeta":
         bases = (*bases, Sym("abc.ABC"))
@@ -69,7 +69,7 @@ def finished(interp: Run, cls: ClassV, keywords: dict[str, Any], loc: ir.Loc | N
 def of_call(
     interp: Run, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, meta: ClassV | None = None
 ) -> Value:
-    """`type(name, bases, namespace)`, and what `super().__new__` of a metaclass makes."""
+    """Models `type(name, bases, namespace)`, also as `super().__new__` of a metaclass."""
     name, bases, names = args[:3]
     if not isinstance(name, str) or not isinstance(bases, tuple) or not isinstance(names, dict):
         return Unknown((), "a class that is made of what is not known")
@@ -86,7 +86,7 @@ def of_call(
 
 
 def inherited(interp: Run, cls: ClassV, name: str, loc: ir.Loc | None) -> Value:
-    """What `super().name` is in a method of a metaclass, whose `self` is a class."""
+    """Returns `super().name` in a method of a metaclass, whose `self` is the class `cls`."""
     if name == "__call__":
         return builtin(lambda i, a, k, where: i.instantiate(cls, a, k, where, True))
     if name == "__instancecheck__":

@@ -36,7 +36,7 @@ DICTS = ("OrderedDict", "UserDict", "defaultdict")
 def instantiate(
     interp: Run, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
 ) -> Any:
-    """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
+    """Evaluates `cls(...)`; with `plainly`, ignores the `__call__` of its metaclass."""
     bases = cls.external_bases()
     called = None if plainly else meta_method(cls, "__call__")
     if called is not None:
@@ -76,7 +76,7 @@ def instantiate(
 
 
 def holds_items(interp: Run, cls: ClassV) -> bool:
-    """Whether an object of a class is a dict."""
+    """Whether objects of a class are dicts."""
     direct = [base for c in cls.mro() for base in c.bases]
     return interp.builtins["dict"] in direct or any(b.rpartition(".")[2] in DICTS for b in cls.external_bases())
 
@@ -93,7 +93,8 @@ def _is_abstract(cls: ClassV) -> bool:
 
 
 def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
+    """Calls an object of the submission: its `__call__`, torch's call of a module's `forward`, or the `forward` of a
+    class that is no module."""
     called = owner.cls.has("__call__")
     if is_module(owner.cls) and not called:
         return module_calls.call(interp, owner, args, kwargs, loc)
@@ -108,7 +109,7 @@ def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[st
 
 
 def bind(interp: Run, owner: Instance | ClassV, found: Value, loc: ir.Loc | None) -> Any:
-    """What the name of a member of its class is for an object: a bound method, or what a descriptor gives."""
+    """Returns what `owner.name` is for the class member `found`: a bound method, or what a descriptor returns."""
     if isinstance(found, Property):
         return interp.call(Bound(owner, found.getter), [], {}, loc)
     if isinstance(found, StaticMethod):
@@ -123,15 +124,15 @@ def bind(interp: Run, owner: Instance | ClassV, found: Value, loc: ir.Loc | None
 
 
 def super_(interp: Run, args: Sequence[Value], frame: Frame) -> Value:
-    """`super()` or `super(cls, owner)`."""
+    """Evaluates `super()` or `super(cls, owner)`."""
     owner = args[1] if len(args) > 1 else frame.env.vars.get("self", next(iter(frame.env.vars.values()), None))
     cls = args[0] if args else frame.cls
     return Super(owner, cls)
 
 
 def data_descriptor(cls: ClassV, name: str) -> Value:
-    """The member of a class that comes before what an object holds under its name: a property, or an object that
-    has `__set__`; None where there is no such member."""
+    """Returns the class member that takes precedence over an object's own attribute `name`: a property, or an object
+    with `__set__`; None without one."""
     for base in cls.mro():
         if name in base.env.vars:
             found = base.env.vars[name]
@@ -142,7 +143,7 @@ def data_descriptor(cls: ClassV, name: str) -> Value:
 
 
 def is_slotted(cls: ClassV, name: str) -> bool:
-    """Whether the slots of a class leave no room for an attribute."""
+    """Whether `__slots__` of a class forbid an attribute of this name."""
     slots = [base.env.vars.get("__slots__") for base in cls.mro()]
     if None in slots or cls.external_bases() or name.startswith("__"):
         return False

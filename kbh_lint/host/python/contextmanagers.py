@@ -31,23 +31,25 @@ class _Around(list[Any]):
         return True
 
     def append(self, value: Value) -> None:
+        """Runs the body of the with statement when the function yields its first value."""
         super().append(value)
         if len(self) == 1:
             self.signal = self.body(value)
 
 
 def manager(func: Func, args: Sequence[Value], kwargs: Mapping[str, Value]) -> LibObject:
-    """The context manager that a call makes; nothing of the function runs until it is entered."""
+    """Returns the context manager that a call makes; the function does not run until the manager is entered."""
     return GeneratorManager("contextlib.manager", {"func": func, "args": list(args), "kwargs": kwargs})
 
 
 def is_manager(value: Value) -> bool:
+    """Whether a value is a context manager made of a generator function."""
     return isinstance(value, GeneratorManager)
 
 
 def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | None) -> Any:
-    """Runs a function of `@contextmanager` as a whole, with `body`, that of the with statement, in the place of its
-    `yield`; returns how the body was left."""
+    """Runs a function of `@contextmanager` as a whole, with `body`, the body of the with statement, in the place of its
+    `yield`; returns the signal (a return, a break) that ended the body."""
     around = interp.around = _Around(body)
     try:
         interp.call(made.attrs["func"], made.attrs["args"], made.attrs["kwargs"], loc)
@@ -57,8 +59,8 @@ def run(interp: Run, made: LibObject, body: Callable[[Any], Any], loc: ir.Loc | 
 
 
 def enter(interp: Run, made: LibObject, exits: list[Leave], loc: ir.Loc | None) -> Value:
-    """A manager that is entered by hand, or put on an ExitStack: what it yields, and in `exits` what ends it. Of a
-    function that is not followed step by step, the end comes at once."""
+    """Enters a manager outside a with statement, by hand or on an ExitStack. Returns what it yields, and appends to
+    `exits` what ends it; a function that cannot be followed step by step ends at once."""
     func = made.attrs["func"]
     plain = Func(func.node, func.env, func.defaults, {}, func.cls, func.language)
     steps = interp.call(plain, made.attrs["args"], made.attrs["kwargs"], loc) if interp.around is None else None

@@ -32,7 +32,7 @@ STACK, EXITS = "contextlib.ExitStack", "__exits__"
 
 
 def enter(interp: Run, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Value:
-    """`with manager`: what `as` binds; `exits` collects what to undo."""
+    """Enters `with manager`: returns what `as` binds, and appends to `exits` what undoes it."""
     if isinstance(manager, GraphCapture):
         graph = manager.args[0] if manager.args else manager.kwargs.get("cuda_graph")
         if isinstance(graph, Graph):
@@ -89,42 +89,42 @@ class _Stacks(Methods[Owner]):
 
     @models("enter_context")
     def enter_context(self, site: Site, owner: LibObject, cm: Value) -> Value:
-        """A manager is entered, and left with the stack."""
+        """Models `stack.enter_context(cm)`."""
         if isinstance(cm, GeneratorManager):
             return contextmanagers.enter(site.run, cm, _exits(owner), site.loc)
         return enter(site.run, cm, _exits(owner), site.loc)
 
     @models("callback")
     def callback(self, site: Site, owner: LibObject, callback: Value, /, *args: Value, **kwds: Value) -> Value:
-        """A call at the end of the stack."""
+        """Models `stack.callback(callback, *args)`."""
         _exits(owner).append(lambda raised: site.run.call(callback, list(args), kwds, site.loc) and None)
         return callback
 
     @models("push")
     def push(self, site: Site, owner: LibObject, exit: Value) -> Value:
-        """What leaves a manager, or the manager whose `__exit__` does."""
+        """Models `stack.push(exit)`."""
         leave = find_method(exit, "__exit__") if isinstance(exit, Instance) else exit
         _exits(owner).append(lambda raised: site.run.call(leave, exceptions.exception_parts(raised), {}, site.loc))
         return exit
 
     @models("pop_all")
     def pop_all(self, site: Site, owner: LibObject) -> Value:
-        """Another stack with all that was in this one."""
+        """Models `stack.pop_all()`: moves all exits to a new stack."""
         exits, owner.attrs[EXITS] = _exits(owner), []
         return ExitStack(STACK, {EXITS: exits})
 
     @models("close", "__exit__")
     def close(self, site: Site, owner: LibObject, *raised: Value) -> None:
-        """The end of the stack."""
+        """Models `stack.close()`."""
         unwind(owner, None)
 
     @models("__enter__")
     def entered(self, site: Site, owner: LibObject) -> Value:
-        """The stack itself."""
+        """Models `stack.__enter__()`: returns the stack."""
         return owner
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """What is not followed gives back what it is given."""
+        """Answers a call of a method without a model (`Methods.other`): its first argument."""
         return site.args[0] if site.args else None
 
 
@@ -138,7 +138,7 @@ def _exits(stack: LibObject) -> list[Leave]:
 
 
 def unwind(stack: LibObject, raised: Raised | None) -> bool:
-    """Leaves an ExitStack; whether that swallowed the exception it was left with."""
+    """Runs the exits of an ExitStack; returns whether they swallowed the exception `raised`."""
     exits: list[Leave] = stack.attrs.pop(EXITS, [])
     now = raised
     while exits:
@@ -153,10 +153,12 @@ def unwind(stack: LibObject, raised: Raised | None) -> bool:
 
 
 def start_capture(interp: Run, graph: Graph) -> None:
+    """Starts capturing into a CUDA graph."""
     graph.events = []
     interp.capturing.append(graph)
 
 
 def end_capture(interp: Run, graph: Graph) -> None:
+    """Ends capturing into a CUDA graph."""
     if graph in interp.capturing:
         interp.capturing.remove(graph)

@@ -26,7 +26,7 @@ _STEPS, _GAVE, _ERROR = "__steps__", "__gave__", "__error__"
 
 
 def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
-    """The coroutine that a call of an `async def` makes; nothing of its body has run."""
+    """Returns the coroutine that a call of an `async def` makes, with nothing of its body run."""
 
     def steps() -> Value:
         interp.frames.append(frame)
@@ -40,7 +40,7 @@ def make(interp: Run, body: tuple[ir.Stmt, ...], frame: Frame) -> LibObject:
 
 
 def awaited(interp: Run, value: Value, loc: ir.Loc | None) -> Any:
-    """`await value`."""
+    """Evaluates `await value`."""
     if isinstance(value, Instance):
         own = find_method(value, "__await__")
         steps = interp.call(own, [], {}, loc) if own is not None else value
@@ -131,7 +131,7 @@ def _beside(interp: Run, func: Value, args: list[Any], kwargs: dict[str, Any], l
 
 
 def end_group(interp: Run, group: LibObject) -> None:
-    """The end of `async with asyncio.TaskGroup()`: its tasks are waited for."""
+    """Ends `async with asyncio.TaskGroup()`: waits for the group's tasks."""
     for task in group.attrs.get("tasks", ()):
         awaited(interp, task, None)
 
@@ -141,64 +141,64 @@ class Asyncio(Library):
 
     @models("run")
     def run(self, site: Site, main: Value = None, **options: Value) -> Value:
-        """A coroutine in a loop of its own."""
+        """Models `asyncio.run(main)`."""
         return _run(site.run, main, site.loc)
 
     @models("get_event_loop", "new_event_loop", "get_running_loop")
     def loop(self, site: Site) -> Value:
-        """A loop."""
+        """Models `asyncio.get_event_loop()` and the like."""
         return EventLoop("asyncio.loop")
 
     @models("create_task", "ensure_future")
     def create_task(self, site: Site, coro: Value, **options: Value) -> Value:
-        """A task of a coroutine."""
+        """Models `asyncio.create_task(coro)`."""
         return _task(site.run, coro, site.loc)
 
     @models("gather")
     def gather(self, site: Site, *aws: Value, return_exceptions: Value = False) -> Value:
-        """All of them, to be waited for."""
+        """Models `asyncio.gather(*aws)`."""
         return _all(site.run, list(aws), return_exceptions is True, site.loc)
 
     @models("sleep")
     def sleep(self, site: Site, delay: Value = 0, result: Value = None) -> Value:
-        """A turn of the loop."""
+        """Models `asyncio.sleep(delay, result)`."""
         return sleep(site.run, result)
 
     @models("wait_for", "shield")
     def wait_for(self, site: Site, aw: Value, *timeout: Value, **options: Value) -> Value:
-        """One that is waited for."""
+        """Models `asyncio.wait_for(aw, timeout)`."""
         task = _task(site.run, aw, site.loc)
         return _later(lambda: awaited(site.run, task, site.loc))
 
     @models("wait")
     def wait(self, site: Site, aws: Value, **options: Value) -> Value:
-        """Those that are done, and those that are not: none."""
+        """Models `asyncio.wait(aws)`: all are done, none is pending."""
         tasks = {_task(site.run, value, site.loc) for value in iteration.iterate(site.run, aws, site.loc)}
         return _later(lambda: _after_turn(site.run, lambda: (tasks, set())))
 
     @models("as_completed")
     def as_completed(self, site: Site, aws: Value, **options: Value) -> Value:
-        """One after the other."""
+        """Models `asyncio.as_completed(aws)`."""
         return [_task(site.run, value, site.loc) for value in iteration.iterate(site.run, aws, site.loc)]
 
     @models("to_thread")
     def to_thread(self, site: Site, func: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """A function that runs beside the loop."""
+        """Models `asyncio.to_thread(func, ...)`."""
         return _later(lambda: lanes.result(site.run, _beside(site.run, func, list(args), kwargs, site.loc)))
 
     @models("wrap_future")
     def wrap_future(self, site: Site, future: Value, **options: Value) -> Value:
-        """The same, to be waited for."""
+        """Models `asyncio.wrap_future(future)`: the future itself."""
         return future
 
     @models("iscoroutine", "isfuture")
     def asked(self, site: Site, obj: Value) -> bool:
-        """What something is."""
+        """Models `asyncio.iscoroutine(obj)` and `isfuture(obj)`."""
         return isinstance(obj, Coroutine if site.name == "iscoroutine" else Task)
 
 
 def sleep(run: Run, result: Value) -> LibObject:
-    """`asyncio.sleep`: the loop gets its turn."""
+    """Models `asyncio.sleep`: other tasks of the loop get their turn."""
     return _later(lambda: _after_turn(run, lambda: result))
 
 
@@ -207,38 +207,38 @@ class _Loops(Methods[Owner]):
 
     @models("run")
     def run(self, site: Site, owner: LibObject, coro: Value, **options: Value) -> Value:
-        """`runner.run(coroutine)`."""
+        """Models `runner.run(coroutine)`."""
         return _run(site.run, coro, site.loc)
 
     @models("run_until_complete")
     def run_until_complete(self, site: Site, owner: LibObject, future: Value) -> Value:
-        """The loop runs until something is done."""
+        """Models `loop.run_until_complete(future)`."""
         waited = _task(site.run, future, site.loc) if isinstance(future, Coroutine) else future
         _turn(site.run)
         return awaited(site.run, waited, site.loc)
 
     @models("create_task")
     def create_task(self, site: Site, owner: LibObject, coro: Value, **options: Value) -> Value:
-        """A task, which the end of a group waits for."""
+        """Models `group.create_task(coro)` and `loop.create_task(coro)`; the end of a group waits for its tasks."""
         task = _task(site.run, coro, site.loc)
         owner.attrs.setdefault("tasks", []).append(task)
         return task
 
     @models("run_in_executor")
     def run_in_executor(self, site: Site, owner: LibObject, executor: Value, func: Value, *args: Value) -> Value:
-        """A function that runs beside the loop."""
+        """Models `loop.run_in_executor(executor, func)`."""
         return _beside(site.run, func, list(args), {}, site.loc)
 
     @models("call_soon", "call_soon_threadsafe")
     def call_soon(self, site: Site, owner: LibObject, callback: Value, *args: Value, **options: Value) -> Value:
-        """A call at the loop's next turn."""
+        """Models `loop.call_soon(callback)`."""
         task = Task("asyncio.Task", {_STEPS: lambda: site.run.call(callback, list(args), {}, site.loc)})
         site.run.tasks.append(task)
         return task
 
     @models("close", "stop", "shutdown_default_executor", "shutdown_asyncgens")
     def close(self, site: Site, owner: LibObject, *timeout: Value) -> None:
-        """The end of a loop does nothing more."""
+        """Models `loop.close()` and the like, which do nothing more."""
 
 
 class _Coroutines(Methods[Owner]):
@@ -246,17 +246,17 @@ class _Coroutines(Methods[Owner]):
 
     @models("__await__")
     def wait(self, site: Site, owner: LibObject) -> Value:
-        """It is what is waited for."""
+        """Models `awaitable.__await__()`: returns the awaitable itself."""
         return owner
 
     @models("send")
     def send(self, site: Site, owner: LibObject, value: Value) -> Value:
-        """It runs to its end."""
+        """Models `coroutine.send(value)`: the body runs to its end."""
         return exceptions.raise_("StopIteration", [awaited(site.run, owner, site.loc)], site.loc)
 
     @models("close")
     def close(self, site: Site, owner: LibObject) -> None:
-        """Nothing of it runs any more."""
+        """Models `coroutine.close()`: the rest of the body never runs."""
         owner.attrs.pop(_STEPS, None)
 
 
@@ -265,23 +265,23 @@ class _Tasks(Methods[Owner]):
 
     @models("result")
     def result(self, site: Site, owner: LibObject) -> Value:
-        """What it gave."""
+        """Models `task.result()`."""
         return _result(owner)
 
     @models("cancel")
     def cancel(self, site: Site, owner: LibObject, *message: Value, **named: Value) -> bool:
-        """It does not run."""
+        """Models `task.cancel()`: the task never runs."""
         site.run.tasks[:] = [task for task in site.run.tasks if task is not owner]
         return True
 
     @models("done")
     def done(self, site: Site, owner: LibObject) -> bool:
-        """Whether it has run."""
+        """Models `task.done()`."""
         return _STEPS not in owner.attrs
 
     @models("exception")
     def exception(self, site: Site, owner: LibObject) -> Value:
-        """What ended it."""
+        """Models `task.exception()`."""
         return getattr(owner.attrs.get(_ERROR), "value", None)
 
 

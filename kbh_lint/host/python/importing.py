@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def import_(interp: Run, node: ir.Import, frame: Frame) -> None:
-    """Binds what one name of an import statement gives."""
+    """Binds the value of one name in an import statement."""
     root = node.module.split(".")[0]
     if own_modules.import_own(interp, node, frame):
         if not node.level and (root in STDLIB_OR_PRESENT or root in sys.stdlib_module_names):
@@ -50,7 +50,7 @@ def _relative(node: ir.Import) -> str:
 
 
 def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
-    """Whether a package is installed; of one that nobody knows, what was decided for it at this import."""
+    """Whether a package is installed; for an unknown package, the decision taken for this import."""
     if root in PACKAGES or registry.of_path(root) is not None or root in sys.stdlib_module_names:
         return True
     likely = Unknown((), "likely: the package is installed", likely=True)
@@ -58,7 +58,7 @@ def is_present(interp: Run, root: str, loc: ir.Loc | None) -> bool:
 
 
 def import_extension(interp: Run, node: ir.Import, frame: Frame) -> None:
-    """The same from an extension module that stands beside the submission: machine code without source."""
+    """Binds a name imported from an extension module beside the submission, which is machine code without source."""
     root = node.module.split(".")[0]
     name = artifacts.without_source(interp, interp.files.extensions[root], node.loc)
     if node.name is None:

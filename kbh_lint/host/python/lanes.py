@@ -48,7 +48,8 @@ class Lanes:
         self.threads = 0
 
     def emitted(self, event: Event, captured: bool) -> None:
-        """An event happens: beside when a lane is current. A graph that it is captured into has an order of its own."""
+        """Registers an event: it is unordered with the caller's work while a lane is current, unless it is captured
+        into a graph, which has an order of its own."""
         event.attrs.pop("beside", None)
         self.seen += 1
         if self.current and not captured:
@@ -58,11 +59,11 @@ class Lanes:
             self.pending.setdefault(id(lane), []).append(event)
 
     def record(self, event: LibObject, lane: Value) -> None:
-        """An event is recorded on a lane: it stands for what is there by then."""
+        """Records `event` on a lane: it stands for all work that is on the lane by now."""
         self.recorded[id(event)] = event, lane, list(self.pending.get(id(lane), ())), self._reached(lane)
 
     def wait_event(self, waiter: Value, event: Value) -> None:
-        """`waiter` waits for what an event stands for; for nothing when it was never recorded."""
+        """Makes `waiter` wait for the work that `event` stands for; for nothing if the event was never recorded."""
         _, lane, before, reached = self.recorded.get(id(event), (event, None, [], 0))
         self.wait(waiter, lane, before, reached)
 
@@ -71,7 +72,8 @@ class Lanes:
         return self.behind.get(id(lane), 0) if is_stream(lane) else self.seen
 
     def apart(self, event: Event, position: int) -> bool:
-        """Whether nothing orders `event`, the one at `position` so far, with what is done now: both may run at once."""
+        """Whether `event`, at `position` in the trace, and what runs now are unordered, so that both may run at
+        once."""
         lane = self.current[-1] if self.current else None
         if not is_stream(lane):
             return event.attrs.get("beside") == "stream"
@@ -80,14 +82,15 @@ class Lanes:
         return self.behind.get(id(lane), 0) <= position
 
     def before_now(self, event: Event) -> bool:
-        """Whether what is done now comes after `event`, for sure."""
+        """Whether `event` certainly comes before what runs now."""
         lane = self.current[-1] if self.current else None
         if not is_stream(lane):
             return "beside" not in event.attrs
         return any(other is event for other in self.pending.get(id(lane), ()))
 
     def wait(self, waiter: Value, lane: Value, before: list[Event] | None = None, reached: int | None = None) -> None:
-        """`waiter` (a lane, or anything else for the caller) waits for `lane`: for all of it, or for some events."""
+        """Makes `waiter` (a lane; anything else stands for the caller) wait for `lane`: for all its work, or for the
+        events `before`."""
         if is_stream(waiter):
             known = self._reached(lane) if reached is None else reached
             self.behind[id(waiter)] = max(self.behind.get(id(waiter), 0), known)
@@ -107,7 +110,7 @@ class Lanes:
                 self.pending[id(lane)] = left
 
     def wait_all(self) -> None:
-        """The caller waits for the whole device; threads go on."""
+        """Makes the caller wait for the whole device; threads go on."""
         for key in [k for k in self.pending if not isinstance(self.held[k], Thread)]:
             for event in self.pending.pop(key):
                 event.attrs.pop("beside", None)
@@ -119,7 +122,7 @@ def is_stream(value: Value) -> TypeGuard[Stream]:
 
 
 def enter(interp: Run, manager: LibObject) -> bool:
-    """`with torch.cuda.stream(s)` or `with s`: whether a lane became current."""
+    """Enters `with torch.cuda.stream(s)` or `with s`; returns whether a lane became current."""
     stream = manager if is_stream(manager) else (manager.args[0] if manager.args else manager.kwargs.get("stream"))
     if not is_stream(stream):
         return False
@@ -128,14 +131,14 @@ def enter(interp: Run, manager: LibObject) -> bool:
 
 
 def leave(interp: Run) -> None:
-    """The end of what `enter` began."""
+    """Leaves the stream that `enter` made current."""
     if interp.lanes.current:
         interp.lanes.current.pop()
 
 
 @contextmanager
 def on(interp: Run, stream: Value) -> Iterator[None]:
-    """Within it, `stream` is current, if it is one that the submission made."""
+    """Makes `stream` current inside a with statement, if the submission made it."""
     if not is_stream(stream):
         yield
         return
@@ -147,13 +150,13 @@ def on(interp: Run, stream: Value) -> Iterator[None]:
 
 
 def current(interp: Run) -> LibObject:
-    """torch.cuda.current_stream()."""
+    """Models `torch.cuda.current_stream()`."""
     held = interp.lanes.current
     return held[-1] if held and is_stream(held[-1]) else CurrentStream("torch.cuda.current_stream")
 
 
 def set_stream(interp: Run, stream: Value) -> None:
-    """torch.cuda.set_stream: the current stream from here on."""
+    """Models `torch.cuda.set_stream(stream)`."""
     lanes: Lanes = interp.lanes
     while lanes.current and is_stream(lanes.current[-1]):
         lanes.current.pop()
@@ -166,18 +169,18 @@ class GpuEvents(Methods[Owner]):
 
     @models("record")
     def record(self, site: Site, owner: LibObject, stream: Value = None) -> None:
-        """It stands for what is on a stream by now, the current one where none is given."""
+        """Models `event.record(stream)`; without a stream, on the current one."""
         run = site.run
         run.lanes.record(owner, stream if is_stream(stream) else current(run) if stream is None else None)
 
     @models("wait")
     def wait(self, site: Site, owner: LibObject, stream: Value = None) -> None:
-        """A stream, or the caller, waits for what it stands for."""
+        """Models `event.wait(stream)`: the stream, or the caller, waits for the recorded work."""
         site.run.lanes.wait_event(stream, owner)
 
     @models("synchronize")
     def synchronize(self, site: Site, owner: LibObject) -> None:
-        """The caller waits for what it stands for."""
+        """Models `event.synchronize()`: the caller waits for the recorded work."""
         site.run.lanes.wait_event(None, owner)
 
 
@@ -186,12 +189,12 @@ class _Streams(Methods[Owner]):
 
     @models("wait_stream")
     def wait_stream(self, site: Site, owner: LibObject, stream: Value) -> None:
-        """It goes on after all that is on another stream."""
+        """Models `stream.wait_stream(other)`."""
         site.run.lanes.wait(owner, stream)
 
     @models("wait_event")
     def wait_event(self, site: Site, owner: LibObject, event: Value) -> Value:
-        """It goes on after what an event stands for."""
+        """Models `stream.wait_event(event)`."""
         if not isinstance(event, LibObject):
             return NotImplemented
         site.run.lanes.wait_event(owner, event)
@@ -199,12 +202,12 @@ class _Streams(Methods[Owner]):
 
     @models("synchronize")
     def synchronize(self, site: Site, owner: LibObject) -> None:
-        """The caller waits for all that is on it."""
+        """Models `stream.synchronize()`."""
         site.run.lanes.wait(None, owner)
 
     @models("record_event")
     def record_event(self, site: Site, owner: LibObject, event: Value = None) -> Value:
-        """The event, or a new one, stands for what is on it by now."""
+        """Models `stream.record_event(event)`: returns the event, or a new one."""
         made = event if isinstance(event, LibObject) else GpuEvent("torch.cuda.Event")
         site.run.lanes.record(made, owner)
         return made
@@ -215,7 +218,7 @@ class _ThreadEvents(Methods[Owner]):
 
     @models("is_set", "isSet")
     def is_set(self, site: Site, owner: LibObject) -> Value:
-        """Whether it is set, as far as that is known."""
+        """Models `event.is_set()` of a threading.Event: False where nothing in the submission could set one."""
         return NotImplemented if _sets_any(site.run) else False
 
 
@@ -224,7 +227,7 @@ class _Threads(Methods[Owner]):
 
     @models("start", "run")
     def start(self, site: Site, owner: LibObject) -> None:
-        """Its function runs, at once and to its end."""
+        """Models `thread.start()`: the thread's function is interpreted at once and to its end."""
         target, args, kwargs = _target(owner)
         owner.attrs["loc"] = site.loc
         if target is not None:
@@ -232,29 +235,30 @@ class _Threads(Methods[Owner]):
 
     @models("join", "wait")
     def join(self, site: Site, owner: LibObject, timeout: Value = None) -> None:
-        """The caller waits for it, where it may wait long enough."""
+        """Models `thread.join(timeout)`: the caller waits, unless the timeout is short."""
         if not isinstance(timeout, (int, float)) or timeout >= LONG_WAIT:
             site.run.lanes.wait(None, owner)
 
     @models("result", "get")
     def result(self, site: Site, owner: LibObject, timeout: Value = None) -> Value:
-        """What it gave."""
+        """Models `future.result(timeout)`."""
         return result(site.run, owner)
 
     @models("exception")
     def exception(self, site: Site, owner: LibObject, timeout: Value = None) -> Value:
-        """What ended it."""
+        """Models `future.exception(timeout)`."""
         site.run.lanes.wait(None, owner)
         return getattr(owner.attrs.get(ERROR), "value", None)
 
     @models("is_alive", "done")
     def is_alive(self, site: Site, owner: LibObject) -> bool:
-        """Both are taken to be so: it was asked for to wait, and no more is to come."""
+        """Models `thread.is_alive()` and `future.done()`, both taken to be True: one is asked before waiting, the other
+        when no more is to come."""
         return True
 
     @models("add_done_callback")
     def then(self, site: Site, owner: LibObject, fn: Value) -> None:
-        """A function that runs when it is done, in its lane."""
+        """Models `future.add_done_callback(fn)`: the function runs in the future's lane."""
         run(site.run, owner, fn, [owner], {}, site.loc)
 
 
@@ -276,7 +280,7 @@ def _names_set(module: ir.Module) -> bool:
 
 
 def of_object(owner: Instance) -> LibObject:
-    """The thread that an object of a subclass of Thread is: it runs the object's own `run`."""
+    """Returns the thread of an object whose class derives from Thread: it runs the object's own `run`."""
     held = owner.attrs.get(OWN_THREAD)
     if not isinstance(held, LibObject):
         target = owner.cls.find("run") if "run" in owner.cls.env.vars else None
@@ -298,7 +302,7 @@ def _target(owner: LibObject) -> tuple[Any, list[Any], dict[str, Any]]:
 
 
 def result(interp: Run, lane: LibObject) -> Any:
-    """What a thread gave, once the caller has waited for it; the exception that ended it is raised there."""
+    """Waits for a thread and returns its result; raises the exception that ended it."""
     interp.lanes.wait(None, lane)
     error = lane.attrs.get(ERROR)
     if error is not None:
@@ -348,7 +352,7 @@ def run(
 
 
 def tick(interp: Run) -> None:
-    """Between two calls, threads that loop for ever go once more over what they find."""
+    """Lets threads that loop for ever run once more between two calls of `forward`."""
     for lane in list(interp.lanes.endless):
         target, args, kwargs = lane.attrs["again"]
         before = len(interp.trace.events)

@@ -31,7 +31,8 @@ _BYTES = frozenset(
 
 @builtin
 def substituted(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """string.Template: the text with its fields replaced, keeping places."""
+    """Models `string.Template.substitute`: the fields of a text are replaced; the result remembers where its parts were
+    written."""
     text, values, mark, safe = args
     if not isinstance(text, str) or not isinstance(values, dict) or not isinstance(mark, str) or doubts(text):
         return unknowns.merged(interp, text, why="string.Template")
@@ -54,13 +55,15 @@ def substituted(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value],
 
 @builtin
 def packing(interp: Run, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """A function of struct by its name."""
+    """Models `struct.pack`, `unpack` and the like for interpreted library code; the first argument is the function's
+    name."""
     return packed(interp, args[0], args[1:], loc)
 
 
 @builtin
 def hashed(interp: Run, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
-    """The hash of bytes by the name of its function; where they are not known, one that comes of all of them."""
+    """Returns the hash of bytes; the first argument names the hash function. Where the bytes are not known, an unknown
+    value computed from them."""
     name, given, size, as_text = args
     parts = given if isinstance(given, list) else [given]
     plain = [part.encode() if isinstance(part, str) else part for part in parts if not doubts(part)]
@@ -96,7 +99,7 @@ prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing, "
 
 
 def packed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
-    """A function of struct, by its name, on known numbers and bytes."""
+    """Models `struct.pack`, `unpack`, `unpack_from` and `calcsize`, on known numbers and bytes."""
     path = f"struct.{name}"
     args = [str(arg) if isinstance(arg, str) and not doubts(arg) else arg for arg in args]
     real = getattr(struct, name, None)
@@ -120,7 +123,7 @@ def bytes_method(
     kwargs: Mapping[str, Value],
     loc: ir.Loc | None,
 ) -> Value:
-    """A method of known bytes."""
+    """Calls a method of known bytes."""
     if name == "join" and len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = [list(args[0])]
     flat = args[0] if name == "join" and args and isinstance(args[0], list) else args
@@ -137,7 +140,7 @@ def bytes_method(
 
 
 def translation(interp: Run, args: list[Any]) -> Value:
-    """str.maketrans."""
+    """Models `str.maketrans(...)`."""
     given = [str(arg) if isinstance(arg, str) else arg for arg in args]
     held = given[0].values() if given and isinstance(given[0], dict) else ()
     if any(isinstance(part, Unknown) or doubts(part) for part in (*args, *held)):
@@ -149,7 +152,7 @@ def translation(interp: Run, args: list[Any]) -> Value:
 
 
 def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """int.to_bytes (with the number first) and int.from_bytes on what is known."""
+    """Models `int.to_bytes` (with the number as first argument) and `int.from_bytes`, on known values."""
     if name == "from_bytes" and args and isinstance(args[0], (list, tuple)):
         args = [bytes(args[0]) if all(type(item) is int for item in args[0]) else Unknown(), *args[1:]]
     given = [str(arg) if isinstance(arg, str) else arg for arg in args]
@@ -165,14 +168,14 @@ def whole_number(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any]
 
 
 def shown_as(interp: Run, value: Value, spec: Value, loc: ir.Loc | None) -> Value:
-    """format(value, spec)."""
+    """Models `format(value, spec)`."""
     if isinstance(value, Unknown) or not isinstance(spec, str) or doubts(spec):
         return unknowns.merged(interp, value, spec, why="builtins.format")
     return _shown(interp, value, "", str(spec), loc)
 
 
 def formatted(interp: Run, text: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """`text.format(...)`, with places; all that fields can say."""
+    """Models `text.format(...)`; the result remembers where its parts were written."""
     if not isinstance(text, str) or "{" not in text and "}" not in text:
         return text
     return _fields(interp, text, args, kwargs, loc, [0], 0)
@@ -269,7 +272,7 @@ class _Texts(Methods[str]):
     """Texts; places survive in those methods that build code."""
 
     def call(self, site: Site, owner: str) -> Value:
-        """A call of a method. What is made of unknown values is unknown."""
+        """Calls a method of a text; with unknown arguments the result is unknown."""
         if site.name not in ("format", "join") and any(isinstance(a, Unknown) for a in site.args):
             return unknowns.merged(site.run, *site.args)
         if site.name in _PLAIN_OF_TEXTS and any(map(embedded.doubts, (owner, *site.args))):
@@ -278,7 +281,7 @@ class _Texts(Methods[str]):
 
     @models("join")
     def join(self, site: Site, owner: str, iterable: Value, /) -> Value:
-        """Texts with it between them."""
+        """Models `str.join(items)`."""
         if taint.symbol_of(iterable):
             return unknowns.merged(site.run, iterable)
         flat: list[str] = []
@@ -290,7 +293,7 @@ class _Texts(Methods[str]):
 
     @models("replace")
     def replace(self, site: Site, owner: str, old: Value, new: Value, count: Value = -1, /) -> Value:
-        """A text with another in the places of one."""
+        """Models `str.replace(old, new)`."""
         text, found = new if isinstance(new, str) else shown.show(new), str.count(owner, str(old))
         bounds.items(site.run, found)
         if len(text) * (found or 1) > embedded.MAX_TEXT:
@@ -299,28 +302,28 @@ class _Texts(Methods[str]):
 
     @models("format")
     def format(self, site: Site, owner: str, /, *args: Value, **kwargs: Value) -> Value:
-        """The text with values in its fields."""
+        """Models `str.format(...)`."""
         return formatted(site.run, owner, list(args), kwargs, None)
 
     @models("format_map")
     def format_map(self, site: Site, owner: str, mapping: Value, /) -> Value:
-        """The same of a dict."""
+        """Models `str.format_map(mapping)`."""
         return formatted(site.run, owner, [], mapping if isinstance(mapping, dict) else {}, None)
 
     @models("encode")
     def encode(self, site: Site, owner: str, *how: Value, **named: Value) -> Value:
-        """Bytes of a text are followed as the text."""
+        """Models `str.encode(...)`: the text itself stands for its bytes."""
         return owner
 
     @models("strip", "lstrip", "rstrip")
     def strip(self, site: Site, owner: str, chars: Value = None, /) -> Value:
-        """A text without some characters at its ends."""
+        """Models `str.strip(chars)`, `lstrip` and `rstrip`."""
         given = str(chars) if chars is not None else None
         return embedded.strip(owner, given, site.name != "rstrip", site.name != "lstrip")
 
     @models("splitlines")
     def splitlines(self, site: Site, owner: str, keepends: Value = False) -> Value:
-        """Its lines."""
+        """Models `str.splitlines(keepends)`."""
         if not isinstance(owner, Text):
             return self._plain(site, owner)
         lines = embedded.split_lines(owner)
@@ -328,7 +331,7 @@ class _Texts(Methods[str]):
 
     @models("split")
     def split(self, site: Site, owner: str, sep: Value = None, maxsplit: Value = -1) -> Value:
-        """The texts between separators."""
+        """Models `str.split(sep, maxsplit)`."""
         if not isinstance(owner, Text) or not isinstance(sep, str) or not isinstance(maxsplit, int):
             return self._plain(site, owner)
         out: list[str] = []
@@ -340,14 +343,15 @@ class _Texts(Methods[str]):
 
     @models("translate")
     def translate(self, site: Site, owner: str, table: Value, /) -> Value:
-        """A text with other characters in the places of some."""
+        """Models `str.translate(table)`."""
         if not isinstance(table, dict) or embedded.doubts(owner):
             return unknowns.merged(site.run, owner, table, why=site.path)
         made = str(owner).translate({key: value for key, value in table.items() if not isinstance(value, Unknown)})
         return owner if made == str(owner) else made
 
     def other(self, site: Site, owner: str) -> Value:
-        """What Python's own method gives; of others nothing is known."""
+        """Answers a call of a method without a model (`Methods.other`): Python's result for methods known to be
+        harmless, else an unknown value."""
         return self._plain(site, owner) if site.name in _PLAIN_OF_TEXTS else Unknown((), site.path)
 
     def _plain(self, site: Site, owner: str) -> Value:

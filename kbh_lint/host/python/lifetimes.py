@@ -43,7 +43,7 @@ def _watch(interp: Run, value: Instance, then: Callable[[], Any]) -> Callable[[]
 
 
 def made(interp: Run, value: Instance) -> None:
-    """An object came to be, whose class may say what happens at its end."""
+    """Registers a new object, so that its `__del__`, if its class has one, runs when the object ends."""
     own = value.cls.get("__del__")
     if own is None:
         return
@@ -52,7 +52,7 @@ def made(interp: Run, value: Instance) -> None:
 
 
 def run_endings(interp: Run) -> None:
-    """Runs `__del__`, finalizers and callbacks of objects that are gone; an exception in one is dropped."""
+    """Runs `__del__`, finalizers and callbacks of objects that have ended; an exception in one is dropped."""
     while interp.dying:
         then = interp.dying.pop(0)
         try:
@@ -64,7 +64,8 @@ def run_endings(interp: Run) -> None:
 def finalizer(
     interp: Run, owner: Value, call: tuple[Value, list[Value], dict[str, Value]], loc: ir.Loc | None
 ) -> LibObject:
-    """weakref.finalize: a call at the end of an object of the program. All else, tensors say, is taken to live on."""
+    """Models `weakref.finalize`: a call at the end of an object of the submission. Other values, such as tensors, are
+    taken to live on."""
     handle = Finalizer("weakref.finalize", {"call": call})
     if isinstance(owner, Instance):
         _watch(interp, owner, lambda: finalize(interp, handle, loc))
@@ -72,7 +73,8 @@ def finalizer(
 
 
 def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any:
-    """weakref.ref: what gives an object while it lives, and calls `then`, if that is something, at its end."""
+    """Models `weakref.ref`: a callable that returns the object while it lives; `then`, unless None, is called at its
+    end."""
     if then is None and id(owner) in interp.memory.referred:
         return interp.memory.referred[id(owner)][1]
     if isinstance(owner, Instance):
@@ -87,7 +89,7 @@ def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any
 
 
 def finalize(interp: Run, handle: Owner, loc: ir.Loc | None) -> Value:
-    """A finalizer is called, or its object ends: its function runs once."""
+    """Calls the function of a finalizer, once: when it is called or when its object ends."""
     given = handle.attrs.pop("call", None)
     return interp.call(given[0], list(given[1]), given[2], loc) if given is not None else None
 
@@ -96,22 +98,22 @@ class _Finalizers(Methods[Owner]):
     """`weakref.finalize(...)`."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
-        """Whether its function is still to be called."""
+        """Returns `finalizer.alive`: whether its function is still to be called."""
         return "call" in owner.attrs if name == "alive" else NotImplemented
 
     def called(self, site: Site, owner: Owner) -> Value:
-        """It calls its function now."""
+        """Models `finalizer()`: calls its function now."""
         return finalize(site.run, owner, site.loc)
 
     @models("detach")
     def detach(self, site: Site, owner: LibObject) -> Value:
-        """What was to be called, which no longer is."""
+        """Models `finalizer.detach()`: returns what was to be called, and drops it."""
         given = owner.attrs.pop("call", None)
         return given and (None, *given)
 
     @models("peek")
     def peek(self, site: Site, owner: LibObject) -> Value:
-        """What is to be called."""
+        """Models `finalizer.peek()`: returns what is to be called."""
         given = owner.attrs.get("call")
         return given and (None, *given)
 

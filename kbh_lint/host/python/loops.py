@@ -33,7 +33,8 @@ def each(
     orelse: tuple[ir.Stmt, ...],
     frame: Frame,
 ) -> Any:
-    """Runs a loop body for each item; once a few iterations have worked on tensors, go on with the last item."""
+    """Runs a loop body for each item; once a few iterations have worked on tensors, goes on with the last item. Returns
+    the signal (a return) that ended the loop, or None."""
     total = len(items) if isinstance(items, Sized) else None
     worked, index, outer = 0, 0, interp.weight
     it = iter(items)
@@ -84,23 +85,23 @@ class Scope(Protocol):
     interp: Run
 
     def numbers(self) -> dict[Hashable, int]:
-        """The whole numbers among them, by what tells variables apart."""
+        """Returns the variables that hold whole numbers, by a key that identifies the variable."""
         ...
 
     def put(self, numbers: Mapping[Hashable, int]) -> None:
-        """Gives variables other numbers."""
+        """Sets variables to other numbers."""
         ...
 
     def value(self, node: ir.Expr) -> Value:
-        """What a plain expression comes to."""
+        """Evaluates an expression without side effects."""
         ...
 
     def store(self, name: str, value: float) -> None:
-        """Assigns a plain number to a variable of the loop's own function."""
+        """Assigns a number to a variable of the loop's own function."""
         ...
 
     def saved(self) -> Callable[[], None]:
-        """What puts all variables back to what they are now."""
+        """Returns a function that restores all variables to their present values."""
         ...
 
 
@@ -111,19 +112,24 @@ class Variables:
         self.interp, self.frame = interp, frame
 
     def numbers(self) -> dict[Hashable, int]:
+        """Returns the variables that hold whole numbers (`Scope.numbers`)."""
         return {name: value for name, value in self.frame.env.vars.items() if type(value) is int}
 
     def put(self, numbers: Mapping[Hashable, int]) -> None:
+        """Sets variables to other numbers (`Scope.put`)."""
         self.frame.env.vars.update({str(name): number for name, number in numbers.items()})
 
     def value(self, node: ir.Expr) -> Value:
+        """Evaluates an expression without side effects (`Scope.value`)."""
         return self.interp.eval(node, self.frame)
 
     def store(self, name: str, value: float) -> None:
+        """Assigns a number to a variable (`Scope.store`)."""
         if name not in self.frame.outer:
             names.store(name, value, self.frame)
 
     def saved(self) -> Callable[[], None]:
+        """Returns a function that restores all variables (`Scope.saved`)."""
         variables = self.frame.env.vars
         before = dict(variables)
 
@@ -135,18 +141,16 @@ class Variables:
 
 
 def steps(scope: Scope, before: Mapping[Hashable, int]) -> dict[Hashable, int]:
-    """By how much variables moved since `before`."""
+    """Returns the differences of whole-number variables from their values in `before`, for those that changed."""
     return {name: value - before[name] for name, value in scope.numbers().items() if before.get(name, value) != value}
 
 
 def to_the_last(
     scope: Scope, node: ir.While | ir.CFor, moved: Mapping[Hashable, int], follow: Callable[[], Value]
 ) -> tuple[int, Value]:
-    """Goes on to the last iteration of a loop each of which moves the variables as the one before has `moved` them.
-
-    Gives how many iterations that one stands for, 0 where none is left out; and what a `break` or a `return` gave that
-    ended the loop in an iteration that goes another way, which `follow` runs.
-    """
+    """Skips to the last iteration of a loop in which each iteration changes the variables by `moved`. Returns how many
+    iterations the last one stands for (0 where none is left out), and the signal of a `break` or `return` in an
+    iteration that takes another branch, which `follow` runs."""
     left = _left(scope, node, moved)
     differing, alike = Differing(scope, node.body), 1
     while left > 1 and differing.left:
@@ -202,12 +206,13 @@ def _move(scope: Scope, moved: Mapping[Hashable, int], iterations: int) -> None:
 
 
 def lists(variables: Mapping[str, object]) -> dict[str, int]:
-    """How long the lists among variables are."""
+    """Returns the lengths of the lists among variables."""
     return {name: len(value) for name, value in variables.items() if isinstance(value, list) and _plain(value)}
 
 
 def fill(variables: Mapping[str, Any], before: Mapping[str, int], iterations: int) -> None:
-    """Gives the lists that one iteration made longer what so many more would have made: items like its own."""
+    """Extends the lists that one iteration made longer by the items that `iterations` more would add: copies of its
+    own."""
     for name, length in before.items():
         value = variables.get(name)
         if not isinstance(value, list) or not _plain(value):
@@ -222,8 +227,9 @@ def _plain(value: object) -> bool:
 
 
 def stands(events: list[Event], before: int, last: int) -> None:
-    """Notes which event of the iteration that began at `before` does what one of the `last` does, which stands for all
-    that were left out. What only the iteration after reads is used of all but the very last."""
+    """Links each event of the iteration that began at `before` to the same event of the iteration from `last` on,
+    which stands for all iterations left out. What only a later iteration reads counts as used in all but the very
+    last one."""
     one, other = events[before:last], events[last:]
     if len(one) == len(other) and all(a.name == b.name and a.loc == b.loc for a, b in zip(one, other, strict=True)):
         for event, after in zip(one, other, strict=True):
@@ -242,7 +248,8 @@ class Differing:
         self.left = MOST_LOOKED_AT if _branches(body) else 0
 
     def next(self) -> bool:
-        """Whether the iteration that would follow is unlike all before it; else its numbers have moved on."""
+        """Advances one iteration. Returns whether it takes a branch that no iteration before it took; if not, the
+        variables have been changed as it changes them."""
         if self.left == 0:
             return False
         self.left -= 1

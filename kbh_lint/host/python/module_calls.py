@@ -40,7 +40,7 @@ NAMES = frozenset(
 
 
 def table(attrs: dict[str, Any], name: str) -> dict[Any, Any]:
-    """Hooks by key, in the order in which they run; one of TABLES."""
+    """Returns the hooks under `name`, one of TABLES, by key and in the order in which they run."""
     found = attrs.setdefault(name, {})
     return found if isinstance(found, dict) else {}
 
@@ -60,13 +60,13 @@ def register(attrs: dict[str, Any], name: str, args: list[Any], kwargs: dict[str
 
 
 def remove(handle: LibObject) -> None:
-    """`handle.remove()`."""
+    """Models `handle.remove()`."""
     handle.attrs["hooks"].pop(handle.attrs["key"], None)
 
 
 def placed(interp: Run, model: Instance) -> Instance:
-    """The model after a grader's `.to(device)` and `.eval()`: where its class defines `to`, `cuda`, `_apply`, `train`
-    or `eval`, these run, and a model that one of them returns takes the place of this one."""
+    """Returns the model after a grader's `.to(device)` and `.eval()`: where its class defines `to`, `cuda`, `_apply`,
+    `train` or `eval`, these run, and a model that one of them returns replaces this one."""
     same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
     moved: list[tuple[str, list[Any]]] = [("_apply", [same]), ("cuda", []), ("to", ["cuda"])]
     for name, given in (*moved, *(() if interp.training else (("train", [False]), ("eval", [])))):
@@ -77,13 +77,13 @@ def placed(interp: Run, model: Instance) -> Instance:
 
 
 def compile_in_place(interp: Run, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:
-    """`module.compile()`: calls go through torch.compile from now on."""
+    """Models `module.compile()`: later calls go through torch.compile."""
     whole = Method(owner, "_call_impl")
     owner.attrs["_compiled_call_impl"] = interp.call(Sym("torch.compile"), [whole], kwargs, loc)
 
 
 def call(interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """`module(...)`, where its class defines no `__call__`."""
+    """Calls a module whose class defines no `__call__`."""
     for name in ("__call__", "_call_impl"):
         patch = interp.process.patches.get(f"torch.nn.Module.{name}")
         if patch is not None:
@@ -102,7 +102,7 @@ def call(interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict
 def call_whole(
     interp: Run, owner: Instance | LibObject, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Value:
-    """Hooks before, `forward`, hooks after."""
+    """Calls a module's hooks and `forward`: hooks before, `forward`, hooks after."""
     for hook, keywords in _hooks(interp, owner, _BEFORE):
         changed = interp.call(hook, [owner, tuple(args), *([kwargs] if keywords else [])], {}, loc)
         if keywords and isinstance(changed, tuple) and len(changed) == 2 and isinstance(changed[1], dict):

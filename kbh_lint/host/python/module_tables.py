@@ -32,19 +32,19 @@ class Table(dict[Any, Any]):
         self.owner.attrs.pop(str(key), None)
 
     def pop(self, key: object, *default: object) -> Any:
-        """What was kept under `key`; `default`, or KeyError, where there is nothing."""
+        """Removes and returns what was kept under `key`; without it, `default` or KeyError."""
         if key in self:
             self.owner.attrs.pop(str(key), None)
         return super().pop(key, *default)
 
     def update(self, *others: Mapping[Any, object], **named: object) -> None:  # type: ignore[override]
-        """Stores each item."""
+        """Stores each item of the other mappings."""
         for other in (*others, named):
             for key, value in other.items():
                 self[key] = value
 
     def clear(self) -> None:
-        """Takes everything out."""
+        """Removes all items."""
         for key in list(self):
             del self[key]
 

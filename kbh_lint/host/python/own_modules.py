@@ -24,7 +24,8 @@ _PACKAGE = "__package__"
 
 
 def import_own(interp: Run, node: ir.Import, frame: Frame) -> bool:
-    """Binds what one name of an import statement gives from a module beside the submission; False where none is."""
+    """Binds one name of an import statement to a module beside the submission, or to a name in it; False where no such
+    module exists."""
     module = _absolute(node, frame)
     env = load(interp, module, node.loc) if module else None
     if node.level == 1 and not module:  # `from . import name` in a folder that is no package
@@ -48,8 +49,8 @@ def import_own(interp: Run, node: ir.Import, frame: Frame) -> bool:
 
 
 def load(interp: Run, module: str, loc: ir.Loc | None) -> Env | None:
-    """The names of a module beside the submission, by its path with dots, after those of the packages it is in; None
-    where there is none."""
+    """Returns the scope of a module beside the submission, by its dotted path, after running it and the packages it is
+    in; None where there is none."""
     path = module.replace(".", "/")
     files = interp.files.texts
     name = next((name for name in (f"{module}.py", f"{path}.py", f"{path}/__init__.py") if name in files), None)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Call a method of a plain value; NotImplemented for other values, and for methods that are not followed."""
+    """Calls a method of a plain value; NotImplemented for other values, and for methods without a model."""
     row = _ROWS[type(owner)]
     if row is not None:
         kind, methods = row
@@ -36,26 +36,27 @@ class _Classes(Library):
 
     @models("builtins.str.maketrans")
     def translation(self, site: Site, /, *given: Value) -> Value:
-        """A table for `str.translate`."""
+        """Models `str.maketrans(...)`."""
         return lib_texts.translation(site.run, list(given))
 
     @models("builtins.dict.fromkeys")
     def fromkeys(self, site: Site, iterable: Value, value: Value = None, /) -> Value:
-        """A dict with one value."""
+        """Models `dict.fromkeys(keys, value)`."""
         return {keys.check_key(key): value for key in iteration.materialise(site.run, iterable, site.loc)}
 
     @models("builtins.bytes.fromhex")
     def fromhex(self, site: Site, string: Value, /) -> Value:
-        """The bytes of their digits."""
+        """Models `bytes.fromhex(text)`."""
         return decoding.decode(site.run, "binascii.unhexlify", string, site.loc)
 
     @models("builtins.int.from_bytes")
     def from_bytes(self, site: Site, /, *given: Value, **named: Value) -> Value:
-        """The number of bytes."""
+        """Models `int.from_bytes(data, ...)`."""
         return lib_texts.whole_number(site.run, site.name, list(given), named, site.loc)
 
     def other(self, site: Site) -> Value:
-        """A method of a text by its class, `str.encode(text)`."""
+        """Answers a call without a fitting model (`Library.other`): a method of a text by its class,
+        `str.encode(text)`."""
         text = site.args[0] if site.args else None
         if not isinstance(text, str) or site.path.rpartition(".")[0] != "builtins.str":
             return NotImplemented
@@ -67,12 +68,12 @@ class _Numbers(Methods[int | float]):
 
     @models("bit_length", "is_integer", "bit_count", "conjugate")
     def of_itself(self, site: Site, owner: int | float) -> Value:
-        """What Python's own method gives."""
+        """Models `int.bit_length()` and the like by Python's own method."""
         return getattr(owner, site.name)()
 
     @models("to_bytes")
     def to_bytes(self, site: Site, owner: int | float, /, *given: Value, **named: Value) -> Value:
-        """The bytes of a number."""
+        """Models `int.to_bytes(...)`."""
         if not isinstance(owner, int):
             return NotImplemented
         return lib_texts.whole_number(site.run, site.name, [owner, *given], named, site.loc)
@@ -83,7 +84,7 @@ class _Tuples(Methods[Sequence[Value]]):
 
     @models("index", "count")
     def index(self, site: Site, owner: Sequence[Value], value: Value, /, *ends: Value) -> Value:
-        """Where something stands, and how often."""
+        """Models `tuple.index(value)` and `tuple.count(value)`."""
         if value in owner:
             return getattr(owner, site.name)(value, *ends)
         if site.name == "index":
@@ -92,7 +93,7 @@ class _Tuples(Methods[Sequence[Value]]):
 
     @models("numel")
     def numel(self, site: Site, owner: Sequence[Value]) -> Value:
-        """Of `torch.Size`: how many elements a tensor has."""
+        """Models `torch.Size.numel()`: the number of elements of a shape."""
         return product(owner) if isinstance(owner, tuple) else NotImplemented
 
 
@@ -101,13 +102,14 @@ class _Bytes(Methods[bytes | bytearray]):
 
     @models("decode")
     def decode(self, site: Site, owner: bytes | bytearray, *how: Value, **named: Value) -> Value:
-        """The text of bytes."""
+        """Models `bytes.decode(...)`."""
         if not isinstance(owner, bytes):
             return NotImplemented
         return decoding.decoded(site.run, owner.decode("utf-8", "replace"), site.loc)
 
     def other(self, site: Site, owner: bytes | bytearray) -> Value:
-        """What Python's own method gives, where all that it is given is known. What changes them is not followed."""
+        """Answers a call of a method without a model (`Methods.other`): Python's own result on known arguments; methods
+        that change a bytearray are not followed."""
         if site.name in ("append", "extend", "pop", "insert", "clear", "decode"):
             return NotImplemented
         return lib_texts.bytes_method(site.run, owner, site.name, site.args, site.kwargs, site.loc)

@@ -25,7 +25,7 @@ class _Pools(Methods[Owner]):
 
     @models("submit")
     def submit(self, site: Site, owner: LibObject, fn: Value, /, *args: Value, **kwargs: Value) -> Value:
-        """A call, as a future."""
+        """Models `executor.submit(fn, ...)`: returns a future."""
         return self._one(site, owner, fn, list(args), kwargs)
 
     @models("apply_async")
@@ -39,12 +39,12 @@ class _Pools(Methods[Owner]):
         *then: Value,
         **named: Value,
     ) -> Value:
-        """The same, its arguments in containers."""
+        """Models `pool.apply_async(func, args, kwds)`: returns a future."""
         return self._one(site, owner, func, _listed(args), kwds)
 
     @models("apply")
     def apply(self, site: Site, owner: LibObject, func: Value, args: Value = (), kwds: Value = None) -> Value:
-        """A call that is waited for."""
+        """Models `pool.apply(func, args, kwds)`: waits for the result."""
         return lanes.result(site.run, self._one(site, owner, func, _listed(args), kwds))
 
     def _one(self, site: Site, owner: LibObject, target: Value, args: list[Value], named: Value) -> LibObject:
@@ -55,8 +55,8 @@ class _Pools(Methods[Owner]):
 
     @models("map", "starmap", "imap", "imap_unordered", "map_async", "starmap_async")
     def each(self, site: Site, owner: LibObject, func: Value, iterable: Value, *more: Value, **options: Value) -> Value:
-        """A function on many items. multiprocessing's `map` waits for all of them, `map_async` gives a future, and an
-        iterator waits when it is gone through."""
+        """Models `pool.map(func, iterable)` and the like. multiprocessing's `map` waits for all results, `map_async`
+        returns a future, and an iterator waits when it is gone through."""
         run, concurrent = site.run, owner.path.startswith("concurrent.")
         columns = [iteration.materialise(run, column, site.loc) for column in (iterable, *more)]
         starred = site.name in _STARRED
@@ -81,17 +81,17 @@ class _Pools(Methods[Owner]):
 
     @models("close")
     def close(self, site: Site, owner: LibObject) -> None:
-        """Nothing more comes in; nothing is waited for."""
+        """Models `pool.close()`: nothing is waited for."""
 
     @models("shutdown")
     def shutdown(self, site: Site, owner: LibObject, wait: Value = True, **options: Value) -> None:
-        """The end of a pool, which waits for what is under way unless it is told not to."""
+        """Models `executor.shutdown(wait)`: waits for the work under way unless `wait` is False."""
         if wait is not False:
             self.join(site, owner)
 
     @models("join", "__exit__")
     def join(self, site: Site, owner: LibObject, *raised: Value) -> None:
-        """All that is under way is waited for."""
+        """Models `pool.join()` and `executor.__exit__(...)`: waits for all work under way."""
         for future in _futures(owner):
             site.run.lanes.wait(None, future)
 
@@ -110,14 +110,14 @@ def _futures(owner: LibObject) -> list[LibObject]:
 
 
 def start(interp: Run, loc: ir.Loc | None, work: Callable[[LibObject], Any]) -> LibObject:
-    """Work that begins at once in a thread of a pool, as a future."""
+    """Starts `work` in a thread of a pool, at once; returns its future."""
     future = PoolFuture("future", {"loc": loc})
     future.attrs[lanes.GAVE] = work(future)
     return future
 
 
 def completed(interp: Run, fs: Value, loc: ir.Loc | None) -> Once:
-    """concurrent.futures.as_completed: the futures, each waited for."""
+    """Models `concurrent.futures.as_completed(fs)`: the futures, each waited for."""
     futures = iteration.materialise(interp, fs, loc)
     for future in futures:
         interp.lanes.wait(None, future)
@@ -125,7 +125,7 @@ def completed(interp: Run, fs: Value, loc: ir.Loc | None) -> Once:
 
 
 def wait(interp: Run, fs: Value, timeout: Value, return_when: Value, loc: ir.Loc | None) -> NamedTuple:
-    """concurrent.futures.wait: the sets of the futures that are done and that are not."""
+    """Models `concurrent.futures.wait(fs)`: the sets of futures that are done and that are not."""
     futures = list(iteration.materialise(interp, fs, loc))
     count = len(futures) if "ALL" in getattr(return_when, "path", str(return_when)) else 1
     waits = count == len(futures)  # else it is one of them, and which one nobody knows

@@ -29,7 +29,7 @@ class Numbers(Builtin):
 
     @models("hash")
     def hash(self, site: Site, obj: Value, /) -> Value:
-        """A number that each process has another of, for what is not a number itself."""
+        """Models `hash(obj)`: of a text, bytes, a tuple or an object a number that differs in each process."""
         value = compared_as(obj)
         if isinstance(value, (Tensor, Instance)):
             return ProcessNumber(site.run.memory.identity(value))
@@ -40,7 +40,7 @@ class Numbers(Builtin):
 
     @models("bool")
     def bool(self, site: Site, x: Value = False, /) -> Value:
-        """The truth of a value."""
+        """Models `bool(value)`."""
         if isinstance(x, Tensor):
             return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
         if isinstance(x, Instance):
@@ -49,7 +49,7 @@ class Numbers(Builtin):
 
     @models("int")
     def int(self, site: Site, x: Value = 0, /, *base: Value, **named: Value) -> Value:
-        """A whole number."""
+        """Models `int(x, base)`."""
         if isinstance(x, Tensor):
             return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
         if not base and equality.is_success(x):
@@ -58,20 +58,20 @@ class Numbers(Builtin):
 
     @models("float")
     def float(self, site: Site, x: Value = 0.0, /) -> Value:
-        """A number."""
+        """Models `float(x)`."""
         if isinstance(x, Tensor):
             return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
         return _known(site, site.args)
 
     @models("bytes", "bytearray")
     def bytes(self, site: Site, source: Value = b"", /, *how: Value, **named: Value) -> Value:
-        """Bytes of numbers or of a text."""
+        """Models `bytes(...)`."""
         items = iteration.materialise(site.run, source, site.loc) if isinstance(source, Once) else source
         return self.number(site, items, *how) if site.args else _known(site, [])
 
     @models("abs", "round", "pow", "divmod", "ord", "chr", "bin", "hex", "complex")
     def number(self, site: Site, /, *given: Value, **named: Value) -> Value:
-        """What Python's own function gives; of a tensor what torch's does."""
+        """Models `abs`, `round`, `pow` and other functions of numbers; of a tensor by torch's function."""
         if given and isinstance(given[0], Tensor):
             return torchlib.call(site.run, f"torch.{site.name}", list(given), site.kwargs, site.loc)
         return _known(site, list(given))
@@ -121,12 +121,12 @@ class Texts(Builtin):
 
     @models("str")
     def str(self, site: Site, object: Value = "", /, *how: Value, **named: Value) -> Value:
-        """A value as a text."""
+        """Models `str(value)`."""
         return _text(site.run, object, site.loc)
 
     @models("repr")
     def repr(self, site: Site, obj: Value, /) -> Value:
-        """A value as it is written."""
+        """Models `repr(value)`."""
         if isinstance(obj, str) and not doubts(obj):
             bounds.text(site.run, obj)
             return repr(str(obj))
@@ -136,7 +136,7 @@ class Texts(Builtin):
 
     @models("id")
     def id(self, site: Site, obj: Value, /) -> Value:
-        """A number of this process."""
+        """Models `id(obj)`: a number that differs in each process."""
         return ProcessNumber(site.run.memory.identity(obj))
 
     @models("print")
@@ -150,7 +150,7 @@ class Texts(Builtin):
         file: Value = None,
         flush: Value = None,
     ) -> None:
-        """A text that is written, where it is to an object of the submission."""
+        """Models `print(...)`: writes a text where `file` is an object of the submission."""
         if isinstance(file, Instance):  # a text that is written line by line
             words = [_text(site.run, value, site.loc) for value in values]
             line: list[Any] = [part for i, word in enumerate(words) for part in ((sep, word) if i else (word,))]
@@ -160,17 +160,17 @@ class Texts(Builtin):
 
     @models("exec", "eval")
     def exec(self, site: Site, source: Value = None, globals: Value = None, *more: Value, **named: Value) -> Value:
-        """A text that is run."""
+        """Models `exec(source, globals)` and `eval`."""
         return site.run.run_text(source, globals, site.loc)
 
     @models("super")
     def super(self, site: Site, *given: Value) -> Value:
-        """What is no call of the syntax."""
+        """Models `super` used as a value: unknown."""
         return Unknown()
 
     @models("locals", "globals")
     def names(self, site: Site) -> Value:
-        """The same."""
+        """Models `locals()` and `globals()` called as values: an empty dict."""
         return {}
 
 
@@ -193,7 +193,7 @@ for _name in "int float bool str list tuple dict set bytes type complex frozense
 
 
 def table() -> dict[str, Any]:
-    """The built-in names."""
+    """Returns the built-in names and their values."""
     return {
         **_FUNCTIONS,
         "object": Sym("builtins.object"),
@@ -203,7 +203,7 @@ def table() -> dict[str, Any]:
 
 
 def math_call(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """math.NAME on known numbers."""
+    """Models a function of Python's math module on known numbers."""
     if any(isinstance(a, (Unknown, Tensor)) for a in args):
         return unknowns.merged(interp, *args)
     if name == "prod" and args:
