@@ -32,14 +32,15 @@ _OTHERWISE = frozenset("pack prepack search backward shape quantize plan".split(
 
 
 def public(name: str) -> str:
-    """An operation as Python's modules call it: `linalg_solve_triangular` is solve_triangular of torch.linalg."""
+    """Returns the name by which Python's modules call an ATen operation: `linalg_solve_triangular` is
+    `solve_triangular`."""
     module, _, rest = name.partition("_")
     return rest if module in MODULES and rest else name
 
 
 @lru_cache(maxsize=4096)
 def family(name: str) -> str:
-    """The work that an operation is: product, solver, selection, softmax or normal; empty for any other."""
+    """Returns the kind of work of an operation: product, solver, selection, softmax or normal; empty for any other."""
     for known, names in _FAMILIES.items():
         if name in names:
             return known

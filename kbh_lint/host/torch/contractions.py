@@ -10,7 +10,7 @@ from kbh_lint.host.values.tensors import broadcast
 
 
 def matmul_shape(a: Shape, b: Shape) -> Shape:
-    """The shape of `a @ b`."""
+    """Returns the shape of `a @ b`."""
     if not a or not b:
         return None
     if len(a) == 1 and len(b) == 1:
@@ -123,7 +123,7 @@ def _einsum(called: Called) -> Made:
 
 
 def einsum_shape(equation: object, shapes: Sequence[Shape]) -> Shape:
-    """The shape of an einsum, with or without output letters and dots."""
+    """Returns the shape of an einsum, with or without output letters and an ellipsis."""
     if not isinstance(equation, str):
         return None
     left, arrow, right = str(equation).replace(" ", "").partition("->")

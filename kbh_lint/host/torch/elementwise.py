@@ -42,7 +42,7 @@ def _tensors(called: Called, *keys: str) -> list[Tensor]:
 
 
 def over(called: Called, *keys: str) -> Any:
-    """The shape that the tensors given for some parameters broadcast to."""
+    """Returns the shape to which the tensors given for the parameters `keys` broadcast."""
     return broadcast([tensor.shape for tensor in _tensors(called, *keys)])
 
 

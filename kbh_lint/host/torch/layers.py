@@ -37,18 +37,18 @@ class Layer:
 
 
 def number(attrs: Attributes, key: str) -> int | None:
-    """A whole number among attributes, None when it is not known."""
+    """Returns the attribute `key` where it is a known whole number; None otherwise."""
     value = attrs.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def divided(one: object, other: object) -> int | None:
-    """The quotient of two sizes."""
+    """Returns the quotient of two sizes; None where one is unknown."""
     return one // other if isinstance(one, int) and isinstance(other, int) and other > 0 else None
 
 
 def times(one: object, other: object) -> int | None:
-    """The product of two sizes."""
+    """Returns the product of two sizes; None where one is unknown."""
     return one * other if isinstance(one, int) and isinstance(other, int) else None
 
 
@@ -326,9 +326,8 @@ CONTAINERS = frozenset(("ModuleList", "ParameterList", "Sequential", "ModuleDict
 
 
 def finished(name: str, layer: Layer, attrs: dict[str, Any]) -> None:
-    """Makes attributes of constructor arguments as the layer keeps them: tuples of sizes, strides that default to the
-    window's size.
-    """
+    """Converts constructor arguments to the attributes that the layer keeps: tuples of sizes, strides that default to
+    the window's size."""
     attrs.update({key: value for key, value in layer.fixed if key not in attrs or key == "output_padding"})
     for key in layer.spread.split():
         if key in attrs and not isinstance(attrs[key], str):

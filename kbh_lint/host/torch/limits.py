@@ -32,7 +32,8 @@ def _settled(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> b
 
 
 def least(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
-    """The number that stands for all smaller ones in the result; `ALL` where they all give the same."""
+    """Returns the bound below which all numbers give the same result as the bound itself; `ALL` where every number
+    gives the same, None without a bound."""
     if _settled(name, args, kwargs):
         return ALL
     if name in _CLAMPS or name == "clamp_min":

@@ -13,16 +13,14 @@ Strides = tuple[Any, ...] | None
 
 
 def strides_of(tensor: Tensor) -> Strides:
-    """A tensor's strides; row-major where nothing else was said."""
+    """Returns a tensor's strides; row-major ones where none are recorded."""
     return tensor.strides if tensor.strides is not None else row_major(tensor.shape)
 
 
 def regrouped(shape: tuple[Any, ...], strides: Strides, wanted: tuple[Any, ...]) -> Strides:
-    """Strides with which the same memory has another shape; None when it would have to be copied, or not all is known.
-
-    As in torch: dimensions that lie one after the other without gaps are one piece, and each new dimension must fit
-    into a piece.
-    """
+    """Returns strides with which the same memory has the shape `wanted`; None when it would have to be copied, or not
+    all is known. As in torch, dimensions that lie one after the other without gaps form one piece, and each new
+    dimension must fit into a piece."""
     if strides is None or not all(isinstance(v, int) for v in (*shape, *strides, *wanted)):
         return None
     total = product(shape)
@@ -49,9 +47,8 @@ def regrouped(shape: tuple[Any, ...], strides: Strides, wanted: tuple[Any, ...])
 
 
 def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Strides:
-    """Strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the first operand
-    that tells two dimensions apart decides.
-    """
+    """Returns the strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the
+    first operand that tells two dimensions apart decides."""
     plain = row_major(shape)
     if not shape or all(tensor.shape == shape and tensor.strides in (None, plain) for tensor in operands):
         return plain

@@ -40,20 +40,20 @@ IN_ITS_TYPE = frozenset("sum prod cumsum cumprod".split())
 
 
 def given(kwargs: Mapping[str, Any]) -> list[Tensor]:
-    """The tensors that a call is given as `out=`."""
+    """Returns the tensors that a call is given as `out=`."""
     return tensor_arguments.tensors_in([kwargs["out"]]) if kwargs.get("out") is not None else []
 
 
 def without(kwargs: Mapping[str, Value]) -> dict[str, Value]:
-    """The keywords that an operation reads."""
+    """Returns the keywords of a call without `out`."""
     return {key: value for key, value in kwargs.items() if key != "out"}
 
 
 def write(
     interp: Run, brought: list[Tensor], event: Event, found: Made | list[Made], lies: Callable[[Shape], Shape]
 ) -> None:
-    """`event` writes its results, of the shapes and types `found`, into what the caller brought for them; `lies` says
-    with which strides a new tensor of a shape would lie in memory."""
+    """Writes the results of `event`, of the shapes and types `found`, into the tensors `brought` as `out=`; `lies`
+    returns the strides of a new tensor of a shape."""
     results = found if isinstance(found, list) else [found]
     name = "" if event.attrs.get("symbol", "").startswith("numpy.") else event.name  # numpy converts wherever it can
     for number, target in enumerate(brought):
@@ -65,14 +65,14 @@ def write(
 
 
 def shaped(target: Tensor, shape: Shape, lies: Callable[[Shape], Shape]) -> None:
-    """What was brought is given the shape of a result."""
+    """Resizes a tensor given as `out=` to the shape of the result."""
     if shape is not None and target.shape is not None and _differ(shape, target.shape):
         target.shape, target.strides = shape, lies(shape) or row_major(shape)
 
 
 def holds(name: str, target: str, result: str) -> bool:
-    """Whether the operation `name` writes a result of the type `result` into a tensor of the type `target`; what is not
-    known of a type counts as if it did."""
+    """Whether the operation `name` writes a result of the type `result` into a tensor of the type `target`; True where
+    a type is not known."""
     if name in EXACT and dtypes.UNKNOWN not in (target, result):
         return target == result
     converted = name in IN_ITS_TYPE and not (name.startswith("cum") and target == "bool")

@@ -12,20 +12,19 @@ COMPLEX = frozenset({"c64", "c128"})
 
 
 def is_whole(dtype: str) -> bool:
-    """Whether values of this type are whole numbers or truths."""
+    """Whether values of this type are integers or booleans."""
     return dtype not in FLOATS and dtype not in COMPLEX and dtype != UNKNOWN
 
 
 def of_number(value: object) -> str | None:
-    """The type that a Python number stands for; None for what is not a number."""
+    """Returns the element type that torch gives a Python number; None for other values."""
     kinds: tuple[tuple[type, str], ...] = ((bool, "bool"), (int, "i64"), (float, "f32"), (complex, "c64"))
     return next((dtype for kind, dtype in kinds if isinstance(value, kind)), None)
 
 
 def result_type(operands: Iterable[Value]) -> str:
-    """The type of an operation on tensors and numbers: tensors with dimensions decide, then those without, then
-    numbers; a lower class counts only where it is of a higher kind (a float beside whole numbers).
-    """
+    """Returns the element type of an operation on tensors and numbers. Tensors with dimensions decide, then those
+    without, then numbers; a later class counts only where its kind is higher (a float beside integers)."""
     dims: str | None = None
     zeros: str | None = None
     numbers: str | None = None

@@ -15,7 +15,7 @@ def _added(sizes: list[Any]) -> int | None:
 
 
 def joined(shapes: list[Shape], axis: int | None) -> Shape:
-    """The shape of a concatenation along a dimension that may count from the end."""
+    """Returns the shape of a concatenation along a dimension, which may count from the end; None where not known."""
     known = [shape for shape in shapes if shape != (0,)] or shapes  # torch lets an empty row be anywhere
     first = known[0] if known else None
     if not first or axis is None or not -len(first) <= axis < len(first):
@@ -174,7 +174,7 @@ def _diag(called: Called) -> Made:
 
 
 def diagonal_length(rows: int, columns: int, off: int) -> int:
-    """Elements of a diagonal of a matrix."""
+    """Returns the number of elements on a diagonal of a matrix, at the offset `off`."""
     return max(min(rows, columns - off) if off >= 0 else min(rows + off, columns), 0)
 
 

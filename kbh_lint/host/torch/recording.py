@@ -28,7 +28,7 @@ def make(
     interp: Run, shape: tuple[Value, ...] | None, dtype: str, label: str = "", event: Event | None = None,
     strides: tuple[Value, ...] | None = None, device: str = "cuda",
 ) -> Tensor:  # fmt: skip
-    """A new tensor over a new storage; `event` made its content, or `label` says where it came from."""
+    """Makes a tensor over a new storage, whose content `event` wrote, or which comes from what `label` says."""
     count = product(shape)
     size = count * dtypes.STORED.get(dtype, 32) // 8 if count is not None else None
     storage = Storage(interp.session.idents, size)
@@ -44,9 +44,10 @@ def write(
     interp: Run, target: Tensor, event: Event, partial: bool = False, dtype: str | None = None, *,
     less: bool = False, count: int | None = None,
 ) -> None:  # fmt: skip
-    """`event` writes `target`; a partial write keeps what else was there, unless the same line wrote it before, other
-    than to other bytes or of other tensors in this call: also that, where it writes `less` now than it did in an
-    earlier call, as of torch the numbers of elements say, of which a part of a tensor has `count`."""
+    """Records that `event` writes `target`. A partial write keeps the rest of the former content but for what the same
+    source line wrote before; that is kept, too, where in this call it went to other bytes or came from other tensors,
+    or where the line writes `less` than in an earlier call (of torch's operations, by `count`, the elements in the
+    part)."""
     storage = target.storage
     filled = _filled(interp, target, event, count) if (partial or target.is_slice) and event.kind != "launch" else None
     old = storage.content
@@ -194,8 +195,8 @@ def _scratch_of_others(interp: Run, content: Content, event: Event) -> bool:
 
 
 def take_over(interp: Run, storage: Storage) -> None:
-    """Forgets what a model of another shape left in memory that a launch now both reads and writes: it says nothing of
-    this one's weights. Numbers of counters stay known."""
+    """Forgets what a model of another shape left in a storage that a launch now both reads and writes, since it says
+    nothing of this model's weights. Known numbers of counters stay."""
     old = storage.content
     if interp.memory.of_another_model(old):
         storage.content = Content(storage, old.dtype, interp.trace.call_index, "constant")
@@ -210,7 +211,7 @@ def record(
     tensors: Sequence[Tensor],
     attrs: EventAttrs | None = None,
 ) -> Event:
-    """Emit an event that reads `tensors`."""
+    """Records and returns an event that reads `tensors`."""
     bounds.steps(interp, 2 * len(tensors))
     event = Event(kind, name, loc, [(t.storage.content, t) for t in tensors], attrs=attrs or {})
     steer = steered_by(tensors)
@@ -221,7 +222,8 @@ def record(
 
 
 def steered_by(tensors: Sequence[Tensor]) -> tuple[Content, ...]:
-    """The contents that chose which part of a storage these views show (`x[first:last]` with bounds from a tensor)."""
+    """Returns the contents that chose which part of a storage these views show (`x[first:last]` with bounds from a
+    tensor)."""
     return tuple(content for tensor in tensors for content in tensor.attrs.get("steer", ()))
 
 
@@ -234,8 +236,8 @@ class Address(NamedTuple):
 
 
 def addresses(interp: Run, target: Tensor, values: Value, old: Content | None = None) -> None:
-    """Notes on what was just written to `target` which tensors addresses among `values` lead to. What a loop wrote to
-    `old` before, at the same place of the text, stays."""
+    """Notes which tensors the addresses among `values`, just written to `target`, point to. What a loop wrote to the
+    former content `old` at the same source line is kept."""
     content = target.storage.content
     found: list[Address] = []
     if old is not None and old.event is not None and content.event is not None and old.event.loc == content.event.loc:

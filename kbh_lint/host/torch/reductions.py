@@ -23,7 +23,7 @@ def _dims(called: Called, rank: int) -> Any:
 
 
 def reduced(called: Called, key: str = "input") -> Shape:
-    """The shape that is left of a tensor without the dimensions that the call names."""
+    """Returns the shape of a tensor without the dimensions that the call reduces; None where not known."""
     shape = called.shape(key)
     keep = called.given.get("keepdim", False)
     if shape is None or not isinstance(keep, bool):

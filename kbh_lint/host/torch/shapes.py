@@ -18,14 +18,15 @@ _BY_PATH = {"torch.nn.functional.unfold": "im2col"}  # where the last name says 
 
 
 def name_of(path: str) -> str:
-    """The name of an operation in the table: the last of its path, without a module that aten puts before it."""
+    """Returns the name of an operation in the table: the last part of its path, without a module name that ATen
+    prefixes."""
     return _BY_PATH.get(path) or aten_names.public(path.rsplit(".", 1)[-1].rsplit("::", 1)[-1])
 
 
 def results(
     path: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], inputs: Sequence[Tensor]
 ) -> Made | list[Made]:
-    """The shape and element type of an operation's result, or of each of its results."""
+    """Returns the shape and element type of an operation's result, or of each of its results."""
     known = TABLE.get(name)
     if known is None or not inputs or path.startswith("numpy.") and name not in elementwise.TABLE:
         return NOTHING
@@ -35,9 +36,8 @@ def results(
 
 
 def product_flops(name: str, args: Sequence[Value], inputs: Sequence[Tensor], out: Shape) -> int | None:
-    """Twice the multiply-adds of a product or a triangular solve, whose result has the shape `out`; None when a size is
-    unknown.
-    """
+    """Returns twice the multiply-adds of a product or a triangular solve, whose result has the shape `out`; None when a
+    size is unknown."""
     if name in ("outer", "ger", "kron") or len(inputs) < 1:
         return 0
     if name == "einsum":
@@ -75,7 +75,7 @@ def _einsum_flops(args: Sequence[Value], inputs: Sequence[Tensor]) -> int | None
 
 
 def arange_length(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
-    """Elements of arange, randperm and linspace."""
+    """Returns the number of elements of arange, randperm or linspace; None when not known."""
     values = [*args]
     for key in ("start", "end", "step", "steps", "n"):
         if key in kwargs:

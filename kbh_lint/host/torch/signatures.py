@@ -33,22 +33,23 @@ class Called:
     inputs: Sequence[Tensor]  # all tensors among the arguments, in order
 
     def tensor(self, key: str) -> Tensor | None:
-        """The tensor given for a parameter."""
+        """Returns the tensor given for the parameter `key`; None where there is none."""
         value = self.given.get(key)
         return value if isinstance(value, Tensor) else None
 
     def shape(self, key: str = "input") -> Shape:
-        """The shape of the tensor given for a parameter."""
+        """Returns the shape of the tensor given for the parameter `key`; None where not known."""
         found = self.tensor(key)
         return found.shape if found is not None else None
 
     def number(self, key: str) -> int | None:
-        """The whole number given for a parameter; None when it is not known to be one."""
+        """Returns the whole number given for the parameter `key`; None when it is not known to be one."""
         value = self.given.get(key)
         return value if isinstance(value, int) and not isinstance(value, bool) else None
 
     def axis(self, key: str = "dim", rank: int | None = None) -> int | None:
-        """A dimension of the input, from the front; None when it is not known or out of range."""
+        """Returns a dimension of the input given for the parameter `key`, counted from the front; None when not known
+        or out of range."""
         shape = self.shape()
         size = rank if rank is not None else len(shape) if shape is not None else None
         value = self.number(key)
@@ -58,13 +59,13 @@ class Called:
 
     @property
     def dtype(self) -> str:
-        """The element type of the first tensor, or the one that was asked for."""
+        """The element type that the call asks for, or else that of its first tensor."""
         asked = self.asked
         return asked if asked is not None else self.inputs[0].dtype if self.inputs else UNKNOWN
 
     @property
     def asked(self) -> str | None:
-        """The element type that the call names."""
+        """The element type that the call names; None where it names none."""
         for key in ("dtype", "out_dtype"):
             if isinstance(self.given.get(key), DType):
                 return str(self.given[key].name)
@@ -72,7 +73,7 @@ class Called:
 
     @property
     def common(self) -> str:
-        """The element type that all tensors of the call promote to, or the one that was asked for."""
+        """The element type that the call asks for, or else the one to which all its tensors promote."""
         return self.asked or promotion.result_type(self.inputs)
 
 
@@ -81,7 +82,7 @@ Table = dict[str, tuple[str, Rule]]  # parameters and rule by the name of the op
 
 
 def each(names: str, signature: str, rule: Rule) -> Table:
-    """The same parameters and rule for several operations."""
+    """Makes a table in which several operations share a signature and a rule."""
     return dict.fromkeys(names.split(), (signature, rule))
 
 
@@ -93,7 +94,7 @@ def _defaults(signature: str) -> dict[str, Value]:
 
 @lru_cache(maxsize=512)
 def parameters(signature: str) -> tuple[tuple[str, Any], ...]:
-    """Names and defaults of `"input dim=None *sizes"`; REQUIRED where there is none."""
+    """Parses a signature `"input dim=None *sizes"` into names and defaults; REQUIRED stands for no default."""
     out: list[tuple[str, Any]] = []
     for part in signature.split():
         name, given, default = part.partition("=")
@@ -102,9 +103,8 @@ def parameters(signature: str) -> tuple[tuple[str, Any], ...]:
 
 
 def bind(signature: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What a call gives for each parameter; None when it is no call of this signature. Element types may stand
-    anywhere, as torch's overloads allow; keywords that say nothing of a shape are not looked at.
-    """
+    """Binds the arguments of a call to a signature; returns values by parameter, or None when the call does not fit.
+    Element types may stand anywhere, as torch's overloads allow; keywords that say nothing of a shape are ignored."""
     known, out = parameters(signature), dict(_defaults(signature))
     plain = [arg for arg in args if not isinstance(arg, DType)]
     for dtype in args:

@@ -21,7 +21,8 @@ _COMPLEX = frozenset({"view_as_complex", "complex", "polar"})
 
 
 def subclass(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """`x.as_subclass(cls)`, `torch.Tensor._make_subclass(cls, x)`, `_make_wrapper_subclass(cls, size, dtype=...)`."""
+    """Models `x.as_subclass(cls)`, `torch.Tensor._make_subclass(cls, x)` and `_make_wrapper_subclass(cls, size,
+    dtype=...)`."""
     kinds = [a for a in args if isinstance(a, ClassV)]
     source = next((a for a in args if isinstance(a, Tensor)), None)
     if source is None:
@@ -32,7 +33,8 @@ def subclass(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str,
 
 
 def viewed(name: str, source: Value, value: Value, loc: ir.Loc | None) -> Any:
-    """The result of a tensor method: marked when it is a view that torch computes only when it is read."""
+    """Returns the result `value` of a tensor method; a view that torch computes only when it is read is marked as
+    lazy."""
     if not isinstance(value, Tensor):
         return value
     base = name.rpartition(".")[2]
@@ -48,7 +50,7 @@ def viewed(name: str, source: Value, value: Value, loc: ir.Loc | None) -> Any:
 
 
 def part(owner: Tensor, name: str) -> Tensor | None:
-    """`z.imag` and `z.real` of a complex tensor, lazy where it is; None for all else."""
+    """Returns `z.imag` or `z.real` of a complex tensor as a view; None for all else."""
     if name not in ("imag", "real") or not owner.attrs.get("complex"):
         return None
     made = tensor_views.alias(owner, None, None, "f32")  # the shape of a complex view is not followed

@@ -27,12 +27,12 @@ RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "
 
 @lru_cache(maxsize=64)
 def device(kind: str) -> LibObject:
-    """The torch.device of a kind: the same object each time, so that it finds what it was a key of."""
+    """Returns the torch.device of a kind, always the same object, so that it can be a dict key."""
     return Device("torch.device", {"type": kind, "index": 0})
 
 
 def scalar(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Any:
-    """item, tolist, equal, allclose: the host learns something of the content."""
+    """Models `item`, `tolist`, `equal` and `allclose`, by which the host reads a tensor's content."""
     inputs = tensor_arguments.tensors_in(args)
     first = inputs[0] if inputs else None
     if name == "item" and first is not None:
@@ -75,7 +75,7 @@ def _start(tensor: Tensor) -> int | None:
 
 
 def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any:
-    """An attribute that is a value; NotImplemented when `name` is a method."""
+    """Returns an attribute of a tensor that is a value; NotImplemented when `name` is a method."""
     if name == "shape" and tensor.shape is not None and None not in tensor.shape:  # as most that is asked for
         return tuple(tensor.shape)
     row = _ATTRIBUTES.get(name)
@@ -133,7 +133,7 @@ _ATTRIBUTES: dict[str, _Attribute] = {
 
 
 def meta(name: str) -> Callable[..., Any]:
-    """What a method that asks for something of a tensor answers, with the arguments of an operation of torch."""
+    """Returns the model of a tensor method that asks for metadata, with the signature of an operation of torch."""
     row = _ANSWERS.get(name)
 
     def answer(interp: Run, _: str, args: list[Any], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def convert(interp: Run, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: str = "to") -> Tensor:
-    """A copy of `tensor` as another element type."""
+    """Returns a copy of `tensor` converted to another element type."""
     event = recording.record(
         interp, "copy", name, loc, [tensor], {"from": tensor.dtype, "to": dtype, "cast": tensor.dtype != dtype}
     )
@@ -28,7 +28,7 @@ def convert(interp: Run, tensor: Tensor, dtype: str, loc: ir.Loc | None, name: s
 
 
 def to(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """`.to(...)`, `.type(...)`, `.cuda()`, `.cpu()`, `.float()` and the like."""
+    """Models `.to(...)`, `.type(...)`, `.cuda()`, `.cpu()`, `.float()` and the like."""
     tensor = args[0] if args else None
     if isinstance(tensor, LibObject) or not isinstance(tensor, Tensor):
         return tensor
@@ -60,7 +60,7 @@ def to(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value
 
 
 def copy_(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """`target.copy_(source)`: converts to the target's element type."""
+    """Models `target.copy_(source)`, which converts to the target's element type."""
     target = args[0]
     source = args[1] if len(args) > 1 else kwargs.get("src")
     if not isinstance(target, Tensor):
@@ -76,7 +76,7 @@ def copy_(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Va
 
 
 def fill(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """zero_, fill_, normal_, uniform_: nothing of the old content is left."""
+    """Models zero_, fill_, normal_ and uniform_, which replace the whole content; returns the target."""
     target = args[0]
     if isinstance(target, Tensor) and not target.is_slice:
         overwrite(interp, target, "random" if name in ("normal", "uniform") else "constant")
@@ -85,7 +85,8 @@ def fill(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Val
 
 
 def overwrite(interp: Run, target: Tensor, label: str) -> None:
-    """Nothing of what a tensor held is left, unless it shows a part of a storage; `label` says what is there now."""
+    """Replaces the content of a tensor by one that `label` describes, unless the tensor shows only a part of its
+    storage."""
     storage = target.storage
     if not target.is_slice:
         storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
@@ -93,6 +94,7 @@ def overwrite(interp: Run, target: Tensor, label: str) -> None:
 
 
 def contiguous(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
+    """Models `.contiguous()`, `.clone()` and the like: the tensor itself where it need not be copied, else a copy."""
     tensor = args[0]
     if not isinstance(tensor, Tensor):
         return tensor

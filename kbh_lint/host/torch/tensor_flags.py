@@ -25,7 +25,8 @@ _FILLED = frozenset(("full", "full_like", "new_full", "fill", "tensor", "as_tens
 
 
 def noticed(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Value) -> None:
-    """A call of torch has given or changed a tensor: remember the number in it, when it is one."""
+    """Remembers the number in the tensor `made`, which a call of torch returned or changed, if it holds one whole
+    number."""
     if not isinstance(made, Tensor) or not _is_flag(made):
         return
     value = _MADE.get(name)
@@ -39,14 +40,15 @@ def noticed(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, 
 
 
 def stepped(interp: Run, name: str, args: list[Any]) -> None:
-    """`flag += 1` has been done: the number is known when both were. Call `known` before."""
+    """Updates the known number of a flag after `flag += step` or `flag -= step`. The caller has checked both by
+    `known`."""
     target, step = args[0], args[1]
     old = interp.memory.numbers.get(target.storage.ident)
     _put(interp, target, old + step if name == "add" else old - step)
 
 
 def known(interp: Run, value: Value) -> int | None:
-    """The number that a tensor holds."""
+    """Returns the known number that a one-element tensor holds; None where there is none."""
     tensor = value.tensor if isinstance(value, Pointer) else value
     if not isinstance(tensor, Tensor) or not tensor.storage.content.notes.get(MARK) or not _is_flag(tensor):
         return None
@@ -55,7 +57,7 @@ def known(interp: Run, value: Value) -> int | None:
 
 
 def values(interp: Run, bound: Mapping[str, Value]) -> dict[str, Scalar]:
-    """What the flags among a launch's arguments hold, as arguments of its analysis."""
+    """Returns the known numbers of the flags among a launch's arguments, as arguments of its analysis."""
     if not interp.memory.numbers:
         return {}
     found = {name: known(interp, value) for name, value in bound.items()}
@@ -63,7 +65,7 @@ def values(interp: Run, bound: Mapping[str, Value]) -> dict[str, Scalar]:
 
 
 def after_launch(interp: Run, bound: Mapping[str, Value], facts: Sequence[KernelFacts]) -> None:
-    """Puts into the flags what a launch stored to them, where all its configurations store the same."""
+    """Updates flags to the numbers that a launch stored to them, where all its configurations store the same."""
     if not any(f.settings for f in facts):
         return
     for name, left in facts[0].settings:

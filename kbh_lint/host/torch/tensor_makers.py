@@ -33,7 +33,7 @@ Sized = tuple[Shape, str]  # the shape and element type of what is made
 
 
 def maker(interp: Run, name: str, args: Args, kwargs: Named, loc: ir.Loc | None) -> Any:
-    """Operations that allocate."""
+    """Models operations that allocate tensors, such as `empty`, `zeros_like` and `new_full`."""
     args = list(args)
     like: Tensor | None = None
     if name.startswith("new_") or name.endswith("_like"):
@@ -139,7 +139,8 @@ def _lent(interp: Run, lender: Instance, loc: ir.Loc | None) -> Value:
 def from_values(
     interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], device: str, loc: ir.Loc | None
 ) -> Tensor:
-    """torch.tensor and its kin: the data's own type, and what unknowns in it were computed from."""
+    """Models torch.tensor and the like: the tensor has the data's own type, and its content comes from the unknowns in
+    it."""
     data = args[0] if args else kwargs.get("data")
     if isinstance(data, Instance):
         data = _lent(interp, data, loc)

@@ -50,7 +50,7 @@ _OTHER_NAMES = {
 
 
 def in_order(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Any]:
-    """The arguments of a view after the tensor by their positions, where torch's own names give them."""
+    """Returns the arguments of a view after the tensor by position, with keywords placed by torch's parameter names."""
     out = list(args)
     names = _PARAMETERS.get(name, ("dim",))
     for place, parameter in enumerate(names):
@@ -68,7 +68,8 @@ def alias(
     tensor: Tensor, shape: Shape | None, strides: Shape | None = None, dtype: str | None = None, is_slice: bool = False,
     offset: int | None = _SAME,
 ) -> Tensor:  # fmt: skip
-    """Another view of the same storage, at an `offset` in its own elements; at the tensor's start when not given."""
+    """Returns another view of the tensor's storage, at an `offset` in elements of its own type; at the tensor's start
+    when not given."""
     if offset is _SAME:
         bits, wanted = STORED.get(tensor.dtype, 32), STORED.get(dtype or tensor.dtype, 32)
         offset = None if tensor.offset is None or tensor.offset * bits % wanted else tensor.offset * bits // wanted
@@ -81,7 +82,7 @@ def alias(
 
 
 def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """Operations that only look at the same memory another way."""
+    """Models operations that return a view of the same memory."""
     if name in ("meshgrid", "broadcast_tensors"):
         return _spread(name, args, kwargs)
     tensor = args[0] if args else None
@@ -170,7 +171,7 @@ def _narrowed(part: Tensor, rest: Sequence[Value]) -> None:
 
 
 def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
-    """`tensor[key]`."""
+    """Evaluates `tensor[key]`."""
     keys = key if isinstance(key, tuple) else (key,)
     # one element or row, as loops take them
     if keys and "known" not in tensor.attrs and all(type(k) is int for k in keys):
@@ -217,14 +218,14 @@ def _takes_all(key: Value) -> bool:
 
 
 def bounds_from(interp: Run, keys: Sequence[Value]) -> tuple[Content, ...]:
-    """The contents that indices and slice bounds were computed from."""
+    """Returns the contents that indices and slice bounds were computed from."""
     parts = [part for key in keys for part in ((key.start, key.stop, key.step) if isinstance(key, slice) else (key,))]
     found: tuple[Content, ...] = interp.contents_of(parts)
     return found
 
 
 def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.Loc | None) -> None:
-    """`tensor[key] = value`."""
+    """Evaluates `tensor[key] = value`."""
     inputs = tensor_arguments.tensors_in([value]) + tensor_arguments.tensors_in([key])
     contents = interp.contents_of(value) if isinstance(value, Unknown) else ()
     attrs: EventAttrs = {}
@@ -243,7 +244,7 @@ def assign_index(interp: Run, tensor: Tensor, key: Value, value: Value, loc: ir.
 
 
 def rows(interp: Run, tensor: Tensor, loc: ir.Loc | None, want: int | None) -> Sequence[Value]:
-    """The items of iterating over a tensor."""
+    """Returns the items of iterating over a tensor; `want` is their number where the tensor's length is not known."""
     count = tensor.shape[0] if tensor.shape else want
     if not isinstance(count, int):
         count = want or 1

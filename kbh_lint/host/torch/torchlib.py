@@ -41,7 +41,7 @@ _ITSELF = frozenset(("positive", "resolve_conj", "resolve_neg", "conj", "conj_ph
 
 
 def kind_of(name: str) -> str:
-    """The kind of event a torch operation makes."""
+    """Returns the kind of event that an operation of torch makes: library, copy or op."""
     if family(name):
         return "library"
     if name in ("copy", "to", "clone", "contiguous", "cat", "stack", "pad", "gather", "index_select", "repeat"):
@@ -50,7 +50,7 @@ def kind_of(name: str) -> str:
 
 
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
-    """Call `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
+    """Calls `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
     name = shapes.name_of(path)
     layer = "c++" if "::" in path else "python"
     interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
@@ -119,7 +119,7 @@ def compute(
     loc: ir.Loc | None,
     inplace: bool,
 ) -> Any:
-    """An operation that makes new values."""
+    """Calls an operation that computes new values, and records its event."""
     brought = out.given(kwargs)
     inputs = tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(out.without(kwargs))
     if not inputs and not isinstance(kwargs.get("out"), Tensor):
@@ -229,7 +229,7 @@ _ATTRIBUTES = frozenset(
 
 
 def has_attribute(name: str) -> bool:
-    """Whether a tensor has an attribute of this name by itself; what a submission hangs on one is kept elsewhere."""
+    """Whether every tensor has an attribute of this name; attributes that a submission adds are kept elsewhere."""
     if name.startswith("_"):
         return name.startswith("__") or name in ("_version", "_base", "_typed_storage") or name in PRODUCTS
     base = name.removesuffix("_")

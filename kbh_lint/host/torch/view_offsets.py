@@ -29,7 +29,7 @@ def _along(tensor: Tensor, axis: Value, index: Value) -> int | None:
 
 
 def indexed(tensor: Tensor, keys: Sequence[Value]) -> int | None:
-    """The start of `tensor[keys]`, of numbers and slices."""
+    """Returns the offset of `tensor[keys]`, for numbers and slices."""
     if tensor.shape is None or tensor.offset is None:
         return None
     total = tensor.offset
@@ -55,7 +55,7 @@ def indexed(tensor: Tensor, keys: Sequence[Value]) -> int | None:
 
 
 def of_pieces(name: str, tensor: Tensor, pieces: Sequence[Any], rest: Sequence[Any]) -> list[int | None]:
-    """The starts of what unbind, chunk and split give, whose shapes are `pieces`."""
+    """Returns the offsets of the views that unbind, chunk and split return, whose shapes are `pieces`."""
     axis = rest[0] if name == "unbind" and rest else rest[1] if name != "unbind" and len(rest) > 1 else 0
     out: list[int | None] = []
     at: int | None = 0
@@ -68,7 +68,7 @@ def of_pieces(name: str, tensor: Tensor, pieces: Sequence[Any], rest: Sequence[A
 
 
 def viewed(name: str, tensor: Tensor, rest: Sequence[Value]) -> int | None:
-    """The start of narrow, select, as_strided and unfold."""
+    """Returns the offset of a narrow, select, as_strided or unfold view."""
     if name == "unfold":
         return tensor.offset
     if name == "diagonal":

@@ -23,7 +23,7 @@ def _dim(value: Value, rank: int) -> int | None:
 
 
 def bitcast(shape: Shape, old: str, new: str) -> Shape:
-    """The shape of `view(dtype)`."""
+    """Returns the shape of `view(dtype)`."""
     if not shape:
         return shape
     a, b = STORED.get(old, 32), STORED.get(new, 32)
@@ -32,7 +32,7 @@ def bitcast(shape: Shape, old: str, new: str) -> Shape:
 
 
 def pieces(name: str, shape: Shape, rest: Given) -> list[Shape]:
-    """Shapes of unbind, chunk and split."""
+    """Returns the shapes of the views that unbind, chunk and split return."""
     if shape is None:
         return [None, None]
     if name == "unbind":
@@ -58,8 +58,8 @@ def pieces(name: str, shape: Shape, rest: Given) -> list[Shape]:
 
 
 def of_pieces(name: str, tensor: Tensor, rest: Given) -> Any:
-    """The strides of the views that unbind, chunk and split return: those of the tensor, without the axis that unbind
-    removes. None where they are not known."""
+    """Returns the strides of the views that unbind, chunk and split return: those of the tensor, without the axis that
+    unbind removes. None where they are not known."""
     strides = strides_of(tensor)
     if strides is None or name != "unbind":
         return strides
@@ -68,7 +68,7 @@ def of_pieces(name: str, tensor: Tensor, rest: Given) -> Any:
 
 
 def viewed(name: str, tensor: Tensor, rest: Given) -> Viewed:
-    """Shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
+    """Returns shape and strides of a view; strides None means row-major (or, for a reshape, that it may copy)."""
     shape, strides = tensor.shape, strides_of(tensor)
     if shape is None:
         return (_sizes(rest, None) if name in ("view", "reshape", "expand") and rest else None), None
@@ -139,7 +139,7 @@ def _strided(shape: Sizes, strides: Strides, rest: Given) -> Viewed:
 
 
 def sliced(shape: Shape, axis: Value, bounds: Sequence[Value]) -> tuple[Value, ...]:
-    """`slice(axis, start, end, step)` as what stands in an index, where the dimension is known."""
+    """Returns `slice(axis, start, end, step)` as the keys of an index; an Ellipsis where the dimension is not known."""
     start, end, step = (*bounds, None, None, None)[:3]
     rank = len(shape) if shape is not None else 0
     at = _dim(axis, rank) if rank else axis if type(axis) is int and axis >= 0 else None
@@ -176,7 +176,7 @@ def _given(rest: Given) -> Sequence[Value]:
 
 
 def expanded(shape: Sizes, strides: Strides, wanted: Given) -> Viewed:
-    """Shape and strides of an expansion: repeated elements lie at the same place. -1 keeps a size."""
+    """Returns shape and strides of `expand`: repeated elements have stride 0, and -1 keeps a size."""
     ahead = len(wanted) - len(shape)
     if ahead < 0:
         return None, None
@@ -278,9 +278,8 @@ def _sizes(rest: Given, total: int | None) -> Shape:
 
 
 def by_dimension(keys: Sequence[Value], rank: int) -> list[tuple[Any, int | None]]:
-    """Each key of `tensor[keys]` with the dimension that it is for; None is for none of `rank`, an Ellipsis comes once
-    for each of those that no other key is for.
-    """
+    """Pairs each key of `tensor[keys]` with its dimension, None for a key that takes none of `rank`; an Ellipsis is
+    repeated for each dimension without a key."""
     used, open_ended = 0, True
     for key in keys:
         if key is Ellipsis:
@@ -300,7 +299,7 @@ def by_dimension(keys: Sequence[Value], rank: int) -> list[tuple[Any, int | None
 
 
 def indexed(shape: Shape, keys: tuple[Value, ...]) -> Shape:
-    """The shape of `tensor[keys]`."""
+    """Returns the shape of `tensor[keys]`."""
     if shape is None:
         return None
     if any(isinstance(key, (Tensor, list, bool)) for key in keys):
@@ -382,7 +381,7 @@ def _slice_length(size: Value, key: slice) -> int | None:
 
 
 def indexed_strides(tensor: Tensor, keys: tuple[Any, ...]) -> Any:
-    """Strides of a basic index; row-major when they cannot be told."""
+    """Returns the strides of a basic index; None where they cannot be told (callers take row-major ones)."""
     strides = tensor.strides if tensor.strides is not None else row_major(tensor.shape)
     if strides is None or any(isinstance(k, (Tensor, list, bool)) for k in keys):
         return None

@@ -47,7 +47,7 @@ _LARGER, _SMALLER = ("maximum", "clamp_min"), ("minimum", "clamp_max")
 
 
 def source(content: Content) -> Content:
-    """What a content is a copy of, or a conversion; itself where it is neither."""
+    """Returns the content that `content` is a copy or a conversion of; itself where it is neither."""
     while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
         if content.previous is not None:
             break
@@ -56,7 +56,7 @@ def source(content: Content) -> Content:
 
 
 def ends_of(value: object) -> Ends | None:
-    """The ends of a number, or of a tensor of whole numbers."""
+    """Returns the range of a number, or of the whole numbers in a tensor; None where not known."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value, value
     if isinstance(value, Tensor) and value.dtype in INTS:
@@ -66,7 +66,7 @@ def ends_of(value: object) -> Ends | None:
 
 
 def note(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Tensor) -> None:
-    """Keeps what is known of the numbers that an operation made."""
+    """Notes what is known of the numbers in the result `made` of an operation."""
     content = made.storage.content
     if content.previous is not None:
         return
@@ -89,7 +89,8 @@ def note(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Te
 
 
 def neighbours(content: Content) -> Ends | None:
-    """The two lengths before the one that is drawn, or the ends of what operations made of them."""
+    """Returns the two lengths before the one that is drawn, or the range of what operations computed from them; None
+    for other contents."""
     origin = source(content)
     most, given = origin.notes.get("drawn"), origin.notes.get(ENDS)
     if most is None or given is None or not origin.label.startswith("input:"):
@@ -114,7 +115,7 @@ def _near(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> En
 
 
 def extremes(op: str, a: Ends, b: Ends) -> Ends:
-    """The ends of the smaller or the larger of two numbers."""
+    """Returns the range of the minimum or maximum of two numbers, given their ranges."""
     return _both(min if op == "min" else max, a, b)
 
 
@@ -185,14 +186,14 @@ def _beside(ends: Ends, op: str, number: int) -> Ends:
 
 
 def between_neighbours(name: str, args: Sequence[Value], made: Tensor) -> int | None:
-    """What the numbers of a result come to, where it is the differences of neighbours among offsets."""
+    """Returns the sum of a result's elements where it holds the differences of neighbouring offsets; None otherwise."""
     if name in _DIFFERENCES and len(args) == 2:
         return _between_ends(args[0], args[1], made)
     return _between_ends(args[0], args[0], made) if name == "diff" and len(args) == 1 else None
 
 
 def total(value: object) -> int | None:
-    """What the numbers of a tensor come to, where that is known."""
+    """Returns the sum of a tensor's elements; None where it is not known."""
     if not isinstance(value, Tensor) or value.numel() is None or value.numel() != held(value.storage.content):
         return None
     known: int | None = whole(value.storage.content).notes.get(TOTAL)
@@ -200,13 +201,13 @@ def total(value: object) -> int | None:
 
 
 def held(content: Content) -> int | None:
-    """How many elements of a content there are."""
+    """Returns how many elements a content has; None where not known."""
     size = content.storage.size
     return None if size is None else size * 8 // STORED.get(content.dtype, 8)
 
 
 def whole(content: Content) -> Content:
-    """What a content is a copy of as a whole, in the same order; itself where it is none."""
+    """Returns the content that `content` is a full copy of, in the same order; itself where it is none."""
     while content.event is not None and content.event.kind == "copy" and len(content.event.reads) == 1:
         if "from" not in content.event.attrs:  # in another order, or with more beside it
             break
@@ -241,7 +242,8 @@ class Element(Unknown):
 
 
 def drawn(domain: Mapping[str, Value], count: int, total: int | None) -> tuple[int, int] | None:
-    """Between which ends the rows of each group lie, where `count` offsets are drawn balanced."""
+    """Returns the range of the number of rows in each group, where `count` balanced offsets are drawn; None for other
+    domains."""
     if domain.get("kind") != "balanced-offsets" or total is None or count < 2:
         return None
     mean = total / (count - 1)
@@ -250,7 +252,7 @@ def drawn(domain: Mapping[str, Value], count: int, total: int | None) -> tuple[i
 
 
 def element(value: Unknown, tensor: Tensor, at: int | None) -> Unknown:
-    """The value that was read of an element of a tensor, which knows its place among offsets."""
+    """Returns the value read from a tensor at the index `at`; an element of an offsets array remembers its place."""
     content = whole(tensor.storage.content)
     if at is None or APART not in content.notes:
         return value
@@ -261,7 +263,7 @@ def element(value: Unknown, tensor: Tensor, at: int | None) -> Unknown:
 
 
 def apart(later: Value, earlier: Value) -> Interval | None:
-    """Between which ends the difference of two elements of the same offsets lies."""
+    """Returns the range of the difference of two elements of the same offsets array; None for other values."""
     known = next((side for side in (later, earlier) if isinstance(side, Element)), None)
     if known is None:
         return None
@@ -287,7 +289,7 @@ def _place(value: Value, of: Content) -> int | None:
 
 
 def differences(name: str, args: Sequence[Value], made: Tensor) -> Interval | None:
-    """The ends of all elements of a tensor of the differences of neighbours."""
+    """Returns the range of all elements of a tensor of differences of neighbouring offsets; None for other tensors."""
     if not args or not isinstance(args[0], Tensor) or between_neighbours(name, args, made) is None:
         return None
     ends: Interval | None = whole(args[0].storage.content).notes.get(APART)
@@ -295,7 +297,7 @@ def differences(name: str, args: Sequence[Value], made: Tensor) -> Interval | No
 
 
 def extreme(name: str, values: Sequence[Value]) -> Interval | None:
-    """The ends of the largest or the smallest of numbers."""
+    """Returns the range of the largest or the smallest of several numbers; None where the range of one is not known."""
     pick = max if name.endswith("max") else min
     known = [value.range if isinstance(value, Unknown) else _alone(value) for value in values]
     ends = [one for one in known if one is not None]

@@ -13,7 +13,7 @@ _RANK = re.compile(r"(\d)d")
 
 
 def sizes_of(value: object, rank: int) -> tuple[int | None, ...]:
-    """`3` or `(3, 5)` for each of `rank` dimensions; None where it is not known."""
+    """Expands `3` or `(3, 5)` to one size for each of `rank` dimensions; None stands for an unknown size."""
     values = tuple(value) if isinstance(value, (tuple, list)) else (value,)
     if len(values) == 1:
         values = values * rank
