@@ -32,7 +32,7 @@ class TooLarge(ValueError):
 
 
 def items(interp: Run, count: int) -> None:
-    """Pays for making or visiting `count` items at once."""
+    """Pays fuel for making or visiting `count` items at once; raises TooLarge past the bound."""
     if count > MAX_ITEMS:
         raise TooLarge("a container grew past the bound")
     if count > FREE_ITEMS:
@@ -40,33 +40,33 @@ def items(interp: Run, count: int) -> None:
 
 
 def steps(interp: Run, count: int) -> None:
-    """Pays for a loop of our own over `count` items."""
+    """Pays fuel for a loop of the interpreter's own over `count` items."""
     if count > FREE_ITEMS:
         interp.burn(count // 2)
 
 
 def visited(interp: Run, found: Value) -> Any:
-    """`found`, paid for when it is a container."""
+    """Returns `found`, after paying fuel for its items when it is a container."""
     if isinstance(found, Sized):
         items(interp, len(found))
     return found
 
 
 def text(interp: Run, *values: Value) -> None:
-    """Pays for walking or copying texts."""
+    """Pays fuel for walking or copying texts."""
     size = sum(len(v) + 16 * len(getattr(v, "pieces", ())) for v in values if isinstance(v, (str, bytes, bytearray)))
     if size > FREE_CHARACTERS:
         interp.burn(size // 512)
 
 
 def width(value: Value) -> None:
-    """Refuses a number that is the length of a text to be made."""
+    """Raises TooLarge where `value`, the length of a text to be made, is past the bound."""
     if isinstance(value, int) and abs(value) > MAX_WIDTH:
         raise TooLarge("a text grew past the bound")
 
 
 def format_spec(spec: str) -> str:
-    """A format specification; refused when it asks for a long text."""
+    """Returns a format specification; raises TooLarge where it asks for a long text."""
     if _LONG_NUMBER.search(spec):
         raise TooLarge("a text grew past the bound")
     return spec
@@ -85,7 +85,7 @@ def power(left: Value, right: Value) -> None:
 
 
 def modular(interp: Run, base: Value, exponent: Value, modulus: Value) -> None:
-    """Pays for `pow(base, exponent, modulus)`: a product of the modulus' length for each bit of the exponent."""
+    """Pays fuel for `pow(base, exponent, modulus)`: a product of the modulus' length for each bit of the exponent."""
     sizes = [abs(value).bit_length() for value in (base, exponent, modulus) if isinstance(value, int)]
     if len(sizes) < 3 or max(sizes) > MAX_BITS:
         raise TooLarge("a number grew past the bound")
@@ -93,7 +93,7 @@ def modular(interp: Run, base: Value, exponent: Value, modulus: Value) -> None:
 
 
 def digits(*values: Value) -> None:
-    """Refuses a text that is the digits of a long number, and a long number itself."""
+    """Raises TooLarge for a text of too many digits, or a number too long to be written."""
     for value in values:
         size = value.bit_length() if isinstance(value, int) else 4 * len(value) if isinstance(value, Sized) else 0
         if size > 4 * MAX_BITS:
@@ -101,13 +101,14 @@ def digits(*values: Value) -> None:
 
 
 def argument(*values: Value) -> None:
-    """Refuses arguments of a function that grows faster than a power."""
+    """Raises TooLarge for large arguments of a function that grows faster than a power."""
     if any(isinstance(v, int) and abs(v) > MAX_ARGUMENT for v in values):
         raise TooLarge("a number grew past the bound")
 
 
 def is_small(value: Value) -> bool:
-    """Whether a value can be shown, hashed and compared whole: not too deep, and not too large once it is unshared."""
+    """Whether a value can be shown, hashed and compared whole: not nested too deep, and not too large with shared parts
+    counted each time."""
     if not isinstance(value, (tuple, list, dict, set, frozenset)):
         return True
     left = MAX_NODES

@@ -15,8 +15,8 @@ _THROUGH = frozenset("all any item logical_not bool to _local_scalar_dense".spli
 
 
 def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, frozenset[int]]:
-    """The inputs and weights that contents were computed from: by label, the idents of what they held then. No more
-    than `most` contents are looked at."""
+    """Returns the inputs and weights that contents were computed from: for each label the idents of the contents then
+    held. No more than `most` contents are looked at."""
     found: dict[str, set[int]] = {}
     seen: set[int] = set()
     stack = list(contents)
@@ -37,11 +37,9 @@ def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, froz
 
 
 def same_value(interp: Run, left: Unknown, right: Unknown) -> bool | None:
-    """Whether two numbers of different calls are equal: they are when they come from the same contents.
-
-    Numbers of other contents are taken to differ, unless the call looks for keys that miss a change
-    (`interp.memory.colliding`). None when these are not two readings of the same tensors.
-    """
+    """Whether two numbers read in different calls are equal: they are when they come from the same contents. Numbers
+    from other contents are taken to differ, unless this call looks for keys that miss a change
+    (`interp.memory.colliding`). None when these are not two readings of the same tensors."""
     if not left.made or not right.made or left.made == right.made:
         return None
     whole = left.reading == right.reading and bool(left.reading)
@@ -61,7 +59,8 @@ def _verdict(interp: Run, left: tuple[Content, ...], right: tuple[Content, ...],
 
 
 def same_tensors(interp: Run, left: Tensor, right: Tensor) -> bool | None:
-    """Whether a tensor equals one that an earlier call made from the same inputs; None when neither is such a copy."""
+    """Whether a tensor equals one that an earlier call computed from the same inputs; None when neither is such a
+    tensor."""
     a, b = left.storage.content, right.storage.content
     if a is b:
         return None
@@ -84,7 +83,7 @@ def _lossy(content: Content, tensor: Tensor) -> bool:
 
 
 def comparison(interp: Run, content: Content) -> bool | None:
-    """The truth of a tensor that says whether others are equal; None when it says something else."""
+    """Returns the truth of a tensor that holds the result of comparing others for equality; None for other tensors."""
     positive = True
     for _ in range(8):
         event = content.event

@@ -29,7 +29,7 @@ class Once(list[Any]):
         return True  # an iterator, however little it has left
 
     def more(self) -> bool:
-        """Asks `source` for one item; whether there was one."""
+        """Takes one more item from `source`; returns whether there was one."""
         if self.source is not None:
             for item in self.source:
                 self.append(item)
@@ -38,13 +38,13 @@ class Once(list[Any]):
         return False
 
     def filled(self) -> Once:
-        """Itself, holding all that it has left."""
+        """Takes all remaining items from `source`; returns itself."""
         while self.more():
             pass
         return self
 
     def taken(self) -> list[Value]:
-        """All that is left, after which there is nothing."""
+        """Returns all remaining items, and leaves the iterator exhausted."""
         left = list(self.filled())
         self.clear()
         return left

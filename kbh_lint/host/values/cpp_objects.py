@@ -105,17 +105,19 @@ class Slot(Brief):
     name: Any
 
     def get(self) -> Any:
-        """What was put there. A field that nobody has named yet holds something, which a library may have put there."""
+        """Returns the value in the place. A field not named before gives an unknown value, which a library may have
+        stored."""
         try:
             return self.env[self.name]
         except KeyError:
             return Unknown((), "what a place holds that nothing was put into")
 
     def is_filled(self) -> bool:
-        """Whether anything was put there."""
+        """Whether a value was stored in the place."""
         return not isinstance(self.env, dict) or self.name in self.env
 
     def set(self, value: Value) -> None:
+        """Stores a value in the place."""
         self.env[self.name] = value
 
 
@@ -147,13 +149,13 @@ class Pointer(Brief):
 
     @property
     def start(self) -> int | None:
-        """Where in its storage it points to, in bytes; None where that is not known."""
+        """The offset in bytes in its storage to which the pointer points; None where it is not known."""
         start = self.tensor.start
         known = start is not None and isinstance(self.offset, int)
         return start + self.offset * STORED.get(self.dtype, 32) // 8 if known else None
 
     def moved(self, by: Value) -> Pointer:
-        """`pointer + by`."""
+        """Returns `pointer + by`."""
         known = type(by) is int and isinstance(self.offset, int)
         if known:
             return Pointer(self.tensor, self.dtype, self.offset + by)
@@ -161,12 +163,12 @@ class Pointer(Brief):
         return Pointer(self.tensor, self.dtype, Unknown(tuple(dict.fromkeys(c for found in sources for c in found))))
 
     def elements(self) -> int | None:
-        """The same in elements of its type."""
+        """Returns the offset in the storage, in elements of the pointer's type; None where it is not known."""
         start, size = self.start, STORED.get(self.dtype, 32) // 8
         return start // size if start is not None and size and start % size == 0 else None
 
     def seen_as(self, dtype: str) -> Pointer:
-        """The same address as a pointer to another element type."""
+        """Returns the same address as a pointer to another element type."""
         here = self.offset * STORED.get(self.dtype, 32) if isinstance(self.offset, int) else None
         size = STORED.get(dtype, 32)
         return Pointer(self.tensor, dtype, here // size if here is not None and here % size == 0 else self.offset)

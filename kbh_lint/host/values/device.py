@@ -46,7 +46,7 @@ class Device:
 
 
 def of(capability: tuple[int, int] | None, target: Target | None) -> Device:
-    """The device of a capability, with the numbers of a target."""
+    """Returns the device of a compute capability, with the numbers of a target where one is given."""
     found = architectures.of(capability or architectures.DECK[0])
     sms, memory, l2 = (target.sms, target.memory_gib, target.l2_mib) if target is not None else (None, None, None)
     return Device(
@@ -65,18 +65,19 @@ def _known(count: float | None, unit: int, what: str) -> Any:
 
 
 def torch_properties(device: Device) -> LibObject:
-    """torch.cuda.get_device_properties."""
+    """Models torch.cuda.get_device_properties."""
     attrs = {name: getattr(device, field) for name, field in _TORCH.items()}
     return LibObject("torch.cuda.DeviceProperties", {**attrs, "regs_per_multiprocessor": 65536})
 
 
 def cpp_properties(device: Device) -> dict[str, Value]:
-    """The fields of cudaDeviceProp."""
+    """Returns the fields of cudaDeviceProp."""
     return {name: getattr(device, field) for name, field in _CPP.items()}
 
 
 def attribute(device: Device, name: str) -> Any:
-    """cudaDeviceGetAttribute of `cudaDevAttrMultiProcessorCount`, and the driver's spelling."""
+    """Models cudaDeviceGetAttribute and the driver's equivalent, for the attribute `name`, such as
+    `cudaDevAttrMultiProcessorCount`."""
     plain = name.upper().replace("_", "").replace("CUDADEVATTR", "").replace("CUDEVICEATTRIBUTE", "")
     field = _ATTRIBUTES.get(plain)
     return getattr(device, field) if field else Unknown((), f"the device attribute {name}")

@@ -23,12 +23,12 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))  # which Python itself c
 
 
 def is_success(value: Value) -> bool:
-    """The status of a CUDA call, all of which succeed."""
+    """Whether a value is the success status of a CUDA call."""
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
 
 
 def same(interp: Run, left: Value, right: Value) -> Any:
-    """`left == right`: True, False or an Unknown. The first kind of values that knows both says."""
+    """Evaluates `left == right`, by the rule of the first kind of values that applies: True, False or an Unknown."""
     if left is right:
         return not isinstance(left, float) or left == left  # a NaN is not
     if type(left) in _PLAIN and type(right) in _PLAIN:

@@ -76,8 +76,8 @@ Item = tuple[str, Any, tuple[str, ...], Any, Any]  # path, value, kinds of keys,
 
 
 def slots(interp: Run, instance: Value, given: Mapping[str, Tensor] | None = None) -> list[EscapedState]:
-    """Every value that can be reached from what outlives a call, each object once. `interp.memory.cut` says
-    whether objects were left out. What hangs on the tensors that are `given` outlives it with them."""
+    """Returns every value that can be reached from what outlives a call, each object once; attributes of the tensors
+    that are `given` count, too. `interp.memory.cut` says whether objects were left out."""
     walk = _Walk()
     walk.table("", interp.scopes.main.vars)
     for file, env in interp.scopes.sidecars.items():
@@ -107,11 +107,13 @@ class _Walk:
         self.cut = False
 
     def table(self, prefix: str, names: dict[Any, Any]) -> None:
+        """Visits the values of a dict of names, whose paths get a prefix."""
         for name, value in names.items():
             if value is not None and type(value) not in _NOTHING and not (type(value) is Func and _holds_none(value)):
                 self.visit((f"{prefix}{name}", value, (), names, name), 0)
 
     def visit(self, item: Item, depth: int) -> None:
+        """Records a value and visits what can be reached from it."""
         path, value, keys, table, name = item
         if value is None:
             return
@@ -150,6 +152,7 @@ class _Walk:
                 self.visit(below, depth + 1)
 
     def length(self, item: Item) -> None:
+        """Records the length of a container."""
         path, value, keys, table, name = item
         if len(self.lengths) < MAX_SLOTS:
             self.lengths.append(EscapedState(path, Length(len(value)), keys, table, name))
@@ -231,7 +234,8 @@ def _entries(path: str, items: dict[Any, Any]) -> Iterator[Item]:
 
 
 def key_kinds(key: Value, depth: int = 0) -> tuple[str, ...]:
-    """What parts of a key tell apart: `pointer`, `identity`, `version`, `values`, `object` (a tensor held), `shape`."""
+    """Returns what the parts of a key tell apart: `pointer`, `identity`, `version`, `values`, `object` (a tensor held),
+    `shape`."""
     key = compared_as(key)
     if isinstance(key, (tuple, frozenset)) and depth < 4:
         return tuple(dict.fromkeys(kind for part in key for kind in key_kinds(part, depth + 1)))
@@ -256,7 +260,8 @@ def is_identity(value: Value) -> bool:
 
 
 def refers(interp: Run, value: Value) -> Tensor | None:
-    """The tensor whose address, id() or version a number is, when it is known; of a container's id(), one in it."""
+    """Returns the tensor whose address, id() or version a number is, or that the container with that id() holds; None
+    where not known."""
     if isinstance(value, Version):
         return None if value.storage is None else interp.memory.views.get(value.storage.ident)
     if is_identity(value):
@@ -269,5 +274,6 @@ def refers(interp: Run, value: Value) -> Tensor | None:
 
 
 def holds(found: list[EscapedState], tensor: Tensor) -> bool:
-    """Whether something keeps a tensor's memory alive: a tensor over the same storage, which a graph is not."""
+    """Whether something among `found` keeps a tensor's memory alive: another tensor over the same storage (a graph does
+    not)."""
     return any(isinstance(s.value, Tensor) and s.value.storage is tensor.storage for s in found)

@@ -16,7 +16,7 @@ MAPPED_STRING = 24  # shorter literals carry no map: none holds code
 
 
 def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a Python function as a built-in of the interpreted program: it gets (interp, args, kwargs, loc)."""
+    """Marks a Python function as a built-in of the interpreted program, called with (interp, args, kwargs, loc)."""
     function.__kbh_builtin__ = True  # type: ignore[attr-defined]
     return function
 
@@ -81,7 +81,7 @@ class Frame(CallSite):
 
 
 def target_names(target: ir.Expr) -> list[str]:
-    """The names that an assignment to a target binds."""
+    """Returns the names that an assignment to a target binds."""
     if isinstance(target, ir.Name):
         return [target.id]
     if isinstance(target, ir.Seq):

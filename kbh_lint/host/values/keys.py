@@ -19,21 +19,21 @@ MISSING = object()
 
 
 def check_key(key: Value) -> Value:
-    """`key`, fit to be hashed; raises TooLarge when that would not come to an end."""
+    """Returns `key` if hashing it is bounded; raises TooLarge if not."""
     if type(key) is tuple and not bounds.is_small(key):
         raise bounds.TooLarge("a key past the bound")
     return key
 
 
 def find_key(interp: Run, owner: dict[Any, Any], key: Value) -> Any:
-    """The value under `key`, or MISSING."""
+    """Returns the value under `key`, or MISSING."""
     found = held_key(interp, owner, key)
     return MISSING if found is MISSING else owner[found]
 
 
 def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Value) -> Any:
-    """The key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be equal,
-    objects by what their class says of equality."""
+    """Returns the key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be
+    equal, objects by their class's equality."""
     check_key(key)
     try:
         if key in owner and not doubts(key):
@@ -59,7 +59,8 @@ def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Valu
 
 
 def distinct(interp: Run, items: Iterable[Value], into: set[Any] | None = None) -> set[Any]:
-    """The set of some items, or `into` with them: of objects that are equal by what their class says, one is kept."""
+    """Returns the set of some items, added to `into` if given; of objects that their class says are equal, one is
+    kept."""
     out = set() if into is None else into
     found: dict[Any, Any] | None = None  # the same as a dict, once an item is met that hashing alone does not find
     for item in items:
@@ -88,7 +89,7 @@ def _is_walked(interp: Run, key: Value) -> bool:
 
 
 def store(interp: Run, owner: dict[Any, Any], key: Value, value: Value) -> None:
-    """`owner[key] = value` of a dict: an equal object that is a key already stays the key."""
+    """Evaluates `owner[key] = value` of a dict; an equal object that is a key already stays the key."""
     held = held_key(interp, owner, key) if isinstance(key, (tuple, Instance, LibObject, Text)) else MISSING
     if held is MISSING and doubts(key):
         owner.pop(key, None)  # a text that only looks the same

@@ -18,17 +18,17 @@ class Property(LibObject):
 
     @property
     def getter(self) -> Value:
-        """The function that a read calls, `fget`."""
+        """The function that reads the property, `fget`."""
         return self.attrs["fget"]
 
     @property
     def setter(self) -> Value:
-        """The function that an assignment calls, `fset`; None where it is read-only."""
+        """The function that assigns the property, `fset`; None where it is read-only."""
         return self.attrs.get("fset")
 
     @property
     def cached(self) -> bool:
-        """Whether it keeps what it gave."""
+        """Whether the property keeps its first result (`cached_property`)."""
         return bool(self.attrs.get("cached"))
 
 
@@ -43,7 +43,7 @@ class Cell(LibObject):
 class _Method(LibObject):
     @property
     def func(self) -> Any:
-        """The function under it."""
+        """The decorated function."""
         return self.attrs["func"]
 
 
@@ -116,5 +116,5 @@ class FilePath(LibObject):
 
 
 def joined_path(left: Value, right: Value) -> str:
-    """`left / right` of paths as text."""
+    """Joins two paths, given as texts: `left / right`."""
     return str(right) if str(right).startswith("/") else f"{left}/{right}"

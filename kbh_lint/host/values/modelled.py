@@ -49,8 +49,8 @@ class Site:
 
 
 def models(*names: str) -> Callable[[_F], _F]:
-    """Marks a method of a `Library` or of a `Modelled` class as the model of functions with these names; of a library's
-    function a name with a dot is its whole path, for names that others of the library have, too."""
+    """Marks a method of a `Library` or of a `Modelled` class as the model of functions with these names. For a
+    library's function a name with dots is its full path, where the library has several functions of one name."""
 
     def mark(func: _F) -> _F:
         func.__dict__["models"] = names
@@ -60,7 +60,7 @@ def models(*names: str) -> Callable[[_F], _F]:
 
 
 def modelled(cls: type) -> dict[str, Callable[..., Any]]:
-    """The models in a class, those of its bases included, by the names of what they are models of."""
+    """Returns the models that a class and its bases define, by the names of the functions that they model."""
     return {
         name: func
         for base in reversed(cls.__mro__)
@@ -110,59 +110,64 @@ class Library:
         cls.functions = modelled(cls)
 
     def call(self, site: Site) -> Value:
-        """A call of something of the package, by its full path."""
+        """Calls a function or class of the package, by its full path or its name; calls without a fitting model go to
+        `other`."""
         found = self.functions.get(site.path) or self.functions.get(site.name)
         made = _answer(found, (self, site), site) if found is not None else NotImplemented
         return self.other(site) if made is NotImplemented else made
 
     def other(self, site: Site) -> Value:
-        """A call of what has no model, or of what has one that does not fit."""
+        """Answers a call that has no model, or whose arguments do not fit its model."""
         return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
     def decorate(self, site: Site, decorator: Value, target: Value) -> Value:
-        """`@decorator` over a function or class: a symbol of the package, or an object that it made."""
+        """Applies `@decorator` (a symbol of the package, or an object that it made) to a function or class; returns the
+        decorated value."""
         return target
 
     def element_type(self, path: str) -> str | None:
-        """The element type that a path names, as in `kbh_lint.base.dtypes`; None where it names none."""
+        """Returns the element type that a path names, as in `kbh_lint.base.dtypes`; None where it names none."""
         return None
 
     def call_function(self, site: Site, func: Func) -> Value:
-        """A call on the host of a function of the language; NotImplemented: it runs like any other."""
+        """Calls, on the host, a function written in the package's language; NotImplemented where it runs like any other
+        function."""
         return NotImplemented
 
     def kernel_method(self, site: Site, kernel: JitFunction) -> Value:
-        """A method of a kernel that is launched with brackets; `__getitem__` is what the brackets themselves are.
-        NotImplemented: as of Triton's, so that what is in the brackets is the grid."""
+        """Calls a method of a kernel that is launched with brackets; `__getitem__` stands for the brackets themselves.
+        NotImplemented where it behaves as Triton's, with the grid in the brackets."""
         return NotImplemented
 
     def launch(self, site: Site, made: Specialized) -> Value:
-        """A call of a compiled function (`objects.Specialized`); NotImplemented: it runs like any other."""
+        """Calls a compiled function (`objects.Specialized`); NotImplemented where it runs like any other function."""
         return NotImplemented
 
     def tensor_attribute(self, tensor: Tensor, name: str) -> Value:
-        """An attribute that the package adds to tensors; NotImplemented where it is a method."""
+        """Returns an attribute that the package adds to tensors; NotImplemented where it is a method."""
         return NotImplemented
 
     def set_tensor_attribute(self, tensor: Tensor, name: str, value: Value) -> bool:
-        """`tensor.name = value`, of such an attribute; False where it means nothing special."""
+        """Evaluates `tensor.name = value` for an attribute that the package adds; returns False where it is an ordinary
+        attribute."""
         return False
 
     def tensor_method(self, tensor: Tensor, name: str) -> Value:
-        """A call of a method that the package adds to tensors; NotImplemented for what is none."""
+        """Calls a method that the package adds to tensors; NotImplemented for other names."""
         return NotImplemented
 
     def made_attribute(self, made: Made, name: str) -> Value:
-        """An attribute of what the package made for kernels."""
+        """Returns an attribute of an object that the package made for kernels."""
         return Unknown((), name)
 
     def made_call(self, site: Site, made: Made) -> Value:
-        """A call of what the package made for kernels."""
+        """Calls an object that the package made for kernels."""
         return Unknown(site.run.contents_of(site.args), made.path)
 
 
 def of_kernel(site: Site, kernel: JitFunction) -> Value:
-    """A method of a kernel that is launched with brackets, as its language has it; NotImplemented: as Triton does."""
+    """Calls a method of a kernel that is launched with brackets, as its language defines it; NotImplemented where it
+    behaves as Triton's."""
     row = registry.of_function(kernel.func.language)
     made: Value = NotImplemented if row is None else row.library.kernel_method(site, kernel)
     return made
@@ -173,7 +178,7 @@ class Builtin(Library):
 
     @classmethod
     def functions_by_name(cls) -> dict[str, Callable[..., Any]]:
-        """Each as a value of the interpreted program."""
+        """Returns the models as built-in functions of the interpreted program, by name."""
         library = cls()
 
         def made(name: str) -> Callable[..., Any]:
@@ -183,7 +188,7 @@ class Builtin(Library):
         return {name: made(name) for name in cls.functions}
 
     def other(self, site: Site) -> Value:
-        """A call that Python refuses."""
+        """Raises TypeError: Python refuses the arguments."""
         raise TypeError(f"the arguments of {site.path}")
 
 
@@ -196,25 +201,25 @@ class Modelled(LibObject):
         cls.methods = modelled(cls)
 
     def attribute(self, interp: Run, name: str, loc: ir.Loc | None) -> Value:
-        """`owner.name`."""
+        """Evaluates `owner.name`."""
         return self.attrs[name] if name in self.attrs else Method(self, name)
 
     def item(self, interp: Run, key: Value, loc: ir.Loc | None) -> Value:
-        """`owner[key]`; NotImplemented for an object without items."""
+        """Evaluates `owner[key]`; NotImplemented for an object without items."""
         return NotImplemented
 
     def called(self, site: Site) -> Value:
-        """`owner(...)`."""
+        """Evaluates `owner(...)`."""
         return Unknown(site.run.contents_of(site.args), site.path)
 
     def method(self, site: Site) -> Value:
-        """`owner.name(...)`."""
+        """Evaluates `owner.name(...)`."""
         found = self.methods.get(site.name)
         made = _answer(found, (self, site), site) if found is not None else NotImplemented
         return self.other(site) if made is NotImplemented else made
 
     def other(self, site: Site) -> Value:
-        """A call of a method without a model, or with one that does not fit."""
+        """Answers a call of a method that has no model, or whose arguments do not fit its model."""
         return LibObject.by_path(site.path, {}, tuple(site.args), site.kwargs)
 
 
@@ -228,21 +233,21 @@ class Methods(Generic[_T]):
         cls.functions = modelled(cls)
 
     def call(self, site: Site, owner: _T) -> Value:
-        """`owner.name(...)`; NotImplemented where nothing is known of it."""
+        """Evaluates `owner.name(...)`; NotImplemented where nothing is known of the method."""
         found = self.functions.get(site.name)
         made = _answer(found, (self, site, owner), site) if found is not None else NotImplemented
         return self.other(site, owner) if made is NotImplemented else made
 
     def attribute(self, run: Run, owner: _T, name: str, loc: ir.Loc | None) -> Value:
-        """`owner.name`, of a name under which it holds nothing; NotImplemented for methods."""
+        """Evaluates `owner.name` for a name that is not among the object's `attrs`; NotImplemented for methods."""
         return NotImplemented
 
     def called(self, site: Site, owner: _T) -> Value:
-        """`owner(...)`; NotImplemented where nothing is known of it."""
+        """Evaluates `owner(...)`; NotImplemented where nothing is known of the call."""
         return NotImplemented
 
     def other(self, site: Site, owner: _T) -> Value:
-        """A call of a method without a model, or with one that does not fit."""
+        """Answers a call of a method that has no model, or whose arguments do not fit its model."""
         return NotImplemented
 
 

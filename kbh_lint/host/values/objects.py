@@ -42,14 +42,15 @@ class ClassV(Brief):
     order: list[ClassV] | None = None  # what mro() gives, once it was asked for
 
     def mro(self) -> list[ClassV]:
-        """The classes of the submission in which a name is looked up, in Python's order; the same list each time."""
+        """Returns the submission's classes in method resolution order, this one first; the same list each time."""
         if self.order is None:
             own = [base for base in self.bases if isinstance(base, ClassV)]
             self.order = [self, *linear([*(base.mro() for base in own), own])]
         return self.order
 
     def get(self, name: str, default: Value = None) -> Any:
-        """What the class, or the first of its bases that has it, defines under a name."""
+        """Returns what the class, or the first of its bases that has it, defines under a name; `default` where none
+        does."""
         for cls in self.order or self.mro():
             if name in cls.env.vars:
                 return cls.env.vars[name]
@@ -60,15 +61,15 @@ class ClassV(Brief):
         return self.get(name, _NOTHING) is not _NOTHING
 
     def find(self, name: str) -> Any:
-        """As `get`. Raises KeyError where nothing defines the name."""
+        """Returns what the class or the first of its bases defines under a name; raises KeyError where none does."""
         found = self.get(name, _NOTHING)
         if found is _NOTHING:
             raise KeyError(name)
         return found
 
     def field_names(self, passed: bool = False) -> list[str]:
-        """The fields of a dataclass or a named tuple, those of its bases first; nothing for other classes. `passed`
-        adds what only `__post_init__` is given."""
+        """Returns the fields of a dataclass or a named tuple, those of its bases first; none for other classes.
+        `passed` adds the fields that only `__post_init__` is given."""
         out: dict[str, None] = {}
         for cls in reversed(self.mro()):
             if cls.dataclass or any(getattr(base, "path", "") == "typing.NamedTuple" for base in cls.bases):
@@ -76,13 +77,13 @@ class ClassV(Brief):
         return list(out)
 
     def compared_names(self) -> list[str]:
-        """The fields that equality and order look at."""
+        """Returns the fields that equality and order compare."""
         defaults = {name: value for cls in reversed(self.mro()) for name, value in cls.env.vars.items()}
         options = {name: getattr(defaults.get(name), "kwargs", {}) for name in self.field_names()}
         return [name for name, given in options.items() if given.get("compare") is not False]
 
     def external_bases(self) -> list[str]:
-        """Paths of the library classes it inherits from."""
+        """Returns the paths of the library classes that the class inherits from."""
         return [b.path for c in self.order or self.mro() for b in c.bases if hasattr(b, "path")]
 
 
@@ -90,8 +91,8 @@ OBJECT = ClassV("object", (), Env(), None)  # what `object()` is of, which progr
 
 
 def linear(orders: list[list[ClassV]]) -> list[ClassV]:
-    """The C3 order: what keeps all of `orders`. Of orders that contradict one another, or are very long, the first
-    come first."""
+    """Merges orders of classes by the C3 rule, which keeps each of `orders`. Orders that contradict one another, or are
+    very long, are merged in the order given."""
     out: list[ClassV] = []
     if len(orders) < 3:  # one base or none
         return orders[0]
@@ -139,7 +140,8 @@ class LibObject(Brief):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> LibObject:
-        """An object of the class that is registered for a path (see `of_paths`); a plain one where none is."""
+        """Makes an object of the class that is registered for a path (see `of_paths`); a plain LibObject where none
+        is."""
         return class_of(path)(path, {} if attrs is None else attrs, args, {} if kwargs is None else kwargs)
 
 
@@ -149,8 +151,8 @@ _L = TypeVar("_L", bound=type[LibObject])
 
 
 def of_paths(*paths: str) -> Callable[[_L], _L]:
-    """Marks the class of the objects that a library makes under these names, `package.` or `family:` for all that begin
-    so and have no class of their own; its constructor is that of LibObject."""
+    """Registers a class for the objects that a library makes under these paths; `package.` or `family:` stands for all
+    paths with that prefix that have no class of their own. The class has LibObject's constructor."""
 
     def mark(cls: _L) -> _L:
         for path in paths:
@@ -161,7 +163,7 @@ def of_paths(*paths: str) -> Callable[[_L], _L]:
 
 
 def class_of(path: str) -> type[LibObject]:
-    """The class of the objects that a library makes under a name."""
+    """Returns the class registered for objects that a library makes under a path (see `of_paths`)."""
     found = _CLASSES.get(path)
     if found is None:
         found = next((cls for family, cls in _FAMILIES.items() if path.startswith(family)), LibObject)
@@ -169,7 +171,8 @@ def class_of(path: str) -> type[LibObject]:
 
 
 def kind_of(value: object) -> str:
-    """What texts call a value that they know nothing else of: its class, or one name for all objects of libraries."""
+    """Returns a word for a value of which nothing else is known: its class name, the same for all objects of
+    libraries."""
     return LibObject.__name__ if isinstance(value, LibObject) else type(value).__name__
 
 
@@ -181,18 +184,18 @@ class NamedTuple(LibObject):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """The values by the names of the fields."""
+        """The values of the named tuple by field name."""
         return {key: value for key, value in self.attrs.items() if key != "items"}
 
 
 def is_named_tuple(value: Instance) -> bool:
-    """Whether an object is of a class derived from a named tuple: a tuple of its fields."""
+    """Whether an object's class derives from a named tuple."""
     return not value.cls.dataclass and bool(value.cls.field_names())
 
 
 def compared_as(value: Value) -> Any:
-    """What equality and hashing see of a value: a named tuple is the tuple of its fields, an object of a dataclass or
-    of a class of C++ its class and its fields. Everything else is itself."""
+    """Returns what equality and hashing compare: for a named tuple its fields, for an object of a dataclass or of a C++
+    class its class and fields, for everything else the value itself."""
     if isinstance(value, NamedTuple):
         return tuple(value.attrs["items"])
     if isinstance(value, LibObject):
@@ -206,7 +209,7 @@ def compared_as(value: Value) -> Any:
 
 
 def ordered_as(value: Value) -> Value:
-    """What an order sees of a value: the fields of a named tuple, or of a dataclass that has an order."""
+    """Returns what ordering compares: the fields of a named tuple or an ordered dataclass, else the value itself."""
     if isinstance(value, Instance) and (value.cls.ordered or is_named_tuple(value)):
         return tuple(ordered_as(value.attrs.get(name)) for name in value.cls.compared_names())
     return value
@@ -220,7 +223,7 @@ class ProcessNumber(int):
 
 
 def of_chance(value: int) -> ProcessNumber:
-    """A number computed from one that each process has another of."""
+    """Returns a number that was computed from one that differs in each process."""
     made = ProcessNumber(value)
     made.computed = True
     return made
@@ -357,23 +360,23 @@ CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFun
 
 
 def is_module(cls: ClassV) -> bool:
-    """Whether a class derives from torch.nn.Module or a layer."""
+    """Whether a class derives from torch.nn.Module or from a torch layer."""
     return any(path in MODULE_BASES or path.startswith("torch.nn.") for path in cls.external_bases())
 
 
 def find_method(owner: Instance, name: str) -> Any:
-    """A method of an object's class, bound to the object; None where there is none."""
+    """Returns a method of an object's class, bound to the object; None where there is none."""
     found = owner.cls.get(name, _NOTHING)
     return Bound(owner, found) if found is not _NOTHING else None
 
 
 def function_of(found: Value) -> Any:
-    """The function under `staticmethod`, `classmethod` and the like; anything else as it is."""
+    """Returns the function under `staticmethod`, `classmethod` and the like; any other value unchanged."""
     return found.attrs["func"] if isinstance(found, LibObject) and "func" in found.attrs else found
 
 
 def meta_method(owner: Value, name: str) -> Any:
-    """A method that the metaclass of a class has for it, bound to the class; None where there is none."""
+    """Returns a method that a class's metaclass defines, bound to the class; None where there is none."""
     if not isinstance(owner, ClassV) or owner.meta is None:
         return None
     found = owner.meta.get(name, _NOTHING)

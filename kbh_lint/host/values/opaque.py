@@ -19,7 +19,7 @@ _OBJECTS = ("threading.local", "collections.deque", "collections.defaultdict", "
 
 
 def is_opaque(key: object, depth: int = 0) -> bool:
-    """Whether a key is, or holds, a value that stands for one that is not known."""
+    """Whether a key is, or holds, a value that is not known but is the same each time it is asked for."""
     if isinstance(key, tuple):
         return depth < MAX_DEPTH and any(is_opaque(part, depth + 1) for part in key)
     if isinstance(key, Unknown):
@@ -32,7 +32,7 @@ def is_opaque(key: object, depth: int = 0) -> bool:
 
 
 def alike(left: object, right: object, depth: int = 0) -> bool:
-    """Whether two values were got in the same way, so that they are equal as far as anybody can tell."""
+    """Whether two values were obtained in the same way, so that they are equal as far as is known."""
     if left is right:
         return True
     if type(left) is not type(right) or depth >= MAX_DEPTH:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def fields_of(body: tuple[ir.Stmt, ...]) -> tuple[list[str], list[str]]:
-    """The names that a class body annotates, and those of them that are handed to `__post_init__` alone."""
+    """Returns the names that a class body annotates, and those of them that are passed to `__post_init__` alone."""
     fields: list[str] = []
     passed: list[str] = []
     for node in body:
@@ -34,14 +34,14 @@ def fields_of(body: tuple[ir.Stmt, ...]) -> tuple[list[str], list[str]]:
 
 
 def is_record(cls: ClassV) -> bool:
-    """Whether an object of a class is made of its fields."""
+    """Whether a class is a dataclass or a named tuple."""
     return any(base.dataclass for base in cls.mro()) or bool(cls.field_names())
 
 
 def fill(
     interp: Run, instance: Instance, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
 ) -> None:
-    """What the `__init__` of a dataclass, or the `__new__` of a named tuple, puts into an object."""
+    """Sets the fields of a new object, as the `__init__` of a dataclass or the `__new__` of a named tuple does."""
     cls, given, passed = instance.cls, list(args), []
     for name in cls.field_names(True):
         default, options = cls.get(name, Unknown()), {}

@@ -72,7 +72,7 @@ class Decisions:
         self.contrary = False  # these are taken the other way
 
     def choice(self, key: Value, value: Unknown) -> bool:
-        """Which way a branch on an unknown goes in this run."""
+        """Returns which way a branch on an unknown goes in this run."""
         if key not in self.sites or taint.question(value) is not None:
             self.sites[key] = value
         if self.contrary and key in self.late:
@@ -84,17 +84,16 @@ class Decisions:
         return value.likely
 
     def assume(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
-        """What the legal domain of the inputs, or a check that passes, decides; a run may ask what else would do."""
+        """Records a branch that the legal domain of the inputs, or an earlier check, decides; returns the side that
+        this run takes, which may be forced to be the other."""
         self.places.setdefault(key, loc)
         self.settled.setdefault(key, Unknown(contents, likely=answer))
         return self.forced.get(key, answer)
 
     def side(self, key: Value, value: Unknown, askers: Sequence[Value]) -> bool:
-        """The side of a branch on an unknown: one a place and run, but for a loop that asks it of many elements.
-
-        No real run answers all elements alike, so the second time one call of a function asks (the first of the
-        `askers`, or a call around it, by the same way), it is the other side.
-        """
+        """Returns the side of a branch on an unknown: the same at each time of asking, unless a loop asks it of many
+        elements. No real run answers all elements alike, so the second time that the same call asks (the first of the
+        `askers`, or a call around it, by the same way), it is the other side."""
         if value.sort is Sort.ALIKE:  # an earlier call had nothing yet to compare with
             return self.choice((key, value.sort), value)
         if key not in self.decided or taint.symbol_of(value):
@@ -163,15 +162,15 @@ class Memory:
         self.first_model = self.model = 0  # the numbers that contents had when the first and this shape's model began
 
     def begin(self, number: int) -> None:
-        """A graded shape begins with a model of its own; contents made from here on have higher numbers."""
+        """Begins a graded shape with a model of its own; contents made from here on have idents from `number` up."""
         self.first_model, self.model = self.first_model or number, number
 
     def of_another_model(self, content: Content) -> bool:
-        """Whether a model of another graded shape left this in memory that outlives it."""
+        """Whether a content was left, in memory that outlives its model, by the model of another graded shape."""
         return self.first_model <= content.ident < self.model
 
     def identity(self, value: Value) -> int:
-        """What id() gives: one number an object."""
+        """Returns the id() of a value: a made-up number, one for each object."""
         if id(value) not in self.ids:
             self.ids[id(value)] = (0x7F00_0000_0000 + 48 * len(self.ids), value)
         return self.ids[id(value)][0]

@@ -76,8 +76,8 @@ class Session:
         self.events: list[Event] = []
 
     def close(self) -> None:
-        """Takes apart what runs hold, once nobody looks at them any more. Runs, their parts, contents and events know
-        each other: without this the garbage collector has to find all of it, which takes a tenth of a whole lint."""
+        """Takes apart the objects of all runs, which refer to each other in cycles, once nobody needs them. Without
+        this the garbage collector has to find them, which takes a tenth of the time of a lint."""
         for event in self.events:
             event.reads, event.writes, event.flows = [], [], None
             event.attrs = {}
@@ -100,7 +100,7 @@ class Session:
         self.extensions.clear()
 
     def asks_for_shared(self) -> bool:
-        """Whether a C++ text may ask for more dynamic shared memory than a block is given."""
+        """Whether a C++ source may opt in to more dynamic shared memory than the default of a block."""
         return any("FuncSetAttribute" in module.unit.prepared for module in self.lowered.values())
 
     @property

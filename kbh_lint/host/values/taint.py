@@ -88,28 +88,29 @@ def asked_variable(name: str) -> bool:
 
 
 def about_process(path: str) -> bool:
-    """Whether a file tells about processes: the process's own maps and descriptors, and those of others."""
+    """Whether a file describes processes: the maps and descriptors of this process, or those of others."""
     return path.startswith(("/proc/", "/proc", "/sys/class/drm", "/dev/pts"))
 
 
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
-    """Notes that the program asked who runs it, and gives the tainted value that comes of it."""
+    """Notes that the program asked who runs it, by calling `symbol`; returns the tainted result."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
     return of_symbol(symbol)
 
 
 def of_symbol(symbol: str) -> Unknown:
-    """What `symbol` gives, which tells who runs the submission."""
+    """Returns the result of `symbol`, tainted since it tells who runs the submission."""
     return tainted(Taint(symbol))
 
 
 def tainted(taint: Taint) -> Unknown:
-    """A value of which nothing is known but what was asked for it."""
+    """Returns an unknown value with a taint."""
     return Unknown((), str(taint), taint=taint)
 
 
 def clock(interp: Run) -> Unknown:
-    """What a clock shows: the time between calls tells checking from timing, the time in one does not."""
+    """Returns the reading of a clock, tainted with its call: the time between calls tells checking from timing, the
+    time within one does not."""
     return tainted(Taint(clock=interp.trace.call_index))
 
 
@@ -117,8 +118,8 @@ _UNTAINTED = frozenset((Tensor, int, float, bool, str, type(None)))  # most of w
 
 
 def source(*values: Value) -> Taint | None:
-    """The taint of what was asked for among values, also inside lists and tuples; of two clock readings in different
-    calls, that of the gap; else None."""
+    """Returns the first taint found among values, also inside lists and tuples; for two clock readings of different
+    calls, that of the gap; None without any."""
     found: Taint | None = None
     stack, seen = list(values), 0
     while stack and seen < MAX_LOOKED_AT:
@@ -140,7 +141,8 @@ def source(*values: Value) -> Taint | None:
 
 
 def symbol_of(value: object) -> str:
-    """What was asked for to get a value; nothing where it tells nothing about the caller, as a clock alone."""
+    """Returns the symbol that a tainted value came from; empty where it tells nothing about the caller, as a clock
+    alone."""
     return value.taint.symbol if isinstance(value, Unknown) and value.taint is not None else ""
 
 
@@ -156,10 +158,8 @@ _LIKELY = f"likely: {_LIBRARY}"
 
 
 def of_library(value: Value) -> bool:
-    """Whether a value came from a library and is not known: a flag, a field of a structure, what a call gave.
-
-    Modules, classes, functions that are called by name and objects of classes are what they are.
-    """
+    """Whether a value came from a library and is not known: a flag, a field of a structure, the result of a call.
+    Modules, classes, functions called by name and objects of classes do not count."""
     if isinstance(value, Method):
         return not (isinstance(value.self, LibObject) and _own(value.self.path))
     if isinstance(value, LibObject):
@@ -177,24 +177,24 @@ def _own(path: str) -> bool:
 
 
 def presumed(answer: bool, sort: Sort = Sort.LIBRARY) -> Unknown:
-    """What is taken to hold of a value of a library; another run takes it the other way."""
+    """Returns a truth value that is presumed of a library's value; another run takes the opposite."""
     return Unknown((), _LIKELY if answer else _LIBRARY, likely=answer, sort=sort)
 
 
 def opposite(answer: Unknown) -> Unknown:
-    """The same for `!=`."""
+    """Returns the presumed truth value of `!=`, given that of `==`."""
     return presumed(not answer.likely, answer.sort) if answer.sort in (Sort.LIBRARY, Sort.ALIKE) else answer
 
 
 def flows(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> None:
-    """A tensor meets a number in an operation; one that was asked for makes the result depend on who runs it."""
+    """Notes that an operation combines a tensor with a tainted number, so that its result depends on who runs it."""
     taint = source(left, right)
     if taint is not None and taint.symbol:
         interp.note("sniffed-value", {"symbol": taint.symbol}, loc)
 
 
 def handed(interp: Run, values: Iterable[Value], loc: ir.Loc | None) -> None:
-    """A launch is given numbers; one that was asked for, a clock's or the process's own says who runs it."""
+    """Notes that a launch is given a number that tells who runs the program: a tainted one, a time or a process id."""
     values = list(values)
     taint = source(*values)
     symbol, what = taint.symbol if taint is not None else "", ""
@@ -209,7 +209,8 @@ def handed(interp: Run, values: Iterable[Value], loc: ir.Loc | None) -> None:
 
 
 def question(value: Unknown) -> Asked | None:
-    """What a branch on `value` asks: what was asked for, or what is in memory that nothing has written; else None."""
+    """Returns what a branch on `value` asks: a symbol that tells who runs the program, or memory that nothing has
+    written; None for other values."""
     symbol = symbol_of(value)
     return Asked(symbol) if symbol else Asked(value.why, "memory") if _unwritten(value) else None
 
@@ -236,9 +237,7 @@ def _unwritten(value: Unknown) -> bool:
 
 
 def either_way(asked: Asked) -> bool:
-    """Whether nothing can be said about the answer in a graded run: who calls, by which command, what is loaded.
-
-    Of the other questions the usual answer is known: no profiler, no capture, no variable of a harness.
-    """
+    """Whether nothing can be said about the answer in a graded run: who calls, by which command, what is loaded. The
+    usual answer to other questions is known: no profiler, no capture, no variable of a harness."""
     known = asked.about == "caller" and (CALLED.get(asked.symbol) or READ.get(asked.symbol))
     return known in (STACK, COMMAND, LOADED)

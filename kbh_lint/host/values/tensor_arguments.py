@@ -10,7 +10,7 @@ from kbh_lint.host.values.tensors import Tensor
 
 
 def tensors_in(values: Value, depth: int = 0) -> list[Tensor]:
-    """The tensors among arguments, also inside lists, tuples and dicts."""
+    """Returns the tensors among arguments, also inside lists, tuples and dicts."""
     if isinstance(values, Tensor):
         return [values]
     found: list[Tensor] = []
@@ -26,11 +26,12 @@ def tensors_in(values: Value, depth: int = 0) -> list[Tensor]:
 
 
 def dtype_of(value: Value, default: str) -> str:
+    """Returns the element type in a dtype argument; `default` for other values."""
     return value.name if isinstance(value, DType) else default
 
 
 def device_of(value: Value, default: str = "cuda") -> str:
-    """`cpu` or `cuda` of a device argument."""
+    """Returns `cpu` or `cuda` for a device argument; `default` for other values."""
     if isinstance(value, Device):
         return str(value.attrs.get("type", default))
     if isinstance(value, str):
@@ -39,11 +40,12 @@ def device_of(value: Value, default: str = "cuda") -> str:
 
 
 def same_device(left: Value, right: Value) -> bool:
+    """Whether two device arguments name the same type of device."""
     return device_of(left, "?") == device_of(right, "?")
 
 
 def size_args(args: Sequence[Value]) -> tuple[Value, ...]:
-    """(2, 3) or ((2, 3),) -> (2, 3); unknown dimensions are None."""
+    """Returns sizes given as (2, 3) or ((2, 3),) as (2, 3); unknown dimensions are None."""
     if len(args) == 1 and isinstance(args[0], (list, tuple)):
         args = args[0]
     return tuple(int(a) if isinstance(a, (int, float)) else None for a in args)

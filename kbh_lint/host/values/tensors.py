@@ -63,7 +63,7 @@ class Unknown(Brief):
     origin: str = ""  # the function of a library that gave it, where that is known
 
     def like(self, contents: tuple[Content, ...] = (), made: int = 0) -> Unknown:
-        """Another value of which the same is known, as of an attribute or an item of this one."""
+        """Returns another unknown of which the same is known, for an attribute or an item of this one."""
         return Unknown(contents, self.why, None, made, self.taint, self.likely, self.sort, self.reading, self.origin)
 
     def __bool__(self) -> bool:
@@ -100,7 +100,7 @@ class Content(Brief):
         self.ident = next(self.storage.idents)
 
     def sources(self) -> list[Content]:
-        """The contents this one was computed from."""
+        """Returns the contents that this one was computed from."""
         found = list(self.event.flow(self)) if self.event is not None else []
         if self.previous is not None:
             found.append(self.previous)
@@ -122,11 +122,12 @@ class Storage(Brief):
 
     @property
     def address(self) -> int:
-        """A made-up address, aligned to 512 bytes."""
+        """The storage's made-up address, aligned to 512 bytes."""
         return self.ident << ADDRESS_BITS
 
     def content_at(self, start: int | None) -> Content:
-        """What was written last at a byte: of several tensors that lie side by side in one buffer, the one there."""
+        """Returns the content that was last written at a byte: where tensors lie side by side in one buffer, that of
+        the one there."""
         content = self.content
         while start is not None and content.previous is not None and content.place is not None:
             if start in content.place:
@@ -228,7 +229,7 @@ class Event(Brief):
     flows: dict[int, list[Content]] | None = None  # content id -> what flowed into it, where a kernel analysis knows
 
     def flow(self, content: Content) -> list[Content]:
-        """The contents whose values went into `content`."""
+        """Returns the contents whose values went into `content`."""
         if self.flows is not None and content.ident in self.flows:
             return self.flows[content.ident]
         return [read for read, _ in self.reads]
@@ -250,7 +251,7 @@ class Tensor(Brief):
     is_slice: bool = False  # shows only part of its storage
 
     def is_contiguous(self) -> bool:
-        """True unless the strides are known to differ from row-major order."""
+        """Whether the strides are not known to differ from row-major order."""
         if self.shape is None or self.strides is None:
             return True
         want = row_major(self.shape)
@@ -262,20 +263,22 @@ class Tensor(Brief):
         )
 
     def numel(self) -> int | None:
+        """Returns the number of elements; None when a dimension is unknown."""
         return product(self.shape)
 
     @property
     def address(self) -> int:
+        """The made-up address of the tensor's first element."""
         return self.storage.address + (self.start or 0)
 
     @property
     def start(self) -> int | None:
-        """Where in its storage it begins, in bytes."""
+        """The offset in bytes at which the tensor begins in its storage; None where it is not known."""
         return None if self.offset is None else self.offset * STORED.get(self.dtype, 32) // 8
 
     @property
     def place(self) -> range | None:
-        """The bytes of its storage that it shows, where these are known and without a gap."""
+        """The range of bytes of its storage that the tensor shows; None where it is not known or has gaps."""
         start, count = self.start, self.numel()
         if start is None or count is None or not self.is_contiguous():
             return None
@@ -283,7 +286,8 @@ class Tensor(Brief):
 
     @property
     def band(self) -> tuple[range, int] | None:
-        """The bytes that it shows of each row of its storage, and how long these are; None where it is no such view."""
+        """The range of bytes that the tensor shows of each row of its storage, and the row length in bytes; None where
+        it is no such view."""
         return _band(self)
 
 
@@ -305,7 +309,7 @@ def _band(tensor: Tensor) -> tuple[range, int] | None:
 
 
 def product(shape: tuple[Any, ...] | None) -> int | None:
-    """The number of elements, None when a dimension is unknown."""
+    """Returns the number of elements of a shape; None when a dimension is unknown."""
     if shape is None:
         return None
     n = 1
@@ -317,7 +321,7 @@ def product(shape: tuple[Any, ...] | None) -> int | None:
 
 
 def row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
-    """Strides of a contiguous tensor, in elements."""
+    """Returns the strides of a contiguous tensor, in elements; None for an unknown shape."""
     if shape is None:
         return None
     out: list[Any] = []
@@ -329,7 +333,7 @@ def row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
 
 
 def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Value, ...] | None:
-    """The shape of an elementwise operation over `shapes`; None when one is unknown."""
+    """Returns the shape of an elementwise operation over `shapes`; None when one is unknown."""
     out: list[Any] = []
     whole = shapes[0] if shapes else ()
     if all(shape == whole for shape in shapes):  # as of most operations
@@ -351,7 +355,8 @@ _FLOAT_RANK = [name for _, _, name in sorted(_FORMATS)]
 
 
 def promote(a: str, b: str) -> str:
-    """The element type torch gives an elementwise operation on `a` and `b` (both with dimensions)."""
+    """Returns the element type that torch gives an elementwise operation on `a` and `b`, the types of tensors with
+    dimensions."""
     if a == b:
         return a
     if "?" in (a, b):

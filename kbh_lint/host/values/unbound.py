@@ -18,17 +18,15 @@ _ANY = "<any>"
 
 
 def nowhere_bound(session: Session, name: str) -> bool:
-    """Whether no statement of the submission binds a name, in any scope or branch, and Python does not either.
-
-    Never, where names may come from elsewhere: through a star import, a file beside it, or code made at run time.
-    """
+    """Whether neither a statement of the submission, in any scope or branch, nor Python binds a name. False where names
+    may come from elsewhere: through a star import, a file beside it, or code made at run time."""
     if session.bound is None:
         session.bound = _bound(session.module.body, bool(session.sidecars))
     return name not in session.bound and _ANY not in session.bound and not hasattr(builtins, name)
 
 
 def given_names(session: Session) -> frozenset[str]:
-    """The names of attributes that the submission sets on anything but `self`, which others did not have before."""
+    """Returns the names of attributes that the submission sets on anything but `self`."""
     if session.given is None:
         found: set[str] = set()
         for node in walk(session.module.body):

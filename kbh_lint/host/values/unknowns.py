@@ -17,8 +17,8 @@ def merged(
     interp: Run, *values: Value, why: str = "", like: Unknown | None = None, likely: bool = False, reading: str = "",
     ends: tuple[float, float] | None = None,
 ) -> Unknown:  # fmt: skip
-    """An unknown computed from all of `values`; `like`: what else is known of it, if nothing was asked for;
-    `ends`: what it lies between."""
+    """Returns an unknown computed from all of `values`. Unless one of them is tainted, what is known of `like` holds of
+    it, too; `ends` is its range."""
     contents: list[Any] = []
     asked = taint.source(*values)
     made = 0
@@ -38,7 +38,8 @@ def merged(
 
 
 def same_unknown(interp: Run, left: Value, right: Value) -> Value:
-    """Two values read from one storage before and after it changed are taken to differ: that is what a key is for."""
+    """Compares two unknowns. Values read from one storage before and after it changed are taken to differ, so that a
+    key tells the change."""
     if isinstance(left, Unknown) and isinstance(right, Unknown):
         known = checksums.same_value(interp, left, right)
         if known is not None:
@@ -53,20 +54,20 @@ def same_unknown(interp: Run, left: Value, right: Value) -> Value:
 
 
 def by_chance(*values: Value) -> Unknown | None:
-    """What stands for numbers of which one is another in each process; None where none is."""
+    """Returns an unknown in place of numbers of which one differs in each process; None where none does."""
     if any(type(value) is ProcessNumber and value.computed for value in values):
         return Unknown((), "a number of this process")
     return None
 
 
 def of_process(value: Value) -> Any:
-    """A value, or what stands for one that may be another in each process."""
+    """Returns a value, or an unknown in place of one that may differ in each process."""
     unknown = by_chance(value)
     return value if unknown is None else unknown
 
 
 def by_range(op: str, left: Value, right: Value) -> bool | None:
-    """An order that holds for every legal input, else None."""
+    """Returns the result of a comparison that is the same for every legal input; None otherwise."""
     ends = []
     for value in (left, right):
         if isinstance(value, Unknown):
