@@ -73,53 +73,55 @@ class Recorder:
         self.training = False  # whether models are in training mode until somebody says otherwise
 
     def burn(self, amount: int = 1) -> None:
-        """Pay for work; raises OutOfFuel when there is none left."""
+        """Pays `amount` of fuel; raises OutOfFuel when there is none left."""
         self.fuel -= amount
         if self.fuel < 0:
             raise OutOfFuel
 
     def refuel(self, most: int = FUEL) -> None:
-        """Fuel for the next part, in place of what is left of that of the last one."""
+        """Grants fuel for the next part of the run, at most `most`; what is left of the last part's goes back to the
+        budget."""
         budget = self.session.budgets.host
         budget.take(self.granted - max(self.fuel, 0))
         self.fuel = self.granted = budget.grant(most)
 
     def miss(self, reason: str, loc: ir.Loc | None, kind: HoleKind = HoleKind.PLAIN) -> None:
-        """Remember something that could not be followed."""
+        """Records a hole: something that could not be followed, with the reason."""
         if len(self.trace.unread) < MOST_UNREAD:
             self.trace.unread.append(Hole(reason, loc, kind))
 
     def may_fail(self, name: str, loc: ir.Loc | None) -> None:
-        """An operation fails on what is known of its operands, with an exception of Python (`IndexError`). The run goes
-        on, as what a value is may be known badly; where an exception could be caught, another run raises it."""
+        """Records that an operation fails, with Python's exception `name` (`IndexError`), on what is known of its
+        operands. The run goes on, as values may be known badly; where the exception could be caught, another run raises
+        it."""
         if self.trying and not self.decisions.choice(("fails", self.place(loc)), taint.presumed(True)):
             raise Raised(LibObject.by_path(f"builtins.{name}", {"args": ()}), loc)
 
     def fails(self, path: str, loc: ir.Loc | None, why: str = "") -> None:
-        """An operation cannot succeed wherever the submission is graded: where a handler could catch it, the run goes
-        there. `path` is the exception's, `builtins.RuntimeError`. Elsewhere the run goes on, as what it comes to in the
-        end says more than that it ends here; but where no value matters it ends, and `why` is told: `analyses.crashes`
-        makes the fact `crash` of it, and KBH710 the finding."""
+        """Records that an operation cannot succeed on any graded machine; `path` is its exception,
+        `builtins.RuntimeError`. Where a handler could catch the exception, it is raised. Elsewhere the run goes on, as
+        its result tells more than an early end; but with `why` it ends always: `analyses.crashes` makes the fact
+        `crash` of it, and KBH710 the finding."""
         if (self.trying or why) and not self.aged:
             raise Raised(LibObject.by_path(path, {"args": (why,) if why else ()}), loc)
 
     def ran_unread(self, reason: str, loc: ir.Loc | None, kind: HoleKind | None = None) -> None:
-        """Remember code that ran and was not read: any name may mean something else from here on."""
+        """Records code that ran and was not read: from here on any name may mean something else."""
         self.miss(reason, loc, kind or (HoleKind.PLAIN if self.trace.rewritten else HoleKind.REWRITTEN))
         self.trace.rewritten = self.trace.rewritten or reason
 
     def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
-        """Remember a fact about the program itself, such as a symbol it reached."""
+        """Notes a fact about the program itself, such as a symbol that it reached."""
         if len(self.trace.notes) < MOST_NOTES:
             self.trace.notes.append((kind, attrs, loc))
             self.trace.kinds.add(kind)
 
     def stack(self) -> tuple[ir.Loc, ...]:
-        """Where the calls in progress were made, of the submission's own text."""
+        """Returns the places of the calls in progress in the submission's own text, the outermost first."""
         return tuple([f.loc for f in self.frames if f.loc is not None and f.loc[0].language != prelude.LANGUAGE])
 
     def emit(self, event: Event) -> None:
-        """Record an event, also in a graph that is being captured."""
+        """Records an event in the trace, and in a graph that is being captured."""
         trace = self.trace
         event.call = trace.call_index
         event.stack = self.stack()
@@ -142,13 +144,13 @@ class Recorder:
             graph.events.append(event)
 
     def tensor_at(self, address: Value) -> Tensor | None:
-        """The tensor whose storage holds an address."""
+        """Returns the tensor whose storage contains an address; None for other values."""
         if isinstance(address, bool) or not isinstance(address, int) or address < (1 << ADDRESS_BITS):
             return None
         return self.memory.views.get(address >> ADDRESS_BITS)
 
     def contents_of(self, value: Value, depth: int = 0) -> tuple[Content, ...]:
-        """The tensor contents a value was computed from."""
+        """Returns the tensor contents that a value was computed from."""
         if isinstance(value, Tensor):
             return (value.storage.content,)
         if isinstance(value, (Unknown, Placed)):
@@ -170,7 +172,7 @@ class Recorder:
         return ()
 
     def decide(self, key: Value, value: Unknown) -> bool:
-        """The side of a branch on an unknown (see `Decisions.side`)."""
+        """Returns the side that a branch on an unknown value takes (see `Decisions.side`)."""
         return self.decisions.side(key, value, self._askers(_of_elements(value)))
 
     def _askers(self, around: bool) -> list[Value]:
@@ -186,11 +188,11 @@ class Recorder:
         return found or [0]
 
     def assume(self, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
-        """Notes that a branch at a place goes one way because every legal input takes it, or every one that passed a
-        check before; `contents` are those that the test reads. Returns the outcome that this run takes."""
+        """Notes that a branch at a place goes one way because all legal inputs take it, or all that passed an earlier
+        check; `contents` are those that the test reads. Returns the side that this run takes."""
         return self.decisions.assume(self.place(loc), loc, answer, contents)
 
     @staticmethod
     def place(loc: ir.Loc | None) -> Any:
-        """A place as a key of decisions."""
+        """Returns a source location as a key of decisions."""
         return None if loc is None else (loc[0].language, *loc[1:])

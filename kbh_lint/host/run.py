@@ -86,7 +86,7 @@ class Run(Recorder):
 
     @property
     def cpp(self) -> Cpp:
-        """What runs C++ host functions."""
+        """Returns the interpreter of C++ host functions, made when first needed."""
         if self.cpp_side is None:
             from kbh_lint.host.cpp.interpreter import Cpp  # start-up: what has no C++ does without it
 
@@ -94,14 +94,15 @@ class Run(Recorder):
         return self.cpp_side
 
     def analyse_kernel(self, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
-        """Facts of one kernel at each binding of a launch; runs that agree on what decided a branch share them."""
+        """Returns the facts of one kernel at each binding of a launch; runs that agree on what decided a branch share
+        them."""
         self.burn(20 * len(bindings))
         return analyse(self.session, kernel, bindings)
 
     # --- truth
 
     def truth(self, value: Value, loc: ir.Loc | None) -> bool:
-        """The truth of a value; of an unknown one, what was decided for this place."""
+        """Returns the truth of a value; for an unknown one, the side decided for this place."""
         if isinstance(value, Tensor):
             known = checksums.comparison(self, value.storage.content)
             if known is not None:
@@ -126,7 +127,7 @@ class Run(Recorder):
             return True
 
     def truth_of(self, value: Instance, loc: ir.Loc | None) -> bool:
-        """The truth of an object, as its class says."""
+        """Returns the truth of an object, as its class defines it."""
         for name in ("__bool__", "__len__"):
             found = find_method(value, name)
             if found is not None:
@@ -137,6 +138,7 @@ class Run(Recorder):
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], frame: Frame) -> Any:
+        """Runs statements in order; returns the signal (a return, a break) that ended them, or None."""
         for node in body:
             signal = self.statement(node, frame)
             if signal is not None:
@@ -144,6 +146,7 @@ class Run(Recorder):
         return None
 
     def statement(self, node: ir.Stmt, frame: Frame) -> Any:
+        """Runs one statement; one that cannot be followed makes its targets unknown. Returns its signal, or None."""
         self.fuel -= 1
         if self.fuel < 0:
             raise OutOfFuel
@@ -171,7 +174,7 @@ class Run(Recorder):
             return None
 
     def havoc(self, node: ir.Stmt, frame: Frame) -> None:
-        """After a statement that could not be followed: its plain targets are unknown."""
+        """Makes the plain targets of a statement unknown, since it could not be followed."""
         targets = getattr(node, "targets", None) or ([node.target] if hasattr(node, "target") else [])
         for target in targets:
             for name in target_names(target):
@@ -180,9 +183,11 @@ class Run(Recorder):
     # --- expressions
 
     def eval(self, node: ir.Expr, frame: Frame) -> Any:
+        """Evaluates an expression."""
         return expressions.EXPRESSIONS[type(node)](self, node, frame)
 
     def arguments(self, node: ir.Call | ir.Launch, frame: Frame) -> tuple[list[Any], dict[str, Any]]:
+        """Evaluates the positional and keyword arguments of a call."""
         args: list[Any] = []
         spread = False
         kinds = expressions.EXPRESSIONS
@@ -208,7 +213,7 @@ class Run(Recorder):
     # --- calls
 
     def call(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        """Call any value."""
+        """Calls any value."""
         if type(func) is Method or type(func) is Sym:
             return self.call_library(func, args, kwargs, loc)
         if isinstance(func, Func):
@@ -238,6 +243,7 @@ class Run(Recorder):
         return self.call_library(func, args, kwargs, loc)
 
     def call_library(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
+        """Calls a method of a value, a symbol of a library, or an object that a library made."""
         for arg in args:
             if isinstance(arg, Once) and not getattr(func, "path", "").startswith("itertools."):
                 arg.filled()
@@ -271,79 +277,82 @@ class Run(Recorder):
     def launch(
         self, func: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
     ) -> Any:
-        """`kernel[grid](...)`, and calls of kernels that need no grid."""
+        """Calls a kernel: `kernel[grid](...)`, or one that needs no grid."""
         return launches.launch(self, func, args, kwargs, loc)
 
     def instantiate(
         self, cls: ClassV, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, plainly: bool = False
     ) -> Any:
-        """`cls(...)`; `plainly` leaves out what its metaclass makes of a call."""
+        """Evaluates `cls(...)`; with `plainly`, ignores the `__call__` of its metaclass."""
         return classes.instantiate(self, cls, args, kwargs, loc, plainly)
 
     def call_instance(self, owner: Instance, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
-        """`owner(...)`: its `__call__`, what torch makes of its `forward`, or a `forward` of no module."""
+        """Calls an object of the submission: its `__call__`, torch's call of a module's `forward`, or the `forward` of
+        a class that is no module."""
         return classes.call_instance(self, owner, args, kwargs, loc)
 
     def super_(self, args: Sequence[Value], frame: Frame) -> Value:
-        """`super()` or `super(cls, owner)`."""
+        """Evaluates `super()` or `super(cls, owner)`."""
         return classes.super_(self, args, frame)
 
     def decorate(self, decorator: Value, target: Value, loc: ir.Loc | None) -> Any:
-        """`@decorator` over a function or class."""
+        """Applies a decorator to a function or class; returns the decorated value."""
         return decorators.decorate(self, decorator, target, loc)
 
     def awaited(self, value: Value, loc: ir.Loc | None) -> Any:
-        """`await value`."""
+        """Evaluates `await value`."""
         return coroutines.awaited(self, value, loc)
 
     def enter(self, manager: Value, exits: list[Leave], loc: ir.Loc | None) -> Value:
-        """`with manager`: what `as` binds; `exits` collects what to undo."""
+        """Enters `with manager`: returns what `as` binds, and appends to `exits` what undoes it."""
         return contexts.enter(self, manager, exits, loc)
 
     def import_(self, node: ir.Import, frame: Frame) -> None:
-        """Binds what one name of an import statement gives."""
+        """Binds the value of one name in an import statement."""
         importing.import_(self, node, frame)
 
     def load_library(self, name: str, loc: ir.Loc | None) -> Value:
-        """A shared library: one the submission built from its own sources is read, another is machine code."""
+        """Loads a shared library: one that the submission built from its own sources is read, another is machine
+        code."""
         return extensions.load_library(self, name, loc)
 
     def run_text(self, source: Value, scope: Value, loc: ir.Loc | None) -> Value:
-        """exec and eval of a known text run it here; of an unknown one, that is a hole."""
+        """Models exec and eval: a known text is run here, an unknown one is a hole."""
         return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc)
 
     # --- attributes and items
 
     def get_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> Any:
-        """`owner.name`."""
+        """Evaluates `owner.name`."""
         return attributes.READERS[type(owner)](self, owner, name, loc)
 
     def plain_attr(self, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
-        """An attribute as `object.__getattribute__` finds it."""
+        """Returns `owner.name` as `object.__getattribute__` finds it."""
         return attributes.plain_attr(self, owner, name, loc)
 
     def set_attr(self, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
-        """`owner.name = value`."""
+        """Evaluates `owner.name = value`."""
         attributes.set_attr(self, owner, name, value, loc)
 
     def set_plain(self, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
-        """The same, as `object.__setattr__` does it."""
+        """Evaluates `object.__setattr__(owner, name, value)`."""
         attributes.set_plain(self, owner, name, value, loc)
 
     def del_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> None:
-        """`del owner.name`, by the class's own `__delattr__` where it has one."""
+        """Evaluates `del owner.name`, by the class's own `__delattr__` where it has one."""
         attributes.del_attr(self, owner, name, loc)
 
     def get_item(self, owner: Value, key: Value, loc: ir.Loc | None) -> Value:
-        """`owner[key]` of what a library made."""
+        """Evaluates `owner[key]` of an object that a library made."""
         return lib_objects.get_item(self, owner, key, loc)
 
     def set_item(self, owner: Value, key: Value, value: Value, loc: ir.Loc | None) -> None:
-        """`owner[key] = value` of what a library made."""
+        """Evaluates `owner[key] = value` of an object that a library made."""
         lib_objects.set_item(self, owner, key, value, loc)
 
     def items_of(self, value: Value, loc: ir.Loc | None) -> Any:
-        """The items of an object, of one that a library made, or of an enumeration; None of anything else."""
+        """Returns the items of an iterable object of the submission, of a library or of an enumeration; None for
+        anything else."""
         if isinstance(value, Instance):
             found = find_method(value, "__iter__") or find_method(value, "__aiter__")
             if found is not None:

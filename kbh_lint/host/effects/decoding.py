@@ -73,6 +73,7 @@ class Here:
     column: int
 
     def place(self, offset: int) -> tuple[str, int, int]:
+        """Returns the path, line and column of the decoding call, whatever the offset."""
         return self.path, self.line, self.column
 
 
@@ -84,6 +85,7 @@ class MadeUnit(PythonUnit):
     starts: list[int] = field(default_factory=list)
 
     def span(self, loc: ir.Loc) -> Span:
+        """Returns the place in the submission's text from which the code at `loc` comes."""
         line = max(0, min(loc[1] - 1, len(self.starts) - 1))
         origin = self.made.origin(min(self.starts[line] + loc[2], max(len(self.made) - 1, 0)))
         path, row, column = origin if origin is not None else (self.path, 1, 1)

@@ -93,7 +93,7 @@ def unread_languages() -> Mapping[str, str]:
 
 
 def is_unread_language(path: str) -> bool:
-    """Whether a path is of a package of a kernel language without a front end."""
+    """Whether a path belongs to a kernel language without a front end."""
     found = any(path == package or path.startswith(f"{package}.") for package in LANGUAGES)
     return found and any(path == package or path.startswith(f"{package}.") for package in unread_languages())
 

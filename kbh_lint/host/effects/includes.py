@@ -48,6 +48,7 @@ class _Splicer:
         self.count = self.size = 0
 
     def splice(self, text: str, folder: str, depth: int) -> str:
+        """Replaces the `#include` lines of a text in `folder` by the headers that they name, recursively."""
         parts: list[str] = []
         at = 0
         for match in _INCLUDE.finditer(text):

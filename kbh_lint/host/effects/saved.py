@@ -102,7 +102,7 @@ def kept(run: Run, file: object) -> Any | None:
 
 
 def save(site: Site) -> None:
-    """`torch.save(value, file)` and others of the kind."""
+    """Models `torch.save(value, file)` and the like."""
     run, path, args, kwargs, loc = site.run, site.path, site.args, site.kwargs, site.loc
     if path in _ARCHIVES:
         names = {f"arr_{i}": value for i, value in enumerate(args[1:])}

@@ -19,7 +19,7 @@ _MAGIC = (b"\x7fELF", b"\x50\xed\x55\xba")  # a cubin, and several of them with 
 
 
 def is_image(value: object) -> bool:
-    """Whether bytes, or numbers of bytes in an array, begin as machine code does."""
+    """Whether bytes, or an array of byte values, begin as an image of machine code does."""
     if isinstance(value, list):
         head = value[:4]
         value = bytes(head) if len(head) == 4 and all(type(n) is int and 0 <= n < 256 for n in head) else b""

@@ -205,6 +205,7 @@ class _Moved(KernelFacts):
         return value
 
     def traffic(self) -> Traffic:
+        """Returns the loads and stores of the facts, on this launch's storages."""
         facts: KernelFacts | None = getattr(self, "_facts", None)
         if facts is not None and self._traffic is None:
             self._traffic = facts.traffic().moved(self._back)

@@ -63,6 +63,7 @@ class _Parts:
         self.met: dict[int, int] = {}
 
     def function(self, func: Func, depth: int) -> Any:
+        """Returns a hashable key for a function and all that it can see."""
         if id(func) in self.met:
             return "met", self.met[id(func)]
         self.met[id(func)] = len(self.met)
@@ -77,6 +78,7 @@ class _Parts:
         return tuple(parts)
 
     def value(self, value: Value, depth: int) -> Any:
+        """Returns a hashable key for a value that a kernel can see."""
         self.left -= 1
         if isinstance(value, (Tensor, Unknown)):
             return type(value)
@@ -101,4 +103,5 @@ class _Parts:
         return exact(value)
 
     def items(self, table: dict[Any, Any], depth: int) -> tuple[Any, ...]:
+        """Returns a hashable key for a dict of values by name."""
         return tuple((exact(name), self.value(item, depth + 1)) for name, item in list(table.items())[: self.left + 1])
