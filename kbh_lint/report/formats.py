@@ -7,7 +7,8 @@ function `render`, which is handed what it uses of the report and of `Given`, an
         lines = []
         for file in report.files:
             for entry in entries(file):  # findings, broken promises without one, and that a file is unproven
-                lines.append(f"{one_line(file.path)} {entry.kind} {one_line('; '.join(entry.reasons))}")
+                name = [entry.promise.id] if entry.promise else []  # a broken promise may have no reasons
+                lines.append(f"{one_line(file.path)} {entry.kind} {one_line('; '.join([*name, *entry.reasons]))}")
         lines += [f"error {one_line(error)}" for error in unsaid(report)]
         return "".join(f"{line}\n" for line in lines)
 
