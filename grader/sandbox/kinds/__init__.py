@@ -35,7 +35,18 @@ accepted. A kind whose processes the judge is not to look for one by one, since 
 namespace, is a class instead, with `record`, `spawn`, `alive` and `end` of `base.Sandbox`; `bubblewrap.py` is the one
 there is, and to be read then: started by `launch.start` with `Restriction(namespace=True)`, it reports the first
 process on a descriptor, and `reap.end_namespace` ends that. `Paired.second`, for a second process that shares memory
-with the first, may be left out. Of a kind that is `closed` must hold, for every `base.Jail`:
+with the first, may be left out.
+
+Where its processes have no numbers in the judge's table (a kernel in user space, a virtual machine), `alive` returns an
+empty list, never numbers of a table of its own, which would be those of strangers here: the judge stops what is listed
+and moves it between processors. It then only keeps the device while compilers work. `end` asks the runtime of the kind
+to kill the whole container, waits until the runtime says that it is gone and for the process that `spawn` returned,
+calls `launch.release`, and raises SandboxError where something may be left.
+
+Descriptors are handed through, of memory files too: the first program is read from one (`launch.first_command`), and
+over the socket among `fds` come further ones (SCM_RIGHTS), of memory files of the judge and, on a GPU, of its driver,
+which the submission's process maps shared and the judge writes to. Of a kind that is `closed` must hold, for every
+`base.Jail`:
 
 - Of the file system it shows what `places.places(jail)` names in `read`, writable what is in `write`, and nothing
   beneath what is `hidden`, which may lie in `read`; `places.expand` splits folders for a kind that cannot hide. Of
