@@ -22,6 +22,7 @@ class CommandError(Exception):
 
 
 def deck_of(args: argparse.Namespace) -> Deck:
+    """Loads the deck in `args.problems_dir`, or the project's own. Raises CommandError when it has no problems."""
     folder = paths.problems_dir(args.problems_dir)
     deck = load_deck(folder)
     if not len(deck):
@@ -49,6 +50,7 @@ def _by_id(args: argparse.Namespace, name: str) -> Problem:
 
 
 def chosen(args: argparse.Namespace) -> list[Problem]:
+    """The problems that `args.ids` names; without ids, all graded problems of the deck that have a contract."""
     if args.ids:
         return [problem_of(args, name) for name in args.ids]
     return [problem for problem in deck_of(args).values() if problem.contracts and problem.status == "graded"]
@@ -62,6 +64,7 @@ def need_grade() -> None:
 
 
 def print_json(data: object) -> None:
+    """Prints `data` as indented JSON to standard output."""
     json.dump(data, sys.stdout, indent=2)
     sys.stdout.write("\n")
 

@@ -111,7 +111,9 @@ class _Field:
         return {m.id: Cell(shape.label, by[m.id].total(), dict(by[m.id]), tuple(survived[m.id])) for m in mutants}
 
     def round(self, shape: Shape, mutants: Sequence[Mutant], number: int) -> dict[str, tuple[str, list[Attempt]]]:
-        """The case that killed each mutant on one seed (or nothing), and the cases it passed before."""
+        """The case that killed each mutant on the inputs of one seed ("" if none did), and the cases that it passed
+        before.
+        """
         master = self.master(number)
         specs = cases.plan_cases(self.problem, shape, master, code=self.code)
         specs.sort(key=lambda spec: -self.kills[short(spec)])
@@ -135,7 +137,7 @@ class _Field:
         return results
 
     def likely(self, mutant: Mutant, spec: CaseSpec) -> bool:
-        """Whether a case may kill, by what is known of the mutant; all may while nothing is known."""
+        """Whether `spec` is the case that killed `mutant` last; True for every case while none has killed it."""
         return self.killer.get(mutant.id, short(spec)) == short(spec)
 
     def case(self, shape: Shape, spec: CaseSpec, master: bytes) -> tuple[Case, tuple[Tensor, ...]]:
@@ -167,7 +169,9 @@ class _Field:
         return compare(outputs_of(outputs, len(want)), want, case)
 
     def equivalent(self, mutant: Mutant, shapes: Sequence[Shape]) -> tuple[int, Attempt | None]:
-        """How many drawn cases a mutant that claims to be right went through, and the one where it was not."""
+        """Runs a mutant that claims to be equivalent on drawn cases: how many it went through, and the first that it
+        failed.
+        """
         done = round_ = 0
         while done < EQUIVALENT_CASES:
             shape = shapes[round_ % len(shapes)]

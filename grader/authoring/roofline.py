@@ -39,12 +39,12 @@ class Ceiling:
 
     @property
     def ceiling(self) -> float | None:
-        """The largest share of the roofline that a launch leaves."""
+        """The largest share of the roofline that a call can reach which also pays an empty launch."""
         return None if self.t_null is None else self.t_floor / (self.t_floor + self.t_null)
 
     @property
     def attainable(self) -> float | None:
-        """(t_floor + t_null) / t of the best honest solution."""
+        """The share of `ceiling` that the best honest solution reaches: (t_floor + t_null) / its time."""
         return None if self.t_null is None or self.best is None else (self.t_floor + self.t_null) / self.best
 
     def as_dict(self) -> dict[str, Any]:

@@ -99,6 +99,7 @@ class _Pool:
     top: list[float] = field(default_factory=list)
 
     def add(self, errors: Tensor) -> None:
+        """Adds elementwise errors; only the largest ones are kept, enough for `quantile`."""
         keep = min(errors.numel(), 64 + errors.numel() // 500_000)
         self.elements += errors.numel()
         room = 64 + self.elements // 500_000

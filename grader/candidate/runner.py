@@ -166,13 +166,13 @@ class Runner:
         return Kind.READY, ()
 
     def rehearse(self, fd: int) -> Answer:
-        """Takes a batch's inputs as `go` does, and runs nothing."""
+        """Reads a batch's inputs as `go` does, and runs nothing."""
         self._take(fd)
         self._wait()
         return Kind.READY, ()
 
     def go(self, fd: int | None) -> Steps[Answer]:
-        """Takes the batch's inputs, which lie in another memory, or in the one that it has, and runs it."""
+        """Reads the inputs of the prepared batch, from another memory or the one that it has, and runs the batch."""
         if fd is not None:
             self._take(fd)
         with torch.no_grad():

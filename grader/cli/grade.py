@@ -334,6 +334,7 @@ def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) ->
 
 
 def sentence(error: Exception) -> str:
+    """An error as one sentence: its message, or the file and the reason of an OSError."""
     if isinstance(error, OSError):
         return f"{error.filename or 'a file'}: {(error.strerror or str(error)).lower()}"
     return str(error)

@@ -180,9 +180,9 @@ class Ahead:
         )  # fmt: skip
 
     def start(self, sandbox: Sandbox, caches: Path | None) -> None:
-        """Starts those of the evidence pass on what was built; nothing where too little of this machine is left for
-        them, or where the sandbox does not keep processes apart. What cannot be started here is started, or told, in
-        its turn.
+        """Starts the processes of the evidence pass on what was built; none where this machine has too few processors
+        left, or where the sandbox does not keep processes apart. A process that cannot be started here is started, or
+        its error told, in its turn.
         """
         if self._job.device == "cpu" or not enough():
             return
@@ -224,8 +224,8 @@ class Ahead:
 
     @property
     def meanwhile(self) -> Meanwhile | None:
-        """What others of the grading do beside the first calls of its first trial: nothing where another grading is
-        timed, or where the submission tunes, which would have the device alone for that.
+        """The gate for work of this grading that may go on beside the first calls of its first trial; None where
+        another grading is timed, or where the submission tunes itself and needs the device alone.
         """
         return self._meanwhile if self._lets else None
 
@@ -288,7 +288,7 @@ class Ahead:
         return found
 
     def built(self) -> None:
-        """Ends the process of a build that was not needed, whose folder others are to have."""
+        """Ends the process of a build that was not needed, because others need the folder that it was started in."""
         _end(self.build())
 
     def trial(self) -> Early | None:
@@ -321,7 +321,7 @@ class Ahead:
 
 
 def everywhere(session: Session | None) -> None:
-    """Lets a process that was kept away from what was timed run on all processors."""
+    """Lets the process of a session, which was kept off the processors of what is timed, run on all of them."""
     if session is not None:
         set_free(session.process.processes())
 

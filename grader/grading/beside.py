@@ -66,12 +66,12 @@ class Beside:
         remove(self._caches)
 
     def start(self) -> None:
-        """Begins beside the first build where it may (`at_once`)."""
+        """Starts the second build beside the first one, where `at_once` allows that."""
         if at_once(self._job.snapshot):
             self._start()
 
     def start_late(self) -> None:
-        """Begins after the first build where it did not begin beside it."""
+        """Starts the second build after the first one has ended, unless `start` did so before."""
         if not at_once(self._job.snapshot):
             self._start()
 
@@ -91,7 +91,7 @@ class Beside:
                 self._thread.start()
 
     def finish(self) -> Path | None:
-        """Waits for its end; the folder with what it compiled, None where it did not come to its end."""
+        """Waits for the second build; returns the folder with what it compiled, or None where it failed."""
         if self._thread is not None:
             self._thread.join()
         return self._caches if self._done else None

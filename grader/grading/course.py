@@ -38,7 +38,9 @@ __all__ = ["graded"]
 
 
 def graded(request: Request, scratch: Path, progress: Tell, first: First) -> tuple[Cell, Path]:
-    """As `grade`, in a folder of the grading's own, with what was started before torch was imported."""
+    """As `grade.grade`, in `scratch`, a folder of this grading alone; `first` holds processes that were started before
+    torch was imported.
+    """
     job = prepare(request, scratch, progress, first.snapshot())
     with open_bundle(job) as bundle:
         cell = _graded(job, bundle, first)

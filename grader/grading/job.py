@@ -89,7 +89,9 @@ class Job:
 
 
 def prepare(request: Request, scratch: Path, tell: Tell, taken: Snapshot | None = None) -> Job:
-    """Takes the copy, unless it was `taken` before, and finds out where it is graded. Raises as `grade` does."""
+    """Copies the submission, unless `taken` is its copy, chooses the target, and names the grading. Raises as `grade`
+    does.
+    """
     tell(Progress("read", "begin"))
     problem = problem_of(request)
     taken = taken or copied(request, problem, scratch)

@@ -40,7 +40,7 @@ class Linted:
 
 
 def begin_linter(snapshot: Snapshot) -> subprocess.Popen[bytes]:
-    """Starts a linter in the submission's folder: it is loaded, reads nothing of that, and waits for what to do."""
+    """Starts a linter process in the submission's folder; it has loaded its modules and waits for a request."""
     ours = str(Path(kbh_lint.__file__).absolute().parents[1])  # where this linter is, also if it is the current folder
     places = os.pathsep.join([*(os.path.abspath(path) for path in sys.path if path), ours])
     # Isolated, with a search path of ours: the folder it runs in belongs to the submission.
@@ -50,7 +50,7 @@ def begin_linter(snapshot: Snapshot) -> subprocess.Popen[bytes]:
 
 
 def end_linter(linter: subprocess.Popen[bytes]) -> None:
-    """Ends one that is not wanted."""
+    """Ends a linter process that will not be asked anything."""
     linter.kill()
     linter.communicate()
 

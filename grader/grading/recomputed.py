@@ -48,7 +48,7 @@ class Edition:
 
 
 def edition_of(entries: Sequence[Entry], hashes: Mapping[str, str]) -> Edition:
-    """The problem that a bundle was graded on, beside the `hashes` of the problem's files here."""
+    """The edition of the problem that a bundle was graded on, compared with the `hashes` of the files here."""
     header = entries[0].data.get("problem")
     header = header if isinstance(header, Mapping) else {}
     files = header.get("files")

@@ -108,7 +108,7 @@ def options_of(request: Request) -> dict[str, Any]:
 
 
 def options_from_json(data: object) -> dict[str, Any]:
-    """The reverse, for a bundle that a stranger may have written. Raises GradeError."""
+    """The reverse of `options_of`, for a bundle that a stranger may have written. Raises GradeError."""
     wanted = options_of(Request(Path(), "x"))
     given = {**_LACKING_IN_OLDER, **data} if isinstance(data, Mapping) else {}
     if set(given) != set(wanted):
@@ -157,7 +157,7 @@ def problem_files(problem: Problem, hardware: Path) -> dict[str, str]:
 
 
 def versions(device: str) -> dict[str, str]:
-    """What the result may depend on besides the submission and the problem."""
+    """The versions that a result may depend on (kbh, Python, kernel, torch, Triton, on a GPU its driver's), by name."""
     known = {"kbh": __version__, "python": platform.python_version(), "kernel": platform.release()}
     for name in ("torch", "triton"):
         try:

@@ -36,32 +36,32 @@ MOST_WAITING = 2.0  # times what building may take: so long the build of another
 
 
 def waiting(job: Job, stage: Stage, of: str = "") -> Callable[[str], None]:
-    """Tells people that a stage has to wait for the device."""
+    """The function that tells people, by a sentence that it is given, why `stage` waits for the device."""
     return lambda text: job.tell(Progress(stage, "wait", text, of))
 
 
 def held(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextManager[None]]:
-    """What holds the device for a stage, as often as it is called; people are told of what it waits for."""
+    """The function that makes a context in which `stage` holds the device alone; people are told what it waits for."""
     return lambda: alone(job.device, waiting(job, stage, of))
 
 
 def untimed(
     job: Job, stage: Stage, of: str = "", *, afresh: bool = False
 ) -> Callable[[], AbstractContextManager[None]]:  # fmt: skip
-    """As `held`, for calls by which we time nothing: beside others of their kind, where the submission times nothing
-    either. What it finds best while others use the device would not be best when it is scored.
+    """As `held`, for calls that the judge does not time: other such calls may use the device meanwhile, unless the
+    submission tunes itself, since what it finds fastest on a shared device would not be fastest when it is scored.
     """
     hold = alone if job.snapshot.tunes else together
     return lambda: hold(job.device, waiting(job, stage, of), afresh=afresh)
 
 
 def shared_calls(job: Job, stage: Stage, of: str = "") -> Callable[[], AbstractContextManager[None]]:
-    """As `untimed`, where nothing that the submission finds best is ever used: tuning compiles all that it tries."""
+    """As `untimed`, also for a submission that tunes itself: for builds whose choices are thrown away."""
     return lambda: together(job.device, waiting(job, stage, of))
 
 
 def yielding(job: Job, stage: Stage, of: str = "") -> Yielding:
-    """How a long build lets others have the device before it goes on."""
+    """How a long build lets waiting gradings have the device before it goes on."""
     return Yielding(partial(wanted, job.device), untimed(job, stage, of, afresh=True))
 
 

@@ -273,7 +273,7 @@ def outcome_of(standing: Standing) -> tuple[Outcome, str]:
 
 
 def table() -> str:
-    """The table as Markdown, for the documentation."""
+    """OUTCOMES as a Markdown table, for the documentation."""
     lines = ["| Outcome | Exit code | When | Score |", "|---|---|---|---|"]
     lines += [f"| `{row.outcome}` | {row.exit_code} | {row.when} | {row.score} |" for row in OUTCOMES]
     return "\n".join(lines) + "\n"

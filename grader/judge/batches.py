@@ -32,13 +32,13 @@ FIRST_ALONE = 1 << 20  # the number of the first of them, after those of all bat
 
 
 def sealed_batches(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
-    """Has batches run on models of these weights and notes those that count: short ones, then as long as it takes.
+    """Runs sealed batches on the models with these weights and adds those that count to `state.sealed`: short ones,
+    then as long as it takes.
 
-    They are added to `state.sealed`. The claimed time of a call says how many calls a batch needs, unless short batches
-    deny the claim. The first short batch alone does not: it may have waited for what is loaded at a first launch, so
-    more are made. Where long batches then leave the claim possible, the short ones were disturbed, and batches of as
-    many calls as the claim needs count. Where a GPU's deny it still, a spell of the host may: more are made after a
-    pause.
+    The claimed time of a call says how many calls a batch needs, unless short batches deny the claim. The first short
+    batch alone does not: it may have waited for what is loaded at a first launch, so more are made. Where long batches
+    then leave the claim possible, the short ones were disturbed, and batches of as many calls as the claim needs count.
+    Where a GPU's deny it still, a spell of the host may: more are made after a pause.
     """
     runs, options = _Runs(trial, shape, state, models, itertools.count()), trial.options
     claimed = middle(state.claimed, options.trim) if state.claimed else 0.0
@@ -120,10 +120,10 @@ class _Runs:
     numbers: Iterator[int]
 
     def lasting(self, seconds: float, claimed: float) -> list[SealedBatch]:
-        """Batches of as many calls as are needed where one takes `seconds`, on a CPU after a rehearsal.
+        """Runs batches that are long enough for their clock where a call takes `seconds`; on a CPU one is a rehearsal.
 
-        None where so many last long, and where one breaks down. On a GPU there are more until the quickest agree, and
-        while they are a little above what was claimed.
+        Returns none where such batches would last too long, or where one fails. On a GPU more are run until the
+        quickest agree, and while they are a little above what was `claimed`.
         """
         session, count = self.trial.session, self.trial.options.batches
         slot_bytes, device = session.in_bytes + session.out_bytes, session.device
@@ -139,7 +139,7 @@ class _Runs:
         return found
 
     def repeated(self, rounds: int, count: int, *, prepared: bool = False) -> list[SealedBatch]:
-        """So many batches of `rounds` calls; one that breaks down is the last, and leaves none."""
+        """Runs `count` batches of `rounds` calls; returns none as soon as one fails."""
         found: list[SealedBatch] = []
         for number in itertools.islice(self.numbers, count):
             sealed = self.one(rounds, number, prepared=prepared or bool(found))
@@ -149,8 +149,8 @@ class _Runs:
         return found
 
     def one(self, rounds: int, number: int, *, prepared: bool, alone: bool = False) -> SealedBatch | None:
-        """One batch, or one call `alone`, compared by lot, and where that is cheap the rest as well; None when it broke
-        down.
+        """Runs one batch, or one call `alone`, and compares outputs drawn by lot, and all others too where the oracle
+        is cheap. Returns None when it failed.
         """
         trial, session, state, label = self.trial, self.trial.session, self.state, self.shape.label
         trial.say(f"{label}: {rounds} {'calls' if rounds > 1 else 'call'} on the judge's clock")

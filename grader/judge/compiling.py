@@ -80,8 +80,8 @@ def compiled(
     trial: Trial, shapes: Sequence[Shape], calls: int, held: Callable[[], AbstractContextManager[None]],
     yielding: Yielding | None = None,
 ) -> Compiled:  # fmt: skip
-    """One call a shape or more inside `held()`, right or wrong; only compilers work outside of it. `yielding` lets
-    others go before the next part of a long build.
+    """Calls the submission once or more for each shape inside `held()`, whether its results are right or not; only its
+    compilers work outside of `held()`. `yielding` lets others use the device between the parts of a long build.
     """
     try:
         trial.started([])
@@ -98,8 +98,8 @@ def compiled(
 def collected(
     trial: Trial, shapes: Sequence[Shape], held: Callable[[], AbstractContextManager[None]], seconds: float
 ) -> Compiled:  # fmt: skip
-    """One call a shape inside `held()` of a process that collects, and then at most so many seconds of its compilers;
-    only these are `late`.
+    """Calls a process that collects kernels once for each shape inside `held()`, then waits at most `seconds` for its
+    compilers; only when these take longer is the result `late`.
     """
     try:
         trial.started([])
@@ -132,8 +132,8 @@ def _called(trial: Trial, shape: Shape, calls: int) -> None:
 def lent(
     process: Stoppable, held: Callable[[], AbstractContextManager[None]], yielding: Yielding | None = None
 ) -> Iterator[None]:
-    """Holds the device within, except while compilers of the process work for a while and it is stopped itself, and,
-    with `yielding`, while others use it who waited for a part of the build to end.
+    """Holds the device inside the block, except while the process is stopped: when its compilers have worked for a
+    while, and, with `yielding`, when others wait and a part of the build has ended.
     """
     over, lender = threading.Event(), _Lender(process, held, yielding)
     with lender:

@@ -17,9 +17,9 @@ _OTHERS = _ON_GPUS = False
 
 
 def share(*, on_gpus: bool) -> None:
-    """Says that other gradings of this command run at the same time. Where they are timed on GPUs and there are enough
-    processors, all that this process does from now on, and what it starts, runs on `apart()`; only what is `timed` does
-    not. What a CPU is timed at has all of them.
+    """Declares that other gradings of this command run at the same time. Where they are timed on GPUs and there are
+    enough processors, this process and what it starts from now on run on `apart()`, except for what is `timed`.
+    Gradings on a CPU keep all processors.
     """
     global _OTHERS, _ON_GPUS
     _OTHERS, _ON_GPUS = True, on_gpus
@@ -49,21 +49,23 @@ def _leaves_some() -> bool:
 
 
 def apart() -> set[int]:
-    """The half of this machine's processors that builds use, or three quarters where gradings share it and nothing but
-    what is timed uses the others; all of them where there are too few to share.
+    """The processors that builds use: half of this machine's, or three quarters where several gradings share it and the
+    rest is left to what is timed; all of them where there are too few to share.
     """
     every = _every()
     return set(every[len(every) // (4 if _leaves_some() else 2) :]) if enough() else set(every)
 
 
 def building(timed: bool) -> contextlib.AbstractContextManager[None]:
-    """Where a build starts its processes: kept away where others are timed meanwhile, or, as `timed` says, we are."""
+    """A context for starting the processes of a build: on `apart()` where this grading (`timed`) or another is being
+    timed meanwhile.
+    """
     return kept_away() if timed or shared() else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def kept_away() -> Iterator[None]:
-    """What this thread starts within runs on `apart()`, and the thread itself does meanwhile."""
+    """Inside the block this thread, and what it starts, run on `apart()`."""
     before, narrow = os.sched_getaffinity(0), apart()
     with contextlib.suppress(OSError):
         os.sched_setaffinity(0, narrow)

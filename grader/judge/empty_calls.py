@@ -49,8 +49,8 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
     """The cost of an empty model at one shape, measured now or in an earlier process. Raises Ended and ChildGone.
 
-    What a call alone costs is always measured in this one too, because it moves with what else the host does: the less
-    of both counts, since it excuses as much of the submission's calls.
+    What an empty call alone costs is always measured in this process too, because it changes with what else the host
+    does: the smaller of both counts, since as much is excused of the submission's calls.
     """
     if session.device.type != "cuda":
         return measure_empty(session, binding)
@@ -69,16 +69,17 @@ def empty_calls(session: Session, problem: str, binding: Binding) -> Null:
 
 
 def made_again(session: Session, binding: Binding) -> None:
-    """The calls that a process makes which finds what they cost, for what they leave behind: nothing is learned from
-    them where others use the device. Raises Ended and ChildGone.
+    """Makes the calls that `measure_empty` makes, only so that this process is in the same state as one that measured;
+    their times are not used. Raises Ended and ChildGone.
     """
     _with_calls_alone(session, _called(session, binding))
 
 
 def together(nulls: Mapping[str, Null], sizes: Mapping[str, int]) -> dict[str, Null]:
-    """The costs of all shapes, by their labels, where none costs more alone than another and its own bytes explain.
+    """Corrects the costs of all shapes, by their labels, by each other: an empty call alone costs at no shape more than
+    it does at another plus what its own bytes explain.
 
-    `sizes` are bytes of the inputs and outputs of a call, of the shapes that were measured one after the other. For a
+    `sizes` are bytes of the inputs and outputs of a call, for the shapes that were measured one after the other. For a
     second or more a host may make every call alone 0.2 ms longer, and another shape is measured at another time. Work
     hidden in as much would not be seen.
     """
@@ -93,7 +94,7 @@ def together(nulls: Mapping[str, Null], sizes: Mapping[str, int]) -> dict[str, N
 
 
 def lesser(null: Null, other: Null) -> Null:
-    """A cost with what a call alone costs by the other, where that is less."""
+    """`null` with the cost of a call alone taken from `other` where that is smaller."""
     if other.alone + other.alone_error < null.alone + null.alone_error:
         null = replace(null, alone=other.alone, alone_error=other.alone_error)
     return replace(null, alone_middle=min(null.alone_middle, other.alone_middle))

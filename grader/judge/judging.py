@@ -141,8 +141,8 @@ def planned(problem: Problem, shapes: Sequence[Shape], master: bytes, options: T
 
 
 def calibrate(session: Session, problem: Problem, shapes: Sequence[Shape], held: Held) -> None:
-    """Times empty calls of all shapes inside `held()`, before there is a trial, which then finds them where they are
-    kept. What goes wrong the trial finds again.
+    """Times empty calls of all shapes inside `held()` before the trial begins, and keeps the results in the process,
+    where the trial finds them. Errors are ignored: the trial meets them again.
     """
     contract = next(iter(problem.contracts.values()))
     with contextlib.suppress(CheckError, ChildGone, Ended):
@@ -157,7 +157,7 @@ def not_tried(
     problem: Problem, *, index: int, scale: str, master: bytes, sandbox: Sandbox,
     status: Literal["wrong", "refused"], message: str,
 ) -> TrialResult:  # fmt: skip
-    """A trial for which no process was started, because what came before says how it ends."""
+    """The result of a trial for which no process was started, because the build before it says how it ends."""
     shapes = planning.graded_shapes(problem, scale)
     untouched = tuple(ShapeResult(shape.label, "not-run", "", 0, 0, (), None) for shape in shapes)
     return TrialResult(index, commitment(master), master.hex(), status, message, untouched, sandbox.record, 0.0)
@@ -339,12 +339,12 @@ class _Ahead:
                     self._waiting = self._made(sandbox, ahead=True)
 
     def quiet(self) -> None:
-        """Returns when nobody else of this grading uses the device any longer."""
+        """Waits until nothing else of this grading uses the device."""
         if self._meanwhile is not None:
             self._meanwhile.shut()
 
     def session(self) -> Session:
-        """The process, after the first has ended."""
+        """The session of the second process, to be asked for after the first process has ended."""
         found, self._waiting = self._waiting, None
         return found or self._later() or self._made(self._sandbox, ahead=False)
 

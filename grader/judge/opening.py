@@ -52,25 +52,25 @@ class Meanwhile:
         self._inside, self._over = 0, False
 
     def let(self, hold: Callable[[], AbstractContextManager[None]] = nullcontext) -> None:
-        """Opens it, for steps that are made inside `hold()`."""
+        """Opens the gate: visitors may make their steps, each inside `hold()`."""
         with self._changed:
             self._hold = hold
             self._changed.notify_all()
 
     def shut(self) -> None:
-        """Shuts it, when nobody is inside any longer."""
+        """Closes the gate, and waits until no visitor is inside."""
         with self._changed:
             self._hold = None
             self._changed.wait_for(lambda: not self._inside)
 
     def end(self) -> None:
-        """Sends away all who wait."""
+        """Ends the gate for good: visitors that wait, or come later, get Enough."""
         with self._changed:
             self._over = True
             self._changed.notify_all()
 
     def visitor(self) -> Visitor:
-        """One who has not come in yet."""
+        """A new visitor of this gate."""
         return Visitor(self)
 
     @contextlib.contextmanager
@@ -103,21 +103,22 @@ class Visitor:
         self.left = False
 
     def step(self) -> AbstractContextManager[None]:
-        """Waits until the gate is open; within, one question may be asked. Raises Enough."""
+        """A context in which one question may be asked; entering it waits until the gate is open. Raises Enough."""
         return self._gate._within(self)
 
     def enough(self) -> None:
-        """Ends its steps: the next one is not begun."""
+        """Ends this visitor: its next step raises Enough."""
         self._gate._leaves(self)
 
 
 def opened(
     session: Session, step: Step = nullcontext, rehearse: Rehearse | None = None, before: Rehearse | None = None
 ) -> bool:
-    """Has the submission imported and, with `rehearse`, tried, each question inside `step()`, until that has Enough.
-    `before` is done before the import.
+    """Has the submission imported and, with `rehearse`, called, each question inside `step()`, until that raises
+    Enough. `before` runs before the import.
 
-    Whether the process can be used further: what goes wrong here is held against nobody, and a fresh one is asked.
+    Returns whether the process can be used further: an error here is held against nobody, and a fresh process is asked
+    in its turn.
     """
     try:
         expect(session.up(), "when it was started")
@@ -137,7 +138,9 @@ def opened(
 
 
 def alike(problem: Problem, scale: str, session: Session, step: Step) -> None:
-    """Has the empty calls made that a process makes which is timed, for this one will be; their times say nothing."""
+    """Makes the empty calls that a timed process makes at each shape, so that this process is in the same state; their
+    times are not used.
+    """
     contract = next(iter(problem.contracts.values()))
     for shape in planning.graded_shapes(problem, scale):
         with step():
@@ -145,10 +148,12 @@ def alike(problem: Problem, scale: str, session: Session, step: Step) -> None:
 
 
 def rehearsal(problem: Problem, scale: str, device: str, calls: int, session: Session, step: Step) -> None:
-    """Has each model made and called on values that mean nothing, the first so many times.
+    """Makes the model of each shape and calls it on throw-away values, `calls` times at the first shape and once at the
+    others.
 
     Some submissions take a second to make a model, and a profiler one more for its first call. What was made here is
-    copied in the turn, where copies give right results. Shapes are left out where the device's memory is taken.
+    copied in the turn, where copies give right results. Shapes are left out where too little of the device's memory is
+    free.
     """
     code, master = load_code(problem), new_master()
     for shape in planning.graded_shapes(problem, scale):

@@ -81,12 +81,11 @@ class TrialOptions:
 
 
 def default_options(device: str, *, timeout: float = 600.0, build_timeout: float = BUILD_SECONDS) -> TrialOptions:
-    """200 samples on a GPU, of which 16 are compared; half of them may be taken in a second process.
-
-    10 on a CPU, where calls may be interpreted, all compared.
+    """The usual options of a trial on `device`: 200 samples on a GPU, of which 16 are compared and half may be taken in
+    a second process; 10 on a CPU, where calls may be interpreted, all of them compared.
 
     Events of one call on an H200 vary by 0.5 us and more, those of a kernel that reads scattered pages by 4 %: the
-    middle of 200 is known to 0.3 %. More are taken where it is wanted to be known better.
+    middle of 200 is known to 0.3 %. More are taken where a time has to be known better.
     """
     if device.startswith("cuda"):
         return TrialOptions(
@@ -161,20 +160,20 @@ def plan_shape(problem: Problem, shape: Shape, master: bytes, options: TrialOpti
 
 
 def later_calls(plan: ShapePlan, master: bytes, options: TrialOptions) -> ShapePlan:
-    """A plan of the later calls of a shape: warm-ups and `later` samples."""
+    """The plan of a shape's calls in a second process: warm-ups and `options.later` samples."""
     return _timed_calls(plan, master, options, _extra(options), options.warmups, options.later)
 
 
 def more_calls(plan: ShapePlan, master: bytes, number: int, options: TrialOptions) -> ShapePlan:
-    """A plan of MORE_SAMPLES calls that are timed after all others and `number` such ones."""
+    """The plan of MORE_SAMPLES further timed calls of a shape, after all planned ones and `number` further ones."""
     first = _extra(options) + (options.later and options.warmups + options.later) + number
     return _timed_calls(plan, master, options, first, 0, MORE_SAMPLES)
 
 
 def reachable(error: float, wanted: float, samples: int, more: int) -> bool:
-    """Whether so many more samples may bring a standard error of `samples` down to what is wanted: it falls with the
-    square root of their number, if with anything. Where a time moves for longer than they take, or differs between
-    processes, they change nothing.
+    """Whether `more` samples may bring a standard `error`, which `samples` samples have, down to what is `wanted`: at
+    best it falls with the square root of their number. Where a time drifts for longer than they take, or differs
+    between processes, they change nothing.
     """
     return error <= HOPE * wanted * math.sqrt(1 + more / max(samples, 1))
 
@@ -221,7 +220,9 @@ def null_rounds(device: str, slot_bytes: int, room: int) -> int:
 
 
 def bears_out(short: Sequence[SealedBatch], claimed: float) -> bool:
-    """Whether short batches leave a claimed time possible: up to four times as long may be for reasons of ours."""
+    """Whether `short` batches are compatible with a `claimed` time of a call: up to four times as long may be the
+    judge's overhead.
+    """
     return min(batch.per_call for batch in short) <= 4 * claimed + SLACK_SECONDS
 
 

@@ -32,7 +32,7 @@ def free_bytes(device: torch.device) -> tuple[int, int]:
 
 
 def ring_room(device: torch.device) -> int:
-    """Bytes for the slots of a batch."""
+    """How many bytes the slots of a batch may take on `device`."""
     if device.type != "cuda":
         return planning.CPU_RING_BYTES
     return int(free_bytes(device)[0] * planning.GPU_RING_SHARE)

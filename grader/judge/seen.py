@@ -44,7 +44,9 @@ class Null:
     alone_middle: float = 0.0
 
     def overhead(self, rounds: int, wall: float) -> float:
-        """Seconds of a batch of `wall` that calls alone need not have: what is left of it they took for certain."""
+        """The seconds that the judge's own part may take of a batch of `rounds` calls that lasted `wall` seconds; the
+        calls took the rest for certain.
+        """
         if rounds == 1:
             return self.alone + self.alone_error
         before = self.batch + rounds * self.mapping + self.error
@@ -63,10 +65,11 @@ class Sample:
 
 
 def prepared(samples: Sequence[Sample]) -> int:
-    """After how many calls on an address a model has what it makes for one, as a graph: earlier calls are no samples.
+    """How many calls on one address a model needs before it has built what it keeps for that address, such as a graph;
+    these calls are no samples.
 
-    The first is none where there are others, since a graph may be made of work on another stream, of which events see
-    nothing. Some make it in the third call, or the fourth: then these take longer than those after them.
+    The first call is never a sample where there are others, since a graph may be made by work on another stream, which
+    events do not see. Some models build in the third or fourth call: those calls then take longer than the later ones.
     """
     visits = [one.visit for one in samples if one.visit is not None]
     found = int(any(visits))
@@ -117,7 +120,9 @@ class Seen:
             self.status, self.message = status, message
 
     def result(self, shape: str, null: Null | None, trim: float, quickest: int = 0) -> ShapeResult:
-        """All of it; with times where calls were timed."""
+        """The record of all that was seen of `shape`; it has times where calls were timed and `null` is the cost of
+        empty ones.
+        """
         timing = None
         counted = self._counted()
         if null is not None and counted:

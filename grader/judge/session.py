@@ -88,13 +88,13 @@ class Session:
         self._child.close()
 
     def leave(self, seconds: float) -> None:
-        """As `close`, after the process had so long to end by itself, as a profiler around it needs."""
+        """As `close`, after giving the process so many seconds to end by itself, as a profiler around it needs."""
         self._child.leave(seconds)
         self._free()
 
     @property
     def process(self) -> Child:
-        """The process, for who has to keep it from running."""
+        """The candidate's process, for callers that stop it or ask for what it started."""
         return self._child
 
     @property
@@ -103,10 +103,10 @@ class Session:
         return self._child.log
 
     def start(self) -> Frame:
-        """Waits until the process is up; no code of the submission has run then.
+        """Waits until the process is ready to use the device; no code of the submission has run then.
 
-        One that was made `ahead`, while another is timed, has only imported torch and begins to use the device now. It
-        does so once, whoever asks first.
+        One that was made `ahead`, while another is timed, has only imported torch; it begins to use the device now. A
+        second call returns the same answer.
         """
         if not self._ahead:
             return self._child.wait("start", SETUP_LIMIT)
@@ -130,8 +130,8 @@ class Session:
         return self._imported is not None
 
     def submission(self) -> Frame:
-        """Has the submission imported, which may compile; its time counts from here. It does so once, whoever asks
-        first.
+        """Has the submission imported, which may compile; the time limit of the build counts from here. A second call
+        returns the same answer.
         """
         if self._imported is None:
             self._child.begin(self._timeout)
@@ -231,11 +231,12 @@ class Session:
         return self._child.ask(Kind.PREPARE, doing, numbers=numbers, descriptors=fds, limit=SETUP_LIMIT)
 
     def batch(self, cases: Iterable[Case] | None, rounds: int, lot: Sequence[int], doing: str) -> Batch:
-        """A sealed batch on slots that were prepared; on values of no meaning without cases.
+        """Runs a sealed batch on slots that were prepared, on the inputs of `cases` or, without cases, on throw-away
+        values.
 
         The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
-        read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate
-        does not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
+        read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate does
+        not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
         whether work was done later.
         """
         spare = self._memory.pop("next inputs", None)
@@ -271,11 +272,12 @@ class Session:
     def alone(
         self, inputs: Mapping[str, Tensor] | None, doing: str, before: Mapping[str, Tensor] | None = None
     ) -> Batch:  # fmt: skip
-        """A sealed call alone, in a batch of one that was prepared; on values of no meaning without inputs.
+        """Makes one sealed call alone, in a batch of one that was prepared, on `inputs` or, without them, on throw-away
+        values.
 
         The values are written where the candidate reads them, after the clock was read: for one call that costs less,
-        and varies by much less, than to give it other memory. It is awake, since it has just run once on the values
-        `before`, or on what lies there, and the caches are empty.
+        and varies by much less, than to give it other memory. The candidate is awake, since it has just run once on the
+        values `before`, or on what lies there, and the caches are empty.
         """
         memory, outputs = self._memory["batch inputs"], self._memory["batch outputs"]
         values = self._rows["inputs"].empty(self.device) if inputs is None else inputs
@@ -328,7 +330,9 @@ class Session:
         return answer
 
     def unfinished(self, batch: Batch, rounds: int) -> str:
-        """What of a batch was not there when its time was taken, as the end of a sentence; empty when nothing was."""
+        """Says which outputs of a batch were still missing when its time was taken, as the end of a sentence; empty
+        when none were.
+        """
         now = self._memory["batch outputs"].raw(rounds * self.out_bytes)[batch.places]
         if not torch.equal(now, batch.bytes):
             return "it wrote outputs of a batch after it had said that it was done"

@@ -39,7 +39,9 @@ DIGESTS = 2  # of the outputs of a shape: hashing 100 MB takes 0.1 s
 
 
 def first_calls(trial: Trial, plan: ShapePlan, state: Seen) -> bool:
-    """Has the calls made that tell most, on one model and a few slots; whether there were any that came to an end."""
+    """Makes the calls of `plan.first`, which tell most, on one model and a few slots; returns whether any came to its
+    end.
+    """
     first = trial.case(plan.shape, plan.first[0], None)
     trial.say(f"{BUILDING} for {plan.shape.label}: its model")
     slots = max(1, min(planning.LEAST_ROUNDS, len(plan.first) // 2))  # each is met again with other values
@@ -72,9 +74,8 @@ def _copy_works(trial: Trial, plan: ShapePlan) -> bool:
 
 
 def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Sequence[State]:
-    """Has one group of calls made, and notes what comes of each.
-
-    Returns the states of its models; none when they cannot be used further.
+    """Makes the calls of one group and notes the results in `state`. Returns the weights of the group's models; none
+    when the models cannot be called further.
     """
     first = trial.case(plan.shape, group.specs[0], None)
     states, slots = _loaded(trial, plan.shape, group, first, state)
@@ -88,7 +89,9 @@ def single_calls(trial: Trial, plan: ShapePlan, group: Group, state: Seen) -> Se
 
 
 def later_calls(trial: Trial, plan: ShapePlan, state: Seen) -> Sequence[State]:
-    """As `single_calls`, of the later samples of a shape in another process; no calls where none were left to it."""
+    """As `single_calls`, for the samples of a shape that were left to another process; makes no calls where none were
+    left.
+    """
     later = planning.later_calls(plan, trial.master, trial.options)
     if plan.shape.label in trial.split:
         return single_calls(trial, later, later.groups[0], state)
@@ -97,7 +100,9 @@ def later_calls(trial: Trial, plan: ShapePlan, state: Seen) -> Sequence[State]:
 
 
 def ungated_calls(trial: Trial, shape: Shape, state: Seen, states: Sequence[State]) -> None:
-    """A few calls more, in which the device waits for the host: a claim about launches, which is never scored."""
+    """Makes a few further calls for which the device waits, so that the host's launches are timed too; the result is a
+    claim and is never scored.
+    """
     if trial.session.device.type != "cuda" or trial.options.published or state.status != "right":
         return
     for number in range(UNGATED_CALLS):
@@ -142,10 +147,10 @@ def _made(one: _Calls, first: Case, states: Sequence[State] | None, slots: int) 
 
 
 def instances(trial: Trial, case: Case, making: float = 0.0) -> int:
-    """How many models take turns: so many that a round of calls does not find weights in the cache.
+    """How many models take turns at a shape: so many that a call does not find its weights in the cache.
 
-    A time depends on where weights lie as well (0.7 % between processes for three models of 67 MB on an H200), so
-    there are more of them where they are small enough, and fewer, twice the cache in all, where making one takes long:
+    A time also depends on where weights lie (0.7 % between processes for three models of 67 MB on an H200), so there
+    are more models where they are small enough, and fewer, twice the cache in all, where making one takes long:
     `making` seconds.
     """
     options, device = trial.options, trial.session.device
@@ -171,7 +176,9 @@ class _Calls:
     again: frozenset[str]
 
     def made(self, case: Case, index: int, model: int) -> bool:
-        """Makes one call on a slot and a model; whether the model can be called further."""
+        """Makes one call of model number `model` on a slot and notes the result; returns whether the model can be
+        called further.
+        """
         trial, state, spec, label = self.trial, self.state, case.spec, self.plan.shape.label
         called = trial.session.call(index, case.inputs, f"run {spec.id} at {label}")
         state.calls += 1

@@ -79,9 +79,8 @@ class Trial:
     # --- the course of a trial ---
 
     def up(self) -> None:
-        """Waits for a process that was started ahead, which needs no device for that.
-
-        What ends it is told where the device is held.
+        """Waits for a process that was started ahead; that needs no device. If the process has ended, `started` raises
+        its error.
         """
         self.say("starting the submission's process")
         try:
@@ -94,10 +93,10 @@ class Trial:
         self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None,
         timed: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """Everything: calibration, the import, and shape after shape until nothing further can be asked.
+        """Runs the whole trial: empty calls, the import, then shape after shape until nothing further can be asked.
 
-        After the import `imported` is called, while nothing is timed that the judge's clock would see disturbed, and
-        `timed` before anything is.
+        After the import `imported` is called, at a time when nothing is timed that it could disturb, and `timed` is
+        called before anything is timed.
         """
         self._waited()  # for the device, since the process is up
         for plan in plans:
@@ -109,7 +108,7 @@ class Trial:
 
     @property
     def goes_on(self) -> bool:
-        """Whether more samples are to be taken in another process: some shape wants it, and all was right so far."""
+        """Whether more samples are to be taken in another process: all was right so far, and some shape needs them."""
         right = not (self.failure or self.refusal) and all(seen.status == "right" for seen in self.states.values())
         return right and not self.last and bool(self.split | self.denied)
 
@@ -162,7 +161,10 @@ class Trial:
             self._spend("waiting")
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
-        """What differs from the trial."""
+        """Asks this process again for results of `trial`; returns a sentence for each difference.
+
+        Raises NotReplayed when nothing was shown.
+        """
         seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
         copied = {result.shape for result in trial.shapes if result.copied}
         found = []
@@ -182,7 +184,7 @@ class Trial:
         return found
 
     def status(self, shapes: Sequence[ShapeResult]) -> Literal["right", "wrong", "refused"]:
-        """Right when every shape is."""
+        """The status of the whole trial: refused, wrong, or right when every shape is."""
         if self.failure or any(shape.status in WRONG for shape in shapes):
             return "wrong"
         if self.refusal:
@@ -190,12 +192,12 @@ class Trial:
         return "wrong" if any(shape.status != "right" for shape in shapes) else "right"
 
     def message(self, shapes: Sequence[ShapeResult]) -> str:
-        """Why it is not right, in one sentence; else what was done."""
+        """One sentence: why the trial is not right, or else how much was compared."""
         bad = next((shape.message for shape in shapes if shape.status in WRONG), "")
         return self.failure or bad or self.refusal or compared_calls(shapes)
 
     def result(self, plan: ShapePlan) -> ShapeResult:
-        """What was seen of a shape."""
+        """The record of what was seen of the shape of `plan`."""
         label = plan.shape.label
         trim = MEDIAN if self.options.published else self.options.trim
         quickest = planning.QUICKEST if self.on_gpu else 0
@@ -209,7 +211,11 @@ class Trial:
     # --- steps ---
 
     def started(self, calibrate: Sequence[Shape]) -> None:
-        """Up to the import. Raises CheckError for what goes wrong before: no code of the submission has run then."""
+        """Starts the process, measures empty calls at the shapes `calibrate`, and has the submission imported.
+
+        Raises CheckError for what fails before the import, when no code of the submission has run; then Ended or
+        ChildGone.
+        """
         self.say("starting the submission's process")
         try:
             if self._lost is not None:
@@ -231,7 +237,7 @@ class Trial:
         self._spend("import")
 
     def over(self, state: Seen) -> bool:
-        """Whether what was seen of a shape is the end of the trial."""
+        """Whether the trial ends with this shape, because a result was wrong and not all cases are asked for."""
         return state.status in WRONG and not self.options.all_cases
 
     def _first(self, plan: ShapePlan, state: Seen) -> None:
@@ -273,14 +279,14 @@ class Trial:
             expect(answer, f"at {shape.label}")
 
     def wanted(self, label: str) -> Wanted | None:
-        """How well the times of a shape should be known, if better than a hundred calls tell."""
+        """How precisely the times of a shape are to be known, where that needs more samples than usual; else None."""
         wanted, claimed = self.options.wanted.get(label), self.states[label].claimed
         return wanted if wanted and claimed and wanted.of(middle(claimed, self.options.trim)) else None
 
     def compare(
         self, case: Case, outputs: Sequence[Tensor], state: Seen, *, model: int = 0, digest: bool = False
     ) -> bool:
-        """Holds outputs against the oracle and notes what comes of it; whether they are right."""
+        """Compares `outputs` with the oracle, notes the result in `state`, and returns whether they are right."""
         whole = self.whole.get(case.shape.label) == case.spec.id
         held = hold(self.problem, self.code, case, outputs, self.master, whole=whole)
         result = held.result
@@ -374,7 +380,9 @@ class Trial:
         return (free_bytes(self.session.device)[0] - before) / total
 
     def usable(self, answer: Frame, when: str, state: Seen) -> bool:
-        """Whether the model can be called further; a shape that raised is noted, and a refusal ends the trial."""
+        """Whether the model can be called after this `answer`; an error is noted in `state`, and a refusal raises
+        Ended.
+        """
         try:
             expect(answer, when)
         except Ended as end:

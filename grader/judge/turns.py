@@ -92,9 +92,10 @@ def lock_path(key: str) -> Path:
 
 @contextlib.contextmanager
 def practising(came: float | None = None, tell: Callable[[Standing], None] = lambda _: None) -> Iterator[None]:
-    """Makes every turn that this process takes within it a practice run's. `came` is on the clock time.monotonic().
+    """Inside the block every turn of this process is a practice run's, which yields to gradings. `came` is on the clock
+    time.monotonic().
 
-    `tell` is told when a turn is asked for, when it is held and when it is free again, so that it can be bounded.
+    `tell` is called when a turn is asked for, held and free again, so that its caller can bound it.
     """
     _PRACTICE.append(_Practice(time.monotonic() if came is None else came, tell))
     try:
@@ -105,7 +106,9 @@ def practising(came: float | None = None, tell: Callable[[Standing], None] = lam
 
 @contextlib.contextmanager
 def grading() -> Iterator[None]:
-    """Makes every turn that this process takes within it due now, however late it is asked for."""
+    """Inside the block every turn of this process has its place in the queue from the block's start on, however late it
+    is asked for.
+    """
     _GRADINGS.append(time.monotonic())
     try:
         yield
@@ -121,11 +124,11 @@ def wanted(device: str | torch.device) -> bool:
 
 @contextlib.contextmanager
 def turn(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
-    """Holds the device; `wait` is told, in one sentence, that it has to be waited for. `afresh`: it is due now,
-    whenever its grading began.
+    """Holds the device exclusively inside the block; `wait` is told, in one sentence, what it waits for.
 
-    Where there is no lock to be had, as on a system without a folder that all may write to, that is told and nothing is
-    held. Turns of one process share the lock, and the last to end lets go of it.
+    `afresh` queues by the time of this call, not by when its grading began. Where there is no lock to be had, as on a
+    system without a folder that all may write to, that is told and nothing is held. Turns of one process share the
+    lock, and the last to end lets go of it.
     """
     key = device_key(device)
     with _TAKING:
@@ -149,7 +152,7 @@ def turn(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool
 
 @contextlib.contextmanager
 def alone(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
-    """As `turn`, and no other thread of this process holds one that it took so."""
+    """As `turn`, and exclusive among the threads of this process as well."""
     _ASKING.append(threading.get_ident())
     try:
         _ALONE.acquire()
@@ -164,7 +167,8 @@ def alone(device: str | torch.device, wait: Say = lambda _: None, *, afresh: boo
 
 @contextlib.contextmanager
 def together(device: str | torch.device, wait: Say = lambda _: None, *, afresh: bool = False) -> Iterator[None]:
-    """Holds the device for calls by which nothing is timed: others may do so beside it, and nobody has a `turn`.
+    """Holds the device for calls that nobody times: others may hold it so at the same time, and nobody has a `turn`
+    meanwhile.
 
     A practice run, whose turns are counted, has the device alone.
     """
@@ -186,8 +190,8 @@ def together(device: str | torch.device, wait: Say = lambda _: None, *, afresh: 
 
 @contextlib.contextmanager
 def counters(device: str | torch.device, wait: Say = lambda _: None) -> Iterator[None]:
-    """Holds the counters of a device; `wait` is told that they have to be waited for. Where there is no lock to be had
-    nothing is held.
+    """Holds the performance counters of a device inside the block; `wait` is told what it waits for. Where there is no
+    lock to be had nothing is held.
     """
     lock = _open(lock_path(f"{device_key(device)} counters"))
     try:
@@ -201,7 +205,7 @@ def counters(device: str | torch.device, wait: Say = lambda _: None) -> Iterator
 
 
 def counters_at_once(device: str | torch.device) -> contextlib.ExitStack | None:
-    """The counters of a device if nobody has them, until the stack is closed; None if somebody has."""
+    """Takes the counters of a device, until the returned stack is closed; None if somebody else has them."""
     held = contextlib.ExitStack()
     lock = _open(lock_path(f"{device_key(device)} counters"))
     if lock is not None:

@@ -136,7 +136,7 @@ class SealedBatch:
 
     @property
     def per_call(self) -> float:
-        """Seconds that a call took at least; never below zero."""
+        """The least seconds that each call of the batch took: without the judge's overhead, never below zero."""
         return max(self.seconds - self.overhead, 0.0) / self.rounds
 
 
@@ -342,7 +342,7 @@ class Cell:
 
 
 def denies(device: str, alone: SealedBatch | None, seconds: float) -> bool:
-    """Whether a sealed call alone shows that a call takes longer than `seconds` on a device, "cuda" or "cpu"."""
+    """Whether the sealed call `alone` shows that a call on `device` ("cuda" or "cpu") takes longer than `seconds`."""
     if alone is None:
         return False
     return alone.per_call > ALONE_SHARE[device] * seconds + max(
@@ -351,11 +351,11 @@ def denies(device: str, alone: SealedBatch | None, seconds: float) -> bool:
 
 
 def least_alone(calls: Sequence[SealedBatch], null_alone: float) -> SealedBatch | None:
-    """What a call took alone at least: the quickest, or the middle one where that is less beside `null_alone`, the
-    middle of empty ones. None where there is none.
+    """The least time that a sealed call alone can have taken: the quickest call, or the middle one beside `null_alone`,
+    the middle empty call, where that is less. None without calls.
 
     Whatever disturbs a call makes it longer, so the quickest tells most, beside the quickest empty one. Where hardly
-    any is undisturbed, such a one may be among the empty ones and not among these.
+    any is undisturbed, the only undisturbed one may be among the empty calls.
     """
     found = list(calls)
     if null_alone and len(found) >= LEAST_MIDDLE:

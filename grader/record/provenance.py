@@ -49,12 +49,12 @@ def _record(row: Mapping[str, Any]) -> FindingRecord:
 
 
 def to_json(records: Sequence[FindingRecord]) -> list[list[str]]:
-    """As a bundle's first entry keeps them."""
+    """The findings as a bundle's first entry keeps them."""
     return [[record.rule, record.leak_class, record.verdict, record.message] for record in records]
 
 
 def from_json(data: object) -> tuple[FindingRecord, ...]:
-    """The reverse, for a bundle that a stranger may have written; what does not fit is left out."""
+    """The reverse of `to_json`, for a bundle that a stranger may have written; entries of another form are left out."""
     rows = data if isinstance(data, list) else []
     found = []
     for row in rows[:MOST]:

@@ -33,7 +33,7 @@ class Wanted:
     most: float = math.inf
 
     def of(self, seconds: float) -> bool:
-        """Whether it is so for a time."""
+        """Whether this applies to a call that takes so many seconds."""
         return self.least <= seconds <= self.most
 
 
@@ -49,7 +49,8 @@ def middle(samples: Sequence[float], trim: float) -> float:
 
 
 def of_samples(samples: Sequence[float], trim: float = MEDIAN) -> float | None:
-    """Of the middle of samples in their order; None with fewer than six.
+    """The relative standard error of the trimmed mean of `samples`, which are in the order in which they were taken;
+    None with fewer than six.
 
     Samples are not independent where a clock or a temperature moves. Of three parts of steady samples, the squared
     coefficient of variation of the middles is exponentially distributed with the mean 3 times the squared error
@@ -86,13 +87,13 @@ def _of_trimmed(samples: Sequence[float], trim: float) -> float:
 
 
 def of_batches(times: Sequence[float]) -> float | None:
-    """Of the median of a few independent times; None with fewer than three."""
+    """The relative standard error of the median of a few independent `times`; None with fewer than three."""
     return _of_median(times) if len(times) >= REPEATS else None
 
 
 def of_trials(times: Sequence[float], within: Sequence[float | None]) -> float | None:
-    """The relative spread of the median over trials: the larger one of what their times and what the spreads within
-    each give, since few trials may agree by chance. None where neither is known.
+    """The relative spread of the median over trials: the larger of what their `times` give and what the spreads
+    `within` each trial give, since few trials may agree by chance. None where neither is known.
     """
     known = [spread for spread in within if spread is not None]
     inner = math.sqrt(statistics.fmean(spread**2 for spread in known)) * _shrink(len(times)) if known else None

@@ -119,18 +119,16 @@ def _none(reasons: Sequence[str], wanted: Wanted) -> str:
 
 
 def seen_at(sandbox: Sandbox) -> PurePosixPath | None:
-    """Where processes of every grading find what they are given, because compilers note paths; None where that is
-    under the paths that it has outside.
+    """The path at which processes of every grading find their folder, for compilers that note paths; None where the
+    sandbox leaves it at the path that it has outside.
     """
     kind: Sandbox = getattr(sandbox, "inner", sandbox)  # what starts the process, below a profiler
     return SEEN if kind.record.traits.own_paths else None
 
 
 def second(sandbox: Sandbox, place: int = 1) -> Sandbox | None:
-    """The same kind for a process at the same time as one in `sandbox`: as another user, so that neither's limits count
-    the other; None where processes are not kept apart well enough for two. Each `place` has another user.
-
-    Raises SandboxError.
+    """A sandbox of the same kind for a process beside one in `sandbox`, run as another user so that limits are counted
+    apart; None where two processes are not kept apart well enough. Each `place` has its own user. Raises SandboxError.
     """
     return sandbox.second(place) if isinstance(sandbox, Paired) else None
 
@@ -163,7 +161,7 @@ class _Probe:
             self._files = stack.pop_all()
 
     def wait(self) -> None:
-        """Returns when it has seen that the sandbox holds. Raises SandboxError."""
+        """Waits for the probe to show that the sandbox holds. Raises SandboxError."""
         with self._files:
             try:
                 status = self._status()

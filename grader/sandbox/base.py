@@ -93,7 +93,7 @@ class Sandbox(Protocol):
         """
 
     def alive(self, process: subprocess.Popen[bytes]) -> list[int]:
-        """The processes, by number, that it started and that live now."""
+        """The numbers, in this process's table, of `process` and of what it started, as far as they are running."""
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Kills the process and everything that it started, and waits until none is left. Raises SandboxError."""
@@ -104,4 +104,4 @@ class Paired(Protocol):
     """A kind that keeps two processes apart well enough to run both at a time."""
 
     def second(self, place: int) -> Sandbox:
-        """The same for a process at the same time, as the user of another `place`. Raises SandboxError."""
+        """A sandbox for a process that runs at the same time, as the user of another `place`. Raises SandboxError."""

@@ -52,7 +52,7 @@ def builds_folder() -> Path:
 
 
 def build_key(submission: str, parts: Sequence[str], versions: Mapping[str, str]) -> str:
-    """The name of a build: all that what the compilers wrote depends on."""
+    """The name of a build: a hash of all that its contents depend on."""
     return hashlib.sha256(canonical({"key": [submission, *parts, dict(versions)]})).hexdigest()
 
 
@@ -104,7 +104,9 @@ class Builds:
 
     @contextlib.contextmanager
     def making(self, key: str, wait: Callable[[str], None], seconds: float) -> Iterator[None]:
-        """Nobody else makes this build within; who does is waited for, at most so long, and `wait` is told so."""
+        """Inside the block nobody else makes this build; waits at most `seconds` for somebody who does, and tells
+        `wait` so.
+        """
         with contextlib.ExitStack() as stack:
             with contextlib.suppress(OSError):
                 lock = self._lock(_beside(self._folder / key, _LOCK), wait, seconds)
@@ -162,7 +164,7 @@ def hand_out(caches: Path, target: Path) -> None:
 
 
 def hand_in(caches: Path, target: Path, uid: int | None) -> None:
-    """As `hand_out`, for a process that is there already and has run no code of a submission: its folder stays.
+    """As `hand_out`, into the existing folder of a process that runs already and has run no code of a submission.
 
     `uid` is the user that it runs as, where that is one of its own. Raises CachesError and SandboxError.
     """
@@ -186,7 +188,9 @@ def files_of(folder: Path) -> dict[str, str]:
 
 
 def untuned(made: Path) -> None:
-    """Removes from a build all but what Triton compiled, and of that what was chosen by times."""
+    """Removes from the build `made` everything but what Triton compiled, and of that the choices that were made by
+    timing.
+    """
     for entry in made.iterdir() if made.is_dir() else ():
         if not entry.is_dir():
             entry.unlink()
@@ -198,7 +202,7 @@ def untuned(made: Path) -> None:
 
 
 def without_batons(made: Path) -> None:
-    """Takes away what a build that did not come to its end holds locked."""
+    """Removes the lock files that a build which did not end normally left in `made`."""
     for file in _files(made):
         if file.name == BATON and file.parent != made:
             file.unlink(missing_ok=True)

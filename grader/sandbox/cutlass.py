@@ -33,7 +33,9 @@ class Cutlass:
     version: str
 
     def variables(self, environment: Mapping[str, str]) -> dict[str, str]:
-        """The include path of g++, which nvcc has preprocess for it, and where a build of its own looks for CUTLASS."""
+        """The environment variables that let g++, nvcc (through its preprocessor) and builds of a submission's own find
+        CUTLASS.
+        """
         before = environment.get("CPLUS_INCLUDE_PATH")
         path = os.pathsep.join([*map(str, self.folders), *([before] if before else [])])
         first = self.folders[0]

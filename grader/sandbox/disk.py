@@ -115,6 +115,7 @@ class _Free:
 
     @classmethod
     def of(cls, folder: Path) -> _Free:
+        """What is free on the file system of `folder`."""
         found = os.statvfs(folder)
         return cls(found.f_bfree * found.f_frsize, found.f_ffree)
 
@@ -138,7 +139,7 @@ class ScratchWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Ends the looking."""
+        """Stops watching."""
         self._closed.set()
         if self._thread is not threading.current_thread():
             self._thread.join()

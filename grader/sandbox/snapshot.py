@@ -69,7 +69,7 @@ class Snapshot:
         return self.speaks_of(*TUNING)
 
     def speaks_of(self, *words: str) -> bool:
-        """Whether one of these words is in the code of any of its files; comments do not count."""
+        """Whether one of `words` occurs in the code of any of its files; comments do not count."""
         texts = (code_of(name, (self.file.parent / name).read_text("utf-8", "replace")) for name, _ in self.files)
         return any(word in text for text in texts for word in words)
 

@@ -86,16 +86,16 @@ class Purse:
 
     @classmethod
     def of(cls, seconds: float, work: str = "") -> Purse:
-        """A full one."""
+        """A purse with all of its `seconds` left."""
         return cls(seconds, seconds, work)
 
     def limit(self, wanted: float | None) -> float:
-        """What may be spent at once, where `wanted` bounds it too."""
+        """The seconds that one piece of work may take: what is left, and at most `wanted`."""
         left = max(self.left, 0.001)
         return left if wanted is None else min(wanted, left)
 
     def passed(self, limit: float) -> str:
-        """The limit that was passed, for a message: of all, when that is what ran out."""
+        """The end of a message on a limit that was exceeded: the whole purse when that ran out, else `limit`."""
         return f"{self.work} within {self.whole if limit >= self.left else limit:.3g} s".strip()
 
 
@@ -168,7 +168,7 @@ class Child:
         )  # fmt: skip
 
     def begin(self, budget: float) -> None:
-        """Gives it a new budget from now on: what came before was our own work."""
+        """Replaces the time budget of the process by a new one: what it did before was our own work."""
         self._purse = Purse.of(budget)
 
     def ask(
@@ -229,7 +229,9 @@ class Child:
         return []
 
     def stop(self) -> bool:
-        """Keeps the process itself from running until `go_on`, and nothing that it started; whether it does."""
+        """Stops the process itself (SIGSTOP) until `go_on`, and nothing that it started; returns whether that was
+        possible.
+        """
         found = self.processes()
         self._main = self._main or (found[0] if found else 0)
         if self._main not in found:
@@ -241,7 +243,7 @@ class Child:
         return False
 
     def go_on(self) -> None:
-        """Lets it run again; meanwhile it spent nothing of its time."""
+        """Lets a stopped process run again; the time between does not count against its limits."""
         if self._stopped is None:
             return
         with contextlib.suppress(OSError):
@@ -269,7 +271,7 @@ class Child:
 
     @property
     def log(self) -> str:
-        """What it printed: both ends, when it was much."""
+        """What the process printed: the first and the last part, when it was much."""
         return self._noise.text()
 
     def _gone(self, message: str, *, late: bool = False) -> ChildGone:
@@ -307,7 +309,7 @@ class _Noise:
         self._thread.start()
 
     def text(self) -> str:
-        """What came until now; all of it when the child has ended."""
+        """What the process has printed so far; all of it once the process has ended."""
         self._thread.join(1.0)
         first, last = bytes(self._first), bytes(self._last)
         if self._dropped:  # whole lines beside the gap, so that no half of a secret escapes being taken out

@@ -105,7 +105,7 @@ def gather(
 
 
 def metrics_of(capability: str, problem: Problem) -> tuple[str, ...]:
-    """What Nsight Compute counts of each launch."""
+    """The metrics that Nsight Compute is asked to record for each launch."""
     return (*counters.metrics_of(capability, problem), SHARED)
 
 
@@ -118,7 +118,9 @@ def _timed(spent: dict[str, float], name: str, work: Callable[[], T]) -> T | Pro
 
 
 def tried(work: Callable[[], T]) -> T | ProfilerError:
-    """What the work gives, or why it could not be had. A fault of ours must not end a grading either."""
+    """The result of `work`, or the ProfilerError that says why there is none; exceptions of our own code become one as
+    well.
+    """
     try:
         return work()
     except ProfilerError as error:
@@ -152,7 +154,7 @@ class Judge:
         self.reasons: dict[str, str] = {}
 
     def silicon(self) -> Silicon:
-        """The record of it all."""
+        """The record of all evidence that was gathered."""
         for seen in (self.counted, self.traces):
             for label, right in seen.differences.items() if seen is not None else ():
                 if not right:

@@ -65,7 +65,7 @@ class Tracing:
 
     @property
     def busy(self) -> float:
-        """Seconds in which the device did any of it; gaps in which the host was late do not count."""
+        """Seconds in which the device did any of this work; gaps, in which the host was late, do not count."""
         total = end = 0.0
         for piece in self.work:
             total += max(piece.start + piece.seconds - max(piece.start, end), 0.0)

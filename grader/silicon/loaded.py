@@ -96,7 +96,8 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def one_each(found: Sequence[Block], kernels: Sequence[str]) -> list[Block]:
-    """The block of each launch, by the names of their kernels. Raises ToolError where they do not belong together.
+    """Picks the code block of each launch, given the names of the launched kernels. Raises ToolError where the two do
+    not match.
 
     Nsight Compute lists a launch's kernel as many times as its module has functions, one after the other.
     """
@@ -115,7 +116,9 @@ def one_each(found: Sequence[Block], kernels: Sequence[str]) -> list[Block]:
 
 
 def disassembly(name: str, lines: Sequence[tuple[int, str]], arch: str) -> str:
-    """The same in nvdisasm's words, with places within the function for addresses. Raises ToolError."""
+    """The instructions of a function, given with addresses, in nvdisasm's format, with offsets in the function. Raises
+    ToolError.
+    """
     base = lines[0][0] if lines else 0
     if not lines or [address for address, _ in lines] != [base + INSTRUCTION * i for i in range(len(lines))]:
         raise ToolError(f"the code of {name[:200]} does not lie in one piece")

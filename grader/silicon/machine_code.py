@@ -56,7 +56,7 @@ class Kernel:
 
     @property
     def name(self) -> str:
-        """As the machine code has it: mangled for C++, plain for Triton."""
+        """The kernel's name as it stands in the machine code: mangled for C++, plain for Triton."""
         return self.census.kernel
 
 
@@ -150,7 +150,9 @@ class _Reader:
 
     @property
     def threads(self) -> int:
-        """Tools at once: without namespaces of their own, the end of one could be the end of all of a user's."""
+        """How many tools run at a time: one in a sandbox without a process table of its own, where ending one could end
+        all of its user.
+        """
         return THREADS if self.sandbox.record.traits.own_processes else 1
 
     def disassembled(self, cubin: Path) -> str:

@@ -79,7 +79,7 @@ class Begun:
     turn: ExitStack | None = None
 
     def end(self) -> None:
-        """Ends the process that nobody takes. Raises what a sandbox raises."""
+        """Ends a process that was started ahead and is not needed. Raises what a sandbox raises."""
         with self.turn or nullcontext():
             self.session.close()
 
@@ -122,7 +122,7 @@ class Bench:
         return {result.shape for result in self.trial.shapes if result.copied}
 
     def case(self, label: str) -> CaseOutcome:
-        """A hidden case of a shape that a timed pass saw, drawn now."""
+        """A hidden case of the shape `label` that the trial compared, drawn at random now."""
         result = next(result for result in self.trial.shapes if result.shape == label)
         return random.SystemRandom().choice([case for case in result.cases if case.digest])
 
@@ -163,8 +163,10 @@ def begin(
     instrument: Instrument, snapshot: Snapshot, *, device: str, options: TrialOptions, sandbox: Sandbox, scratch: Path,
     caches: Path | None, metrics: Sequence[str], own: bool = False, child: Child | None = None,
 ) -> Begun:  # fmt: skip
-    """Starts a process beside an instrument in a fresh folder; `child` is one that was started there for that. Raises
-    Unavailable where nobody may have it, and what a sandbox raises.
+    """Starts a submission's process under an instrument in a fresh folder; `child` is a process that was started there
+    for that.
+
+    Raises Unavailable where the instrument cannot be had, and what a sandbox raises.
     """
     profiled = Profiled(sandbox, instrument)
     if instrument == "counters":
@@ -191,7 +193,9 @@ def _counting(sandbox: Sandbox, log: Path, metrics: Sequence[str]) -> Profiled:
 
 
 def count(bench: Bench, metrics: Sequence[str]) -> Counting:
-    """Every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where nobody may count."""
+    """Runs every shape once more under Nsight Compute. Raises ProfilerError, and Unavailable where counters cannot be
+    read.
+    """
     begun = _begun(bench, "counters", metrics)
     models, differences = _asked(bench, begun, MARKED_CALLS)
     return Counting(bench, begun, tuple(metrics), models, differences)
@@ -209,11 +213,11 @@ class Counting:
 
     @property
     def keeps(self) -> bool:
-        """Whether its files stay when the next process is started."""
+        """Whether the files of this pass stay when the next process is started."""
         return self.begun.own
 
     def read(self) -> Counted:
-        """All of it. It stores nothing, so another thread may do it. Raises ProfilerError."""
+        """Reads all that Nsight Compute wrote. Stores nothing, so another thread may call it. Raises ProfilerError."""
         bench, profiled = self.bench, self.begun.counts
         assert profiled is not None and profiled.log is not None and profiled.ncu is not None
         text = _text(profiled.log, MOST_REPORT)
@@ -263,7 +267,7 @@ def arch_of(capability: str) -> str:
 
 
 def trace(bench: Bench) -> Traces:
-    """Every shape once more under torch's profiler. Raises ProfilerError, and Unavailable where torch has none."""
+    """Runs every shape once more under torch's profiler. Raises ProfilerError, and Unavailable where torch has none."""
     begun = _begun(bench, "trace", ())
     models, differences = _asked(bench, begun, TRACED_CALLS)
     found, texts = {}, []

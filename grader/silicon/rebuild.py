@@ -44,10 +44,10 @@ def compiled_again(
     bench: Bench, arch: str, scratch: Callable[[], Path], again: Callable[[], Path | None] = lambda: None, *,
     whole: bool = False,
 ) -> MachineCode:  # fmt: skip
-    """The machine code for `arch` of a second build in a fresh folder. Raises ProfilerError where none came about.
+    """The machine code for `arch` of a second build, made here in a fresh folder or by the one that `again` waits for.
+    Raises ProfilerError where there is none.
 
-    `again` waits for the caches of one that ran beside the trial; nothing is compiled here where there was one. With
-    `whole` the submission is called as a build that collects nothing calls it.
+    With `whole` the submission is called as a build that collects nothing calls it.
     """
     beside = compiled_beside(arch, bench, again)
     if beside is not None:
@@ -68,7 +68,7 @@ def compiled_again(
 
 
 def compiled_beside(arch: str, bench: Bench, again: Callable[[], Path | None]) -> MachineCode | None:
-    """The machine code of the second build that `again` waits for, None where there was none. It needs no device.
+    """The machine code of the second build that `again` waits for; None where there was none. Needs no device.
 
     Raises ProfilerError where it cannot be read.
     """
@@ -89,10 +89,10 @@ def second_build(
     yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
     begun: Session | None = None, whole: bool = False,
 ) -> None:  # fmt: skip
-    """Has the submission compiled by a process that finds nothing, and keeps what it compiled in `caches`.
-    `begun` is its process where that was started before; `whole` as for a build.
+    """Has the submission compiled by a process that finds no caches, and keeps what it compiled in `caches`.
 
-    Raises ProfilerError where it did not come to its end: code that is missing then would say nothing.
+    `begun` is its process where that was started before; `whole` as for a build. Raises ProfilerError where it did not
+    come to its end: code that is missing then would say nothing.
     """
     said = judge.build(
         problem, snapshot, device=device, scale=scale, options=options, sandbox=sandbox, scratch=scratch,
@@ -104,7 +104,9 @@ def second_build(
 
 
 def lacks(again: MachineCode, ran: MachineCode, launched: Collection[str]) -> bool:
-    """Whether a build did not come to kernels that were launched elsewhere, as one that launches nothing may not."""
+    """Whether the build `again` lacks code of kernels that were launched from `ran`, as a build that launches nothing
+    may.
+    """
     kernels = [one for one in ran.kernels if one.name in launched]
     return any((plain_name(one.name), one.census.digest) not in again.digests for one in kernels)
 
@@ -117,15 +119,14 @@ class Comparison:
 
     @property
     def lost(self) -> str:
-        """Why there is none; empty where there is."""
+        """Why there is no second build to compare with; empty where there is one."""
         return str(self.again) if isinstance(self.again, ProfilerError) else ""
 
     def differs(self, kernels: Iterable[Kernel], loaded: Census | None = None) -> str:
-        """Why code that ran is not what compiling gives, as the end of a sentence; empty if it is.
+        """Says how code that ran differs from what compiling gives, as the end of a sentence; empty if it does not.
 
-        `kernels` are those of its name in the caches that it ran from, and `loaded` what the driver had loaded. That is
-        held against the second build, where no addresses are written into code when it is loaded; else what a cache
-        held is.
+        `kernels` are those of its name in the caches that it ran from, and `loaded` is what the driver had loaded.
+        `loaded` is compared where the loader writes no addresses into the code, else the kernels of the cache are.
         """
         found = tuple(kernels)
         if isinstance(self.again, ProfilerError):

@@ -96,10 +96,10 @@ class Silicon:
 
 
 def silicon_to_json(silicon: Silicon) -> object:
-    """As JSON values. Raises CodecError."""
+    """The evidence as JSON values. Raises CodecError."""
     return to_json(silicon, Silicon)
 
 
 def silicon_from_json(data: object) -> Silicon:
-    """The reverse. Raises CodecError."""
+    """The reverse of `silicon_to_json`. Raises CodecError."""
     return from_json(data, Silicon)

@@ -20,7 +20,7 @@ def evidence_of(
     problem: Problem, shape: Shape, launches: Sequence[Launch], capability: str, busy: float, scored: float,
     own: frozenset[str] | None = None,
 ) -> ShapeEvidence:  # fmt: skip
-    """What the launches of one call come to. `own`: names of kernels that the submission compiled."""
+    """Sums up the launches of one call at `shape`. `own`: names of kernels that the submission compiled."""
     counts, kernels = counters.counted(launches, capability), rows(launches, own)
     needed = counters.compulsory(problem, next(iter(problem.contracts.values())), shape)
     library = math.fsum(row.seconds for row in kernels if row.library) / max(counts.seconds, 1e-12)
@@ -31,7 +31,9 @@ def evidence_of(
 
 
 def recounted(problem: Problem, silicon: Silicon, text: str) -> list[str]:
-    """What the raw report of the counters says otherwise than the record. Raises ProfilerError for one that is none."""
+    """Where the raw report of the counters contradicts the record, a sentence each. Raises ProfilerError for one that
+    is none.
+    """
     launches = parse(text, counters.metrics_of(silicon.capability))
     shapes = {shape.label: shape for shape in problem.shapes}
     found = []

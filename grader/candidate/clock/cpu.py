@@ -54,26 +54,26 @@ class Untimed:
         self._calls: Sequence[Callable[[], Steps[None]]] = ()
 
     def canary(self) -> float:
-        """Nobody looks."""
+        """Always 0: nothing is flushed here."""
         return 0.0
 
     def timed(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
-        """The time is 0."""
+        """Runs the call and waits for the device; the seconds are given as 0."""
         result = yield from call()
         self._wait()
         return result, 0.0, False
 
     def ungated(self, call: Callable[[], Steps[T]]) -> Steps[tuple[T, float, bool]]:
-        """Nothing stands between the host and this clock."""
+        """The same as `timed`: this clock has no gate that would hide the host's launch time."""
         return (yield from self.timed(call))
 
     def prepare(self, calls: Sequence[Callable[[], Steps[None]]]) -> Steps[None]:
-        """Keeps them."""
+        """Keeps the calls for `run`; none is run here."""
         self._calls = calls
         yield from ()
 
     def run(self) -> Steps[None]:
-        """One after the other."""
+        """Runs the prepared calls one after the other, then waits for the device."""
         for call in self._calls:
             yield from call()
         self._wait()

@@ -32,13 +32,15 @@ class Gate:
         self._waits = 0  # calls in a row that waited
 
     def shut(self, stream: int) -> None:
-        """What is put into the stream from now on waits until `open`, or for GATE_S, or SOONER_S."""
+        """Makes `stream` wait at the gate: what is enqueued from now on runs after `open`, or when GATE_S or SOONER_S
+        have passed.
+        """
         self._word.value = SHUT
         self._wait_value(stream, self._address, OPEN, self._until)
         self._opener.arm(GATE_S if self._waits < WAITS else SOONER_S)
 
     def open(self) -> bool:
-        """Lets the stream go on; True when it had opened by itself."""
+        """Lets the stream go on; returns True when the time limit had opened the gate before."""
         waited = self._opener.disarm()
         self._word.value = OPEN
         self._waits = self._waits + 1 if waited else 0

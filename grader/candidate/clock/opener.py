@@ -60,7 +60,7 @@ class Opener:
         self._check(self._set(self._timer, 0, ctypes.byref(_Times(0, 0, int(first), int(part * 1e9))), None))
 
     def disarm(self) -> bool:
-        """Ends the wait; True when it was over already, and then the word is written."""
+        """Stops the timer; returns True when it had fired already, and so opened the gate."""
         if self._now() < self._late:
             self._check(self._set(self._timer, 0, ctypes.byref(self._off), None))
             return False

@@ -26,7 +26,10 @@ _RAISED: dict[int, BaseException] = {}  # by thread: what the last call raised, 
 
 
 def outside(function: Callable[..., T], *arguments: object) -> Steps[T]:
-    """What the function returns, or raises: `result = yield from outside(function, argument)`."""
+    """Has `function` called with nothing of ours on the stack; gives what it returns and raises what it raises.
+
+    `result = yield from outside(function, argument)`
+    """
     given: list[T] = []
     yield partial(given.extend, starmap(function, (arguments,)))
     if get_ident() in _RAISED:
@@ -37,7 +40,7 @@ def outside(function: Callable[..., T], *arguments: object) -> Steps[T]:
 
 
 def run(steps: Steps[T]) -> T:
-    """Makes the calls of a generator one after the other, and returns what it returns, or raises what it raises."""
+    """Drives a generator made of `outside` calls: makes each call, and returns or raises what the generator does."""
     ended: list[T | None] = []
     pulled = map(call, _noting(steps, ended))
     del steps

@@ -136,6 +136,9 @@ class _Function:
     digest: Digest = field(default_factory=Digest)
 
     def done(self, runtime: bool) -> Census:
+        """The census of the function after its last line; `runtime`: calls through the file's table of addresses are
+        known.
+        """
         indirect = self.other["indirect"] + (0 if runtime else self.other["by table"])
         return Census(
             self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
