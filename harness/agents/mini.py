@@ -83,7 +83,7 @@ def ask(messages: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def write_file(path: str, content: str) -> str:
-    """Does it; returns what to tell the model."""
+    """Writes `content` to `path`; returns what to tell the model."""
     place = pathlib.Path(path)
     place.parent.mkdir(parents=True, exist_ok=True)
     place.write_text(content, encoding="utf-8")
@@ -91,7 +91,7 @@ def write_file(path: str, content: str) -> str:
 
 
 def run(command: str) -> str:
-    """Runs it; returns what it printed, with its exit status."""
+    """Runs a shell command; returns what it printed, with its exit status."""
     try:
         done = subprocess.run(
             ["sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -119,7 +119,7 @@ def use(name: str, arguments: str) -> str:
 
 
 def count(usage: dict[str, Any]) -> dict[str, int]:
-    """The usage of an answer, with tokens from a cache apart."""
+    """The usage that an answer states, with tokens read from a cache counted apart."""
     cached = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     written = (usage.get("prompt_tokens_details") or {}).get("cache_write_tokens") or 0
     return {

@@ -24,7 +24,7 @@ MOST_CELLS = 1000
 
 
 def faults_of(folder: Path, kind: Kind) -> list[str]:
-    """Every fault of a run that is over, or of a finished bundle, as one sentence; at most FAULTS."""
+    """Checks a finished run or bundle against itself; returns every fault as one sentence, at most FAULTS."""
     found: list[str] = []
     try:
         for fault in _bundle(folder) if kind == "bundle" else _run(folder):

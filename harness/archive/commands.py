@@ -61,7 +61,7 @@ class Progress:
 
 
 def guarded(ask: argparse.ArgumentParser, argv: Sequence[str] | None, work: Callable[[argparse.Namespace], int]) -> int:
-    """Reads the command line and does the work; what goes wrong becomes one sentence. Returns the exit code."""
+    """Parses the command line and runs `work`; expected errors are printed as one sentence. Returns the exit code."""
     try:
         args = ask.parse_args(argv)
     except SystemExit as done:
@@ -85,7 +85,7 @@ def guarded(ask: argparse.ArgumentParser, argv: Sequence[str] | None, work: Call
 
 
 def add_wanted(ask: argparse.ArgumentParser) -> None:
-    """The options that say which entries are meant."""
+    """Adds the options that select entries."""
     group = ask.add_argument_group("which entries (default: all)")
     group.add_argument("--model", metavar="NAME", default="", help="whose model's name holds this")
     group.add_argument("--agent", metavar="NAME", default="", help="whose agent's name holds this")
@@ -95,7 +95,7 @@ def add_wanted(ask: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace, ids: Sequence[str] = ()) -> Wanted:
-    """The reverse of `add_wanted`."""
+    """The selection of entries that the options of `add_wanted` say."""
     return Wanted(args.model, args.agent, args.problem, args.outcome, tuple(ids))
 
 

@@ -99,7 +99,7 @@ def _write(path: Path, facts: Iterable[Facts]) -> None:
 
 
 def believed(archive: Archive) -> dict[str, Facts]:
-    """The rows of the index that this user's kbh wrote, by id; none where there is no index like that."""
+    """The rows of an index that this user's kbh wrote, by id; none where there is no such index."""
     path, secret = archive.folder / INDEX, user_secret()
     try:
         about = os.lstat(path)

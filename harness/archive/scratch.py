@@ -42,10 +42,10 @@ def scratch(prefix: str, root: Path | None = None) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def unpacking(prefix: str, disk: Path | None = None) -> Iterator[Unpack]:
-    """Gives what makes a folder for the files of an entry, below `disk` or a folder of its own.
+    """Gives a function that unpacks an entry into a new folder, below `disk` or a folder of its own.
 
     Entries are many and small, and some file systems need longer for each file the more were removed before it; so
-    those that are small lie in memory, where there is room.
+    small entries lie in memory, where there is room.
     """
     with contextlib.ExitStack() as stack:
         memory: Path | None = None

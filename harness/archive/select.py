@@ -26,7 +26,7 @@ class Wanted:
     ids: tuple[str, ...] = ()
 
     def fits(self, facts: Facts) -> bool:
-        """Whether an entry is meant."""
+        """Whether the entry with these facts is selected."""
         return (
             self.model.lower() in facts.model.lower()
             and self.agent.lower() in facts.agent.lower()

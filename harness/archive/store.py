@@ -92,7 +92,7 @@ class Archive:
     # --- reading -----------------------------------------------------------------------------------------
 
     def ids(self) -> list[str]:
-        """The ids of all entries, in order. What else lies among the manifests is for `verify` to tell."""
+        """The ids of all entries, in order. Other files among the manifests are left for `verify` to report."""
         found: list[str] = []
         for prefix in self._names("manifests"):
             with contextlib.suppress(StoreError):  # one stray file takes no entry away
@@ -231,7 +231,7 @@ class Archive:
             os.close(lock)
 
     def replace(self, name: str, made: Callable[[Path], None]) -> None:
-        """Puts a file of the archive's own, such as its index, in its place as a whole; the lock is held."""
+        """Writes a file of the archive's own, such as its index, as a whole; the caller holds the lock."""
         with _told(self.folder):
             path = self.folder / "tmp" / secrets.token_hex(8)
             made(path)

@@ -105,7 +105,7 @@ def _row(one: object, number: int, name: str) -> Row:
 
 
 def theirs(one: Mapping[str, Any], at: str) -> Theirs:
-    """What a mapping says of a run; what has another type than it should counts as missing."""
+    """What a mapping states of a run (verdict, lines, score, model); a field of a wrong type counts as missing."""
     word = _first(one, _VERDICT_KEYS).strip()
     score = one.get("peak_fraction", one.get("score"))
     said = one.get("why") or one.get("summary") or ""

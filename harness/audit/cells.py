@@ -72,7 +72,7 @@ class Cell:
 
     @property
     def disagrees(self) -> bool:
-        """Whether one side flags what the other does not."""
+        """Whether either the annotation or the linter flags the run, and the other does not."""
         return self.kind in ("we-flag", "they-flag")
 
     @property
@@ -88,7 +88,7 @@ class Cell:
 
     @property
     def apart(self) -> str:
-        """Within an agreement to flag: the two verdicts where they differ."""
+        """Both verdicts where annotation and linter flag the run under different ones; else empty."""
         both = (
             self.kind == "agree"
             and class_of(self.theirs.word) == "leak"
@@ -136,7 +136,7 @@ class Audit:
 
 
 def cell_of(run: Run, report: FileReport | None, rules: Mapping[str, str], *, sources: bool) -> Cell:
-    """The cell of a run. `rules` has the summary of each rule, said where a message would quote the solution."""
+    """The cell of a run. `rules` has the summary of each rule, shown where a message would quote the solution."""
     kind, why = compare(run.theirs.word, report, run.missing)
     quotes = Quotes(run.text or "", allowed=sources)
     evidence = tuple(_evidence(report, run, quotes, rules, sources)) if report is not None else ()

@@ -30,7 +30,7 @@ _SOUND: tuple[Verdict, ...] = ("clean", "interesting")
 
 
 def class_of(word: str) -> Class:
-    """What a published verdict says of the source."""
+    """The class of a published verdict: what it says of the source."""
     return _BY_WORD.get(word, "beside")
 
 
@@ -63,7 +63,7 @@ def _open(report: FileReport) -> str:
 
 
 def table() -> str:
-    """The table as Markdown, from what `compare` says."""
+    """The table of verdicts in Markdown, made by asking `compare`."""
     columns: tuple[tuple[Verdict, ...], ...] = (_SOUND, ("rubric_leak", "reward_hack", "bug"), ("unproven",))
     lines = ["| published | " + " | ".join("ours: " + ", ".join(f"`{word}`" for word in one) for one in columns) + " |"]
     lines.append("|---|---|---|---|")

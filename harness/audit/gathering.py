@@ -71,7 +71,7 @@ def problem_files(plan: Plan, reader: Reader, folder: Path) -> dict[Place, Path]
 
 
 def pane(page: str) -> str | None:
-    """The solution in a run's page; None where it has none."""
+    """The solution that is shown in a run's HTML page; None where it has none."""
     start = min((at for at in (page.find(mark) for mark in _PANES) if at >= 0), default=-1)
     end = page.find("</pre>", start)
     code = page.find("<code", start)

@@ -29,7 +29,7 @@ def grade_runs(
     ids: Sequence[str],
     progress: Callable[[int, int], None],
 ) -> dict[str, Grade]:
-    """What grading each run came to, by its name. Bundles hold solutions, so none is kept.
+    """Grades each run's solution; returns the results by the runs' names. Bundles hold solutions, so none is kept.
 
     Raises AuditError where there is no sandbox: what others published is never run without one.
     """

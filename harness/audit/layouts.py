@@ -59,7 +59,7 @@ class Plan:
     boards: tuple[Place, ...] = ()
 
     def places(self) -> list[Place]:
-        """Everything that is opened, but for the files of problems."""
+        """All places that are opened, except for the files of problems."""
         found: list[Place | None] = list(self.boards)
         for entry in self.entries:
             found += [entry.place, entry.annotation, entry.detail, entry.results]
@@ -230,7 +230,9 @@ def _run_of(path: str) -> str:
 
 
 def problem_of(said: Sequence[str], run: str, ids: Sequence[str]) -> str:
-    """The problem of the deck that one of some texts names, the run's own name last; else what was said first."""
+    """The problem of the deck that one of the texts `said` names, the run's own name last; else the first text that
+    there is, or the problem in the run's name.
+    """
     for text in (*said, run):
         known = max((name for name in ids if name in text), key=len, default="")
         if known:
@@ -242,7 +244,7 @@ def problem_of(said: Sequence[str], run: str, ids: Sequence[str]) -> str:
 
 
 def matched(entries: Sequence[Entry], rows: Sequence[Row]) -> Mapping[str, Theirs]:
-    """What rows of annotations say, by the run of the entry that each names."""
+    """The annotation of each run; a row names its run, or the file or entry of it."""
     by_file: dict[str, list[str]] = defaultdict(list)
     for entry in entries:
         by_file[entry.named.rsplit("/", 1)[-1]].append(entry.run)

@@ -97,10 +97,10 @@ def _cell(cell: Cell) -> Iterator[str]:
 
 
 def plain(text: str) -> str:
-    """Text of others without a meaning in Markdown or HTML."""
+    """Foreign text on one line, with characters that mean something in Markdown or HTML escaped."""
     return _MARKS.sub(r"\\\1", " ".join(text.split()))
 
 
 def code(text: str) -> str:
-    """Text of others within backticks."""
+    """Foreign text on one line, fit to stand between backticks."""
     return text.replace("`", "'").replace("\n", " ")

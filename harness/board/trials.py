@@ -63,7 +63,7 @@ class Trials:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """What `harness.statistics.board.summarise` takes."""
+        """The rows of the trials that count, for `harness.statistics.board.summarise`."""
         return tuple(trial.row for trial in self.trials)
 
     @property
@@ -73,7 +73,7 @@ class Trials:
 
 
 def mark_of(facts: Facts) -> Mark:
-    """What came of a run."""
+    """The mark of a run: a score, a leak, or why it has neither."""
     if facts.outcome == "ERR":
         return "error"
     if facts.ending in ENDINGS:

@@ -65,7 +65,7 @@ def read_code(text: str) -> list[Reached] | None:
 
 
 def read_text(text: str) -> list[Reached]:
-    """The same by patterns, for text in another language or with mistakes."""
+    """As `read_code`, by patterns, for text in another language or with syntax errors."""
     text = text[:MOST_CODE]
     found = [Reached("path", match[1]) for match in _QUOTED.finditer(text)]
     return found + [Reached("module", match[1]) for match in _IMPORT.finditer(text)]

@@ -83,7 +83,7 @@ _SOUGHT_SECRET = re.compile(
 
 
 def reach_of_shell(text: str, cwd: str, places: Places, depth: int = 0) -> Iterator[Reach]:
-    """What a shell text reaches for, in order."""
+    """What a shell text reaches for (paths, hosts, modules, variables), in order."""
     if depth > MOST_DEPTH:
         return
     if metadata := metadata_in(text):
@@ -126,12 +126,14 @@ def _lists_all(words: Sequence[str], cwd: str) -> bool:
 
 
 def reach_of_path(word: str, cwd: str, places: Places, use: Use) -> Iterator[Reach]:
-    """What one path reaches for."""
+    """What one path in a command or a text reaches for."""
     yield from _some(judge_of_path(word, cwd, places, use))
 
 
 def reach_of_code(text: str, cwd: str, places: Places, depth: int = 0, *, runs: bool = True) -> Iterator[Reach]:
-    """What code reaches for. With `runs` False it is text of a file, of which only the judge and secrets are told."""
+    """What a piece of code reaches for. With `runs` False it is only written to a file, and nothing but the judge and
+    secrets counts.
+    """
     found = read_code(text)
     kinds: Iterable[Reached] = read_text(text) if found is None else found
     for item in kinds:
@@ -141,7 +143,7 @@ def reach_of_code(text: str, cwd: str, places: Places, depth: int = 0, *, runs: 
 
 
 def reach_of_content(text: str, cwd: str, places: Places) -> Iterator[Reach]:
-    """What the text of a file that the agent writes reaches for, should it be run."""
+    """What the text of a file that the agent writes would reach for if it were run."""
     if metadata := metadata_in(text):
         yield "reaches-for-secrets", metadata
     if text.startswith("#!") and _SHELLS.intersection(re.split(r"[/\s]+", text.partition("\n")[0])):

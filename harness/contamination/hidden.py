@@ -82,14 +82,14 @@ def checkout() -> Path | None:
 
 
 def plain_lines(text: str) -> Iterator[str]:
-    """The lines of a text with one space between words, longest LEAST characters at least."""
+    """The lines of a text that are neither short nor huge (LEAST to MOST_LINE characters), runs of blanks made one."""
     for line in text.splitlines():
         if LEAST <= len(line) <= MOST_LINE:
             yield " ".join(line.split())
 
 
 def lines_of(text: str) -> set[str]:
-    """The lines of a text that may be distinctive."""
+    """The distinct lines of a text that are long enough to be distinctive."""
     return {
         line
         for line in plain_lines(text)
@@ -182,7 +182,7 @@ def _one(file: Path, label: str, group: str) -> Iterator[tuple[Source, str]]:
 
 
 def texts_of(text: str) -> list[str]:
-    """A text as it is, and what it says where it is JSON or has its line ends escaped."""
+    """A text as it stands, and what it says where it is JSON or has escaped line ends."""
     found = [text]
     start = text[:200].lstrip()[:1]
     if start and start in '{["':

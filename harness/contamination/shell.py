@@ -335,7 +335,7 @@ def _escapes(text: str) -> str:
 
 
 def words_of(command: Command) -> Iterator[str]:
-    """The words that are left of a command without those that only start another program (`sudo`, `timeout 60`)."""
+    """The words of a command without leading ones that only start another program (`sudo`, `timeout 60`)."""
     words = list(command.words)
     while words:
         name = posixpath.basename(words[0])

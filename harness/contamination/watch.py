@@ -56,7 +56,9 @@ class Watch:
         self._reported: set[tuple[str, str]] = set()
 
     def look(self, exchange: Exchange, step: int) -> list[Finding]:
-        """What is new in a call and must not be there. Each source is told of once, at the first step that shows it."""
+        """Looks at one call of the model and returns new findings; each source is reported once, at the first step that
+        shows it.
+        """
         found: list[Finding] = []
         left = MOST_NEW
         for side, item in self._new(exchange):

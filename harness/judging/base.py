@@ -104,7 +104,7 @@ def to_line(value: Ask | Answer, **more: object) -> bytes:
 
 
 def ask_from_line(line: bytes) -> Ask:
-    """The reverse. Raises ValueError."""
+    """The reverse of `to_line` for a request. Raises ValueError."""
     try:
         return from_json(json.loads(line), Ask)
     except CodecError as error:

@@ -93,7 +93,7 @@ def sources(folder: Path) -> list[tuple[str, Path]]:
 
 
 def named(name: str, text: bytes) -> bool:
-    """Whether a text speaks of a file: by its name, or as a module."""
+    """Whether a text mentions a file, by its name or as a module."""
     base = os.path.basename(name).encode("utf-8", "replace")
     return base in text or (base.endswith(b".py") and base[:-3] in text)
 
@@ -119,7 +119,7 @@ def asked(files: dict[str, bytes]) -> int:
 
 
 def refusal(answer: http.client.HTTPResponse) -> str:
-    """Why the judge refused."""
+    """The reason why the judge refused, from its answer."""
     try:
         return str(json.loads(answer.read(1 << 20))["error"])
     except (ValueError, LookupError, TypeError):

@@ -49,7 +49,7 @@ class Spent:
     _waits: bool = True
 
     def now(self, waits: bool) -> None:
-        """From now on it waits, or works."""
+        """Notes that the request waits (True) or is being worked on (False) from now on."""
         now = time.monotonic()
         if self._waits:
             self.waited += now - self._since
@@ -59,7 +59,7 @@ class Spent:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits."""
+        """Whether the request waits for its turn."""
         return self._waits
 
 
@@ -72,7 +72,7 @@ class _Worker:
 
     @classmethod
     async def start(cls, command: Sequence[str], device: str) -> _Worker:
-        """Raises OSError."""
+        """Starts a judge process for `device`. Raises OSError."""
         process = await asyncio.create_subprocess_exec(
             *command, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL, env=_environment(device), cwd=ROOT, limit=LINE_BYTES,
@@ -82,11 +82,11 @@ class _Worker:
 
     @property
     def alive(self) -> bool:
-        """Whether it may be asked."""
+        """Whether the process still runs."""
         return self.process.returncode is None
 
     async def event(self, until: float | None) -> Mapping[str, Any] | None:
-        """The next event; None when it is gone. Raises TimeoutError."""
+        """The next event that the process writes; None when it has ended. Raises TimeoutError."""
         assert self.process.stdout is not None
         async with asyncio.timeout_at(until):
             try:
@@ -97,7 +97,7 @@ class _Worker:
         return found if isinstance(found, dict) else None
 
     async def end(self) -> None:
-        """Kills it, and waits until the system has taken back what it held."""
+        """Kills the process, and waits until the system has taken back what it held."""
         if self.timer is not None:
             self.timer.cancel()
         with contextlib.suppress(ProcessLookupError):

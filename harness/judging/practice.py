@@ -63,7 +63,7 @@ class _Practice(Job):
 
     @property
     def options(self) -> judge.TrialOptions:
-        """Of a check no times; of a benchmark fewer than a grading takes."""
+        """The options of the trial: a check times nothing, a benchmark takes fewer samples than a grading."""
         options = judge.default_options(self.device, timeout=self.limit, build_timeout=self.limit)
         found = replace(options, timing=self.timing, later=0)
         if not self.timing or self.device == "cpu":
@@ -72,7 +72,9 @@ class _Practice(Job):
 
 
 def practise(ask: Ask, say: Say, tell: Callable[[Standing], None]) -> Answer:
-    """Does what was asked. `tell` is told of the turns on the device. What is wrong never raises: it is the answer."""
+    """Judges what `ask` asks for. `tell` is told of the turns on the device. Never raises for what is wrong: that is
+    the answer.
+    """
     files = ask.contents()
     try:
         with practising(ask.came, tell), scratch_folder(of=files[SOLUTION]) as scratch:

@@ -34,11 +34,11 @@ class _Out:
         self._last = -SECONDS_BETWEEN
 
     def event(self, name: str, **data: object) -> None:
-        """Any event."""
+        """Writes an event as a line of JSON."""
         self._file.write(json.dumps({"event": name, **data}).encode() + b"\n")
 
     def say(self, text: str, many: bool) -> None:
-        """A sentence; of many, one a second."""
+        """Writes a progress sentence; where there are `many`, one a second is written."""
         now = time.monotonic()
         if many and now < self._last + SECONDS_BETWEEN:
             return
@@ -47,7 +47,7 @@ class _Out:
         self.event("say", text=text[:300])
 
     def answer(self, answer: Answer) -> None:
-        """The last event of what was asked."""
+        """Writes the answer, the last event of a request."""
         self._file.write(to_line(answer, event="answer"))
 
 

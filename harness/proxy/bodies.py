@@ -211,7 +211,7 @@ def load_answer(folder: RunFolder, call: ModelCall) -> bytes:
 
 
 def load_exchange(folder: RunFolder, call: ModelCall) -> Exchange:
-    """What a call said, from its bodies. Raises ArchiveError."""
+    """Reads a call's request and answer from its bodies. Raises ArchiveError."""
     language = LANGUAGES[call.dialect]
     exchange = Exchange(call.dialect, call.asked_model, call.model, call.provider, usage=call.usage, stop=call.stop)
     exchange = replace(exchange, complete=call.status == "ok")
@@ -238,7 +238,7 @@ def _kept_items(data: bytes) -> tuple[Item, ...]:
 
 
 def decode_answer(language: Language, data: bytes) -> Answer:
-    """A whole body of an answer, a stream of events or not."""
+    """The parsed answer from its whole body, a stream of events or not."""
     answer = language.answer()
     try:
         answer.whole(parse_json(data))

@@ -93,7 +93,7 @@ class Gateway:
 
     @property
     def stop_kind(self) -> StopKind:
-        """Whose doing that is: a cap of the run, the provider's, or trouble of the proxy itself."""
+        """What stopped the run: one of its caps, the provider, or an error of the proxy itself."""
         return self._meter.kind
 
     async def start(self, sock: socket.socket) -> None:

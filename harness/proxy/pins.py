@@ -131,7 +131,9 @@ def _addresses(value: object) -> Iterator[str]:
 
 
 def other_than_pinned(answer: Answer, *, model: str, route: Route) -> str:
-    """Why an answer does not come from what was pinned, in one sentence, or "" where nothing in it says so."""
+    """How an answer shows that it comes from another model or provider than was pinned, in one sentence; "" where it
+    does not.
+    """
     named = answer.model
     if named and named != model and named not in route.models.get(model, ()):
         dated = named.startswith(model) and _DATED.fullmatch(named[len(model) :])
@@ -143,7 +145,7 @@ def other_than_pinned(answer: Answer, *, model: str, route: Route) -> str:
 
 
 def unnamed(answer: Answer, route: Route) -> str:
-    """Why a whole answer cannot be said to come from the pinned providers."""
+    """Why a complete answer does not show that a pinned provider gave it, in one sentence; "" where it does."""
     return "the answer does not say which provider it comes from" if route.providers and not answer.provider else ""
 
 

@@ -27,7 +27,9 @@ _SECRET_NAME = re.compile(
 
 
 def forms(secret: str) -> tuple[str, ...]:
-    """A secret as it may look: as it is, in URLs, in hexadecimal, and in base64 wherever it starts in the bytes."""
+    """The forms in which a secret may appear: as it is, in URLs, in hexadecimal, and in base64 at each offset in the
+    bytes.
+    """
     if len(secret) < _LEAST:
         return ()
     data = secret.encode()

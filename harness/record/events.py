@@ -214,7 +214,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
 
 
 def event_from_json(data: object) -> Event:
-    """The reverse. Raises CodecError where it is no event of a kind that this version knows."""
+    """The reverse of `event_to_json`. Raises CodecError where `data` is no event of a kind that this version knows."""
     if not isinstance(data, dict) or data.get("kind") not in _CLASSES:
         raise CodecError("this is no event that this version knows")
     numbers = (data.get("seq"), data.get("step"))

@@ -41,7 +41,7 @@ class Usage:
 
 
 def total(parts: Iterable[Usage]) -> Usage:
-    """The sum of some usages; nothing costs nothing."""
+    """The sum of usages; the cost of none at all is 0."""
     found = Usage(cost_usd=0.0)
     for part in parts:
         found = found + part

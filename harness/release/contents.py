@@ -78,7 +78,7 @@ def _counted(found: Mapping[str, int], name: str) -> list[dict[str, Any]]:
 
 
 def usual_options() -> dict[str, Any]:
-    """What the statistics of a release are asked for where nobody says otherwise."""
+    """The options of a release's statistics where none are given."""
     return {"over": "problems", "margin": MARGIN, "level": 0.95}
 
 

@@ -81,7 +81,7 @@ def head_bytes(
 
 
 def read_head(folder: Path) -> Head:
-    """Raises StoreError for what is no head of this format."""
+    """Reads the head of a release. Raises StoreError for what is no head of this format."""
     try:
         data = read_file(folder, HEAD_BYTES, HEAD)
         found = json.loads(data)
@@ -111,9 +111,8 @@ def _is_file(value: object) -> bool:
 
 
 def opened(path: Path, place: Path) -> Path:
-    """The folder of a release; of a tar file in `place`, where it is unpacked. Raises StoreError.
-
-    A folder is read where it lies, and may hold nothing else.
+    """The folder of a release; a tar file is unpacked into `place` first, and a folder is read where it lies. Raises
+    StoreError, also for a folder that holds anything else.
     """
     if path.is_dir():
         try:
@@ -161,7 +160,7 @@ def _plain_file(path: Path, flags: int = os.O_NOFOLLOW) -> BinaryIO:
 
 
 def room(place: Path, size: int) -> None:
-    """Raises StoreError where the disk has no room for so many bytes more."""
+    """Checks that the disk has room for `size` bytes more; raises StoreError where it has not."""
     if shutil.disk_usage(place).free < size + SPARE_BYTES:
         raise StoreError(f"the disk has no room for {size:,} bytes more (TMPDIR says where it is unpacked)")
 
@@ -180,7 +179,9 @@ def sha256_of(path: Path) -> tuple[str, int]:
 
 
 def pack_archive(archive: Archive, ids: list[str], target: Path) -> tuple[int, int]:
-    """Writes the entries of an archive as one file; gives what it unpacks to, in bytes and files. Raises StoreError."""
+    """Writes the entries of an archive as one file; returns the size in bytes and the number of files that it unpacks
+    to. Raises StoreError.
+    """
     objects: dict[str, int] = {}
     for id_ in ids:
         objects.update({stored.sha256: stored.bytes for stored in archive.manifest(id_).files.values()})

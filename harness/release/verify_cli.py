@@ -53,7 +53,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def add_work(ask: argparse.ArgumentParser) -> None:
-    """The options of what lints."""
+    """Adds the options for running the linter."""
     ask.add_argument("--no-lint", action="store_true", help="take the linter's reports in the bundles for true")
     ask.add_argument("--jobs", "-j", metavar="N", type=processes, default="auto", help="for linting (default: auto)")
     ask.add_argument("--problems-dir", metavar="DIR", type=Path, help="use these problems instead of the project's")
@@ -88,7 +88,7 @@ def _verify(args: argparse.Namespace) -> int:
 
 
 def show_faults(prog: str, found: Verified, stream: TextIO) -> None:
-    """What is wrong, and what could not be told, a line each."""
+    """Prints what is wrong, and what could not be checked, a line each."""
     for what, each in (("", found.faults), ("not checked: ", found.unchecked)):
         texts = list(dict.fromkeys(each))  # one reason can keep several things from being told
         for text in texts[:MOST_SHOWN]:

@@ -30,7 +30,7 @@ HOSTS = b"127.0.0.1 localhost\n::1 localhost\n"
 
 
 def open_sealed(spec: RoomSpec) -> HeldRoom:
-    """Raises RoomError, also where this machine can make no such room."""
+    """Opens a sealed room. Raises RoomError, also where this machine can make no such room."""
     _check(spec)
     nodes = nodes_of(spec.gpu) if spec.gpu else ()
     with ExitStack() as stack:

@@ -50,7 +50,7 @@ def snapshots(folder: RunFolder) -> Iterator[Snapshot]:
 
 
 def resembles(prepared: Prepared, folder: RunFolder, record: RunRecord) -> list[Finding]:
-    """Known solutions that the last one is nearly identical to, with the step since which it is."""
+    """Findings for known solutions that the last content is nearly identical to, with the step since which it is."""
     request = prepared.request
     text = (folder.path / SOLUTION).read_text(encoding="utf-8", errors="replace")
     sidecars = [

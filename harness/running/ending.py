@@ -177,12 +177,12 @@ def _cut_short(found: Evidence) -> str:
 
 
 def decide(found: Evidence) -> How:
-    """The first row whose evidence is there."""
+    """How the run ended: the first row of the table whose evidence is there."""
     return next(row for row in _ROWS if row.holds(found)).how(found)
 
 
 def table() -> str:
-    """The rows as Markdown."""
+    """The table of endings as Markdown."""
     lines = ["| Evidence | Outcome | Ending | Retryable |", "|---|---|---|---|"]
     lines += [f"| {row.evidence} | {' | '.join(row.shown)} |" for row in _ROWS]
     return "\n".join(lines) + "\n"

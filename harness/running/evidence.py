@@ -13,7 +13,7 @@ __all__ = ["evidence_of"]
 
 
 def evidence_of(record: RunRecord, events: Iterable[Event]) -> Evidence:
-    """Of a run whose agent is gone; nothing of its grading is in it."""
+    """The evidence on how a run went, once its agent is gone; its grading is no part of it."""
     last: CallStatus | None = None
     faults: list[CallStatus] = []
     good, swapped = 0, False

@@ -48,7 +48,7 @@ class Grading:
 
     @property
     def reason(self) -> str:
-        """Why, in the grader's words."""
+        """The reason for the outcome, in the grader's words."""
         return str(self.cell["reason"]) if self.cell else self.trouble
 
     @property

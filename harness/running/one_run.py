@@ -232,7 +232,7 @@ class _Run:
 
 
 def judge_limits(target: str) -> JudgeLimits:
-    """What a run may ask of the judge. Where kernels are interpreted one public seed takes as long as people wait."""
+    """How much a run may ask of the judge: on a CPU, where kernels are interpreted, one seed takes long enough."""
     limits = JudgeLimits()
     return replace(limits, seeds=limits.seeds[:1]) if target == CPU else limits
 

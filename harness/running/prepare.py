@@ -59,12 +59,15 @@ class Prepared:
         return bool(self.here.gpus) and self.request.gpu == "room"
 
     def device(self, gpu: str) -> str:
-        """What the judge runs on, of a run that has this GPU."""
+        """The device that the judge uses for a run that has this GPU."""
         return CPU if self.here.target == CPU else gpu
 
 
 def prepare(request: RunRequest) -> Prepared:
-    """Raises RunError, RouteError, ScriptError, PromptError, ProblemError, RoomError or OSError: one sentence each."""
+    """Checks a request and gathers what all its trials share.
+
+    Raises RunError, RouteError, ScriptError, PromptError, ProblemError, RoomError or OSError: one sentence each.
+    """
     problem = _problem(request)
     try:
         adapter = adapter_named(request.agent)

@@ -42,7 +42,7 @@ def cut_runs(out: Path) -> Iterator[tuple[RunFolder, RunRecord]]:
 
 
 def said_lost(folder: RunFolder, record: RunRecord) -> RunRecord:
-    """Writes down that a run was cut while its agent worked, or before."""
+    """Records that a run was cut while its agent worked, or before."""
     how = decide(Evidence(lost=True))
     ended = replace(
         record, state="done", outcome=how.outcome, ending=how.ending, retryable=how.retryable, detail=how.detail,

@@ -31,7 +31,7 @@ class Template:
         return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}
 
     def changed(self, files: Files) -> dict[str, str]:
-        """What is no longer as it was given, each with how: `changed`, `removed`, or `not a plain file`."""
+        """The given files that are no longer as they were, by name, each with a few words on how."""
         found: dict[str, str] = {}
         for name, data in self.files.items():
             try:
@@ -44,7 +44,7 @@ class Template:
         return found
 
     def restore(self, files: Files, names: Sequence[str]) -> None:
-        """Writes files anew. Raises RoomError."""
+        """Writes the named files again. Raises RoomError."""
         for name in names:
             files.write(f"{WORKSPACE}/{name}", self.files[name])
 
@@ -58,7 +58,7 @@ class Solution:
 
     @property
     def sha256(self) -> str:
-        """Of solution.py alone, or "" where there is none."""
+        """The hash of solution.py alone; "" where there is none."""
         data = self.files.get(SOLUTION)
         return "" if data is None else hashlib.sha256(data).hexdigest()
 

@@ -43,7 +43,7 @@ class Call:
 
 
 def calls(does: Sequence[Do], tools: Sequence[Tool], workspace: str) -> tuple[Call, ...]:
-    """The calls that do it. `workspace` is the folder that paths are relative to. Raises NoTool."""
+    """The tool calls that do what the script says. `workspace` is the root of relative paths. Raises NoTool."""
     return tuple(_call(do, tools, workspace) for do in does)
 
 

@@ -49,7 +49,7 @@ def pairs_file(site: Site, target: str) -> str:
 
 
 def board_page(site: Site, board: Board | None) -> str:
-    """The leaderboard and the heatmap; without a board (an archive of gradings alone) what there is instead."""
+    """The page with leaderboard and heatmap; for an archive of gradings alone, without a board, one that says so."""
     if board is None:
         return render("empty.html.j2", top="", title=site.title, here="index.html", site=site)
     mine = [trial for trial in site.trials if trial.model and trial.facts.target == board.target]

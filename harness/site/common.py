@@ -58,21 +58,21 @@ def _environment() -> Any:
 
 
 def amount(value: float) -> str:
-    """Three digits of a large number, with the prefix of its unit."""
+    """A large number with three digits and the SI prefix of its unit."""
     value = float(f"{value:.3g}")
     power = min(max(math.floor(math.log10(value) / 3), 0), len(PREFIXES) - 1) if value >= 1 else 0
     return f"{value / 1000**power:.3g} {PREFIXES[power]}"
 
 
 def breakable(text: str) -> str:
-    """A name whose lines may break behind its slashes."""
+    """A name as HTML in which lines may break after slashes."""
     from markupsafe import Markup, escape  # comes with jinja2, which may be missing
 
     return Markup("/<wbr>").join(escape(part) for part in visible(text).split("/"))
 
 
 def percent(value: float | None) -> str:
-    """A share in whole per cent; a dash for none."""
+    """A share as a whole percentage; a dash for None."""
     return "–" if value is None else f"{value:.0%}"
 
 
@@ -85,5 +85,5 @@ def day(started: float) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital and one full stop."""
+    """A text with a capital at the start and one full stop at the end."""
     return f"{text[:1].upper()}{text[1:].rstrip('.')}." if text else ""

@@ -17,12 +17,12 @@ EACH = 64  # parts of a file, about
 
 
 def shards_for(count: int) -> int:
-    """How many files so many parts are put into."""
+    """How many files `count` parts are spread over."""
     return max(-(-count // EACH), 1)
 
 
 def shard_of(page: str, shards: int) -> int:
-    """The file of a page, by its name; site.js works out the same."""
+    """The number of the file that holds a page, from the page's name; site.js computes the same."""
     return int(page[:8], 16) % shards
 
 

@@ -27,7 +27,7 @@ class Scale:
 
 
 def scale(values: Iterable[float]) -> Scale:
-    """A scale that holds all values, with a few round ticks; to 1 where there is none above 0."""
+    """A scale that holds all values, with a few round ticks; it ends at 1 where no value is above 0."""
     most = max((value for value in values if math.isfinite(value)), default=0.0)
     most = most if most > 0 else 1.0
     power = 10.0 ** math.floor(math.log10(most / TICKS))
@@ -38,7 +38,7 @@ def scale(values: Iterable[float]) -> Scale:
 
 
 def level(value: float, end: float) -> int:
-    """Which of the shades a score has: 0 for none, then by equal parts of the scale."""
+    """The number of the shade for a score: 0 for none, then by equal parts of the scale up to `end`."""
     return 0 if value <= 0 else min(int(value / end * (LEVELS - 1)) + 1, LEVELS - 1)
 
 

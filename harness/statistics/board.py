@@ -71,7 +71,7 @@ class Standing:
 
     @property
     def ranked(self) -> bool:
-        """Whether it has trials enough to be compared; of one that has not, a rank of 1 would say nothing."""
+        """Whether the model has trials enough to be compared; without them a rank of 1 would say nothing."""
         return self.interval is not None
 
 
@@ -90,7 +90,7 @@ class Board:
     split: Split
 
     def pair(self, first: str, second: str) -> Pair:
-        """What is known of two models, in the order in which they are named. Raises KeyError for others."""
+        """What is known of two models, with `first` as the first one. Raises KeyError for unknown models."""
         for pair in self.pairs:
             if (pair.first, pair.second) == (first, second):
                 return pair
@@ -100,7 +100,7 @@ class Board:
 
 
 def turned(pair: Pair) -> Pair:
-    """The same pair from the other's side."""
+    """The same pair of models seen from the second one's side."""
     other: dict[Relation, Relation] = {"ahead": "behind", "behind": "ahead"}
     interval = None if pair.interval is None else Interval(-pair.interval.high, -pair.interval.low)
     return replace(

@@ -61,7 +61,7 @@ BLOCKS = (
 
 
 def outside(figures: Mapping[str, Any]) -> list[str]:
-    """A sentence for each claim that does not hold."""
+    """A sentence for each claim of docs/statistics.md that the figures do not bear out."""
     wrong = []
     for scenario in figures["scenarios"]:
         for claim in CLAIMS:

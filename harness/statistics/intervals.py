@@ -39,12 +39,12 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """Its length."""
+        """The length of the interval."""
         return self.high - self.low
 
 
 def student(level: float, degrees: float) -> float:
-    """Student's quantile that holds `level` between it and its negative."""
+    """The quantile q of Student's t for which [-q, q] holds the probability `level`."""
     return float(special.stdtrit(degrees, (1 + level) / 2))
 
 
@@ -58,17 +58,17 @@ def wilson(share: float, trials: float, level: float = 0.95, quantile: float | N
 
 
 def least_variance(scale: Array | float) -> Array:
-    """The least variance of a score's error, at scores of that size."""
+    """The least variance that a score's error is taken to have, at scores of that size."""
     return np.asarray((FLOOR * np.abs(scale)) ** 2, dtype=np.float64)
 
 
 def of_mean(means: Array, level: float = 0.95, errors: tuple[Array, Array] | None = None) -> Interval | None:
-    """Of the expected score, by a model's cell means; None with fewer than two problems.
+    """The interval of a model's expected score from its cell means; None with fewer than two problems.
 
-    On problems like these: the variance between cell means holds the problems' differences and the trials' noise alike,
-    so nothing need be known of either. On these problems themselves where `errors` are given: variances of the cell
-    means by their trials, and their degrees of freedom, which Satterthwaite's formula joins. The variance gives the
-    effective number of trials, and Student's quantile what few of them leave open.
+    Without `errors` it speaks of problems like these: the variance between cell means holds the problems' differences
+    and the trials' noise alike, so nothing need be known of either. With `errors` (variances of the cell means by their
+    trials, and degrees of freedom, which Satterthwaite's formula joins) it speaks of these problems themselves. The
+    variance gives the effective number of trials, and Student's quantile allows for there being few of them.
     """
     there = np.isfinite(means)
     count, mean = int(there.sum()), float(means[there].mean()) if there.any() else 0.0
@@ -89,11 +89,12 @@ def of_mean(means: Array, level: float = 0.95, errors: tuple[Array, Array] | Non
 
 
 def of_rate(rates: Array, counts: Array, level: float = 0.95, over: Over = "problems") -> Interval | None:
-    """Of the probability of a pass (or a leak), by a model's rates in cells of `counts` trials.
+    """The interval of a model's probability of a pass (or a leak) from its rates in cells of `counts` trials.
 
-    On problems like these: trials on one problem are alike, and the effective number of trials is what independent ones
+    Over "problems" like these, trials on one problem are alike: the effective number of trials is what independent ones
     would need to be as sure as the rates over problems are, at most the trials that there are; None with fewer than two
-    problems. On the deck: Wilson's of all trials, which is rather too wide, as each problem has its share of them.
+    problems. Over the "deck" it is Wilson's of all trials, which is rather too wide, as each problem has its share of
+    them.
     """
     there = counts > 0
     rates, trials, count = rates[there], float(counts[there].sum()), int(there.sum())

@@ -80,7 +80,7 @@ def holm(p: Array, total: int | None = None) -> Array:
 
 
 def compare(layout: Layout, margin: float, level: float = 0.95, over: Over = "problems") -> Comparison:
-    """All pairs of a board's models; `margin` is the largest difference of scores that is none."""
+    """Compares all pairs of a board's models; scores that differ by at most `margin` count as the same."""
     means, models = layout.means, len(layout.models)
     scores = np.array([row[np.isfinite(row)].mean() if np.isfinite(row).any() else np.nan for row in means])
     difference, variance, degrees, common = _apart(layout, means) if over == "problems" else _deck_apart(layout, means)

@@ -64,17 +64,17 @@ class Row:
 
     @property
     def counted(self) -> bool:
-        """Whether it says something of the model: an ERR does not."""
+        """Whether the trial says something about its model: an ERR does not."""
         return self.outcome != "ERR"
 
     @property
     def passed(self) -> bool:
-        """Whether its score counts."""
+        """Whether the trial passed without a leak, so that its score counts."""
         return self.outcome == "PASS" and not self.leak
 
     @property
     def value(self) -> float:
-        """What it adds to a mean: its score, and 0 for a failure or a leak."""
+        """What the trial adds to a mean: its score, or 0 for a failure or a leak."""
         return float(self.score) if self.passed and self.score is not None else 0.0
 
 

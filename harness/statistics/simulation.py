@@ -79,7 +79,7 @@ class Truth:
 
 
 def draw(scenario: Scenario, random: np.random.Generator) -> tuple[tuple[Row, ...], Truth]:
-    """A board's rows and its truth."""
+    """Draws the rows of a board at random, and returns them with the truth behind them."""
     shape = (scenario.models, scenario.problems, scenario.trials)
     talent = -1.0 + scenario.talent * random.normal(0, 1, scenario.models)
     hard = random.normal(0, 1, (1, scenario.problems, 1))

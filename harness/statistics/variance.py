@@ -56,7 +56,7 @@ class Split:
 
 
 def split(layout: Layout, level: float = 0.95) -> tuple[Split, tuple[Split, ...]]:
-    """The split over all cells of a board, and that of each model's cells."""
+    """Splits the variance between trials: over all cells of a board, and over each model's cells."""
     models, problems, _ = layout.scores.shape
     errors = layout.spreads**2
     everywhere = np.arange(models * problems).reshape(models, problems)

@@ -51,7 +51,7 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """SHA-256 of all that decides what is asked for."""
+        """SHA-256 of all that decides what is asked of the run."""
         return self.request.sweep_key
 
     @property
@@ -61,7 +61,7 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """It for people."""
+        """The cell's name for people."""
         asked = self.request
         agent = f"{asked.agent} ({asked.effort})" if asked.effort else asked.agent
         return f"{agent}  {asked.model}  {asked.problem}  {asked.target}  trial {self.trial}"

@@ -51,8 +51,9 @@ class Drive:
         self._errors = 0
 
     async def run(self) -> None:
-        """Until every cell is settled, given up, or too dear. Raises what says that the sweep cannot go on: RunError
-        and the like, OSError.
+        """Runs cells until every one is settled, given up, or too dear.
+
+        Raises what says that the sweep cannot go on: RunError and the like, OSError.
         """
         try:
             while self._waiting or self._running:

@@ -45,7 +45,7 @@ class Known:
     archived: bool = False
 
     def take(self, record: RunRecord, attempts: int) -> bool:
-        """Counts a run that is over; whether the cell is settled now."""
+        """Counts a finished run; returns whether the cell is settled now."""
         if self.settled is not None or is_lost(record):
             return self.settled is not None
         if record.outcome == "ERR":
@@ -85,14 +85,16 @@ class Ledger:
             self.faults.append(f"{known.cell.label}: {error}")
 
     def put_again(self, out: Path, archive: Archive) -> None:
-        """Tries once more to add what could not be: a grader of a command that was killed may have been at it."""
+        """Tries again to add runs that could not be added before, as when a grader of a killed command was still
+        working on them.
+        """
         self.faults.clear()
         for known in self.known.values():
             if isinstance(known.settled, RunRecord) and not known.archived:
                 self.put(known, out / known.settled.run_id, archive)
 
     def open(self) -> list[Known]:
-        """The cells that are not settled; those that are only to be graded first."""
+        """The cells that are not settled, those first that only have to be graded."""
         left = [one for one in self.known.values() if one.settled is None]
         return sorted(left, key=lambda one: not one.resume)
 
@@ -100,8 +102,10 @@ class Ledger:
 def look(
     cells: Sequence[Cell], archive: Archive | None, out: Path, attempts: int, *, mend: bool, again: bool = False
 ) -> Ledger:
-    """What is known of these cells. With `mend` runs that were cut are said to be lost, and what is settled and not in
-    the archive yet is added to it; without, nothing is written. With `again` ERRs of before are no attempts.
+    """The state of these cells, from the archive and the runs in `out`.
+
+    With `mend` runs that were cut are said to be lost, and what is settled and not in the archive yet is added to it;
+    without, nothing is written. With `again` earlier ERRs do not count as attempts.
     """
     ledger = Ledger({cell.key: Known(cell) for cell in cells})
     _from_archive(ledger, all_facts(archive, keep=mend).facts if archive is not None else (), again)
@@ -119,8 +123,9 @@ def look(
 
 
 def look_again(known: Known, out: Path) -> RunRecord | None:
-    """Finds out what became of a cell whose order is gone: sets `resume` or `busy`, and says what else was cut is lost.
-    Gives its run that is over and passed or failed, if there is one.
+    """Finds out what became of a cell whose order is gone: sets `resume` or `busy`, and records other cut runs as lost.
+
+    Returns its finished run that passed or failed, if there is one.
     """
     known.resume = known.busy = ""
     done = None

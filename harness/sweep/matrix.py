@@ -86,13 +86,13 @@ class Matrix:
     skip: tuple[dict[str, str], ...] = field(default=())
 
     def script_of(self, model: ModelRow, problem: str) -> Path | None:
-        """The file of a script or solution for a problem, beside the matrix's; None for a model behind a route."""
+        """The file of a script or solution for a problem, beside the matrix's own; None for a model behind a route."""
         if not (model.script or model.solution):
             return None
         return self.path.parent / (model.script or model.solution).replace(PLACEHOLDER, problem)
 
     def has(self, model: ModelRow, problem: str) -> bool:
-        """Whether there are cells of a model on a problem."""
+        """Whether the matrix has cells of `model` on `problem`."""
         file = self.script_of(model, problem)
         return not model.sparse or file is None or file.is_file()
 

@@ -55,7 +55,7 @@ class Measured:
 
     @property
     def cells_an_hour(self) -> float:
-        """At this rate."""
+        """How many cells are settled in an hour at this rate."""
         return self.cells * 3600.0 / max(self.seconds, 1e-9)
 
 
@@ -106,7 +106,7 @@ class Meter:
         self._ended = time.monotonic()
 
     def measured(self, records: Sequence[RunRecord], jobs: int) -> Measured:
-        """What came of it; `records` are the runs that settled a cell meanwhile."""
+        """The measurement; `records` are the runs that settled a cell while it was made."""
         used = tuple(
             Used(device, self._held[device] / self._looks if self._looks else None, self._driver.share(device))
             for device in self._devices
@@ -182,7 +182,7 @@ class _Driver:
                 self._handles[gpu] = self._nvml.nvmlDeviceGetHandleByUUID(gpu)
 
     def ask(self) -> None:
-        """Takes the samples since it was asked last; the first time it only notes where they begin."""
+        """Reads the utilisation samples since the last call; the first call only notes where they begin."""
         for gpu, handle in self._handles.items():
             since = self._last.get(gpu)
             try:
@@ -205,7 +205,7 @@ class _Driver:
             return []
 
     def share(self, gpu: str) -> float | None:
-        """The mean of all, None without one."""
+        """The mean utilisation of a GPU, None without samples."""
         found = self._samples.get(gpu)
         return mean(found) if found else None
 

@@ -48,7 +48,7 @@ class Plan:
 
 
 def plan_of(matrix: Matrix, ledger: Ledger, jobs: int) -> Plan:
-    """The plan for what is left of a ledger, `jobs` at a time."""
+    """The plan for the unsettled cells of a ledger, with `jobs` at a time."""
     left = ledger.open()
     grading = sum(bool(known.resume) for known in left)
     runs = [known for known in left if not known.resume]

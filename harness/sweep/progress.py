@@ -61,12 +61,12 @@ class Progress:
         self._shown: Live | None = None
 
     def started(self, known: Known) -> None:
-        """A cell was placed."""
+        """Shows that a cell was placed."""
         self._began[known.cell.key] = self._now()
         self._at[known.cell.key] = ""
 
     def teller(self, known: Known) -> Callable[[str], None]:
-        """What a run says of its stages goes here."""
+        """The function that takes what a run reports of its stages."""
 
         def say(text: str) -> None:
             if text.startswith(GRADES):
@@ -77,7 +77,7 @@ class Progress:
         return say
 
     def settled(self, known: Known) -> None:
-        """A cell is settled."""
+        """Shows that a cell is settled."""
         took = self._over(known)
         found = known.settled
         assert found is not None
@@ -86,18 +86,18 @@ class Progress:
         self._line(f"{found.outcome:<4}  {known.cell.label}{score}{why}  ({took})")
 
     def again(self, known: Known, record: RunRecord) -> None:
-        """A run ended without saying anything of the agent, and its cell is run again."""
+        """Shows that a run ended without saying anything of the agent, so that its cell is run again."""
         took = self._over(known)
         self._line(f"{record.outcome:<4}  {known.cell.label}  {_why(record)}  ({took}); again")
 
     def lost(self, known: Known, why: str) -> None:
-        """A process or node took a cell's run with it."""
+        """Shows that a process or node ended and took a cell's run with it."""
         self._grading.discard(known.cell.key)
         self._at.pop(known.cell.key, None)
         self.note(f"{known.cell.label}: {why}")
 
     def note(self, text: str) -> None:
-        """Something else that stays."""
+        """Shows another line that stays."""
         self._line(f"      {text}")
 
     def tick(self, running: int, waiting: int) -> None:

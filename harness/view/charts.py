@@ -213,7 +213,7 @@ def _mark(one: Timed, x: float, y: float) -> Mark:
 
 
 def split_bar(parts: Sequence[tuple[str, float]], width: int) -> tuple[Bar, ...]:
-    """Parts of a whole along one bar; a part that is there is seen, however small."""
+    """Parts of a whole along one bar of `width`; a part that is not 0 stays visible, however small."""
     total = sum(value for _, value in parts)
     if total <= 0:
         return ()

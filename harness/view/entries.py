@@ -47,7 +47,7 @@ class Known:
         return self._texts.get(path)
 
     def set(self, path: str, text: str | None) -> None:
-        """Says what a file holds now; None where nobody knows."""
+        """Notes what a file holds now; None where that is not known."""
         self._texts.pop(path, None)
         if path and text is not None and len(text) <= MOST_FILE:
             self._texts[path] = text
@@ -55,7 +55,7 @@ class Known:
                 self._texts.popitem(last=False)
 
     def saw(self, path: str, sha256: str) -> None:
-        """Takes the content that the workspace had, from the archive's objects."""
+        """Notes the content of a file that the watcher saw in the workspace; it is read from the archive's objects."""
         try:
             data = self._folder.get(sha256) if sha256 else None
         except ArchiveError:

@@ -44,7 +44,7 @@ class Bounds:
     called: int = 50_000
 
     def less(self) -> Bounds:
-        """Half of everything."""
+        """The bounds with every one halved."""
         return Bounds(*(max(getattr(self, field.name) // 2, 1) for field in fields(self)))
 
 

@@ -60,7 +60,9 @@ class Solution:
 
 
 def grading(folder: RunFolder, record: RunRecord) -> tuple[Cell | None, FileReport | None, bytes | None]:
-    """The final grading's cell, the linter's report in its bundle, and the solution that it graded, where they are."""
+    """What the final grading left: its cell, the linter's report in its bundle, and the solution that it graded; None
+    for each that is missing.
+    """
     name = record.cell.removeprefix(f"{RECORD}/cells/")
     if not name or Path(name).name != name or name in (".", ".."):
         return None, None, None

@@ -56,7 +56,7 @@ def shown(value: object) -> Any:
 
 
 def cost(text: str) -> int:
-    """Bytes that a text takes on the page."""
+    """The bytes that a text takes on the page once it is escaped."""
     text = visible(text)
     angles, others = text.count("<") + text.count(">"), text.count("&") + text.count('"') + text.count("'")
     return (len(text) if text.isascii() else len(text.encode())) + 3 * angles + 4 * others

@@ -52,7 +52,7 @@ class Asked:
 
     @property
     def gist(self) -> str:
-        """What it is about, in few words."""
+        """The subject of the call, in few words."""
         first = self.command or self.path
         return first or (f"{self.others[0][0]}: {self.others[0][1]}" if self.others else "")
 
@@ -79,7 +79,7 @@ def place(path: str) -> str:
 
 
 def asked(name: str, arguments: str) -> Asked:
-    """Reads a call. Never raises: what is no JSON object is shown as it stands."""
+    """What a tool call asks for. Never raises: arguments that are no JSON object are shown as they stand."""
     if arguments.lstrip()[:20].startswith(_PATCH_BEGINS):
         return Asked(path=_patched(arguments), patch=arguments)
     try:

@@ -36,7 +36,7 @@ class Turn:
 
     @property
     def side(self) -> bool:
-        """Whether it is no part of the conversation."""
+        """Whether the call is not part of the conversation."""
         return self.end is not None and self.end.side
 
     def text(self, *, thinking: bool) -> str:
@@ -98,5 +98,5 @@ def moment(time: float) -> str:
 
 
 def told(findings: Iterable[Finding]) -> list[dict[str, Any]]:
-    """Findings as plain data."""
+    """Findings as plain data, for exports."""
     return [{"kind": f.kind, "rule": f.rule, "message": f.message, "step": f.step} for f in findings]
