@@ -46,35 +46,37 @@ class Language:
 
     @property
     def library(self) -> Any:
-        """The `host.values.modelled.Library` of its package."""
+        """The `host.values.modelled.Library` that models the language's package on the host."""
         return _part(self.folder, "host").LIBRARY
 
     @property
     def kernel_language(self) -> Any:
-        """The `kernels.languages.python.language.KernelLanguage` that makes runs of its kernels."""
+        """The `kernels.languages.python.language.KernelLanguage` that analyses the language's kernels."""
         return _part(self.folder, "kernel").LANGUAGE
 
     @property
     def dialect(self) -> Any:
-        """Its `kernels.numeric.dialect.Dialect`; None where it has none."""
+        """The `kernels.numeric.dialect.Dialect` that evaluates the language's kernels on numbers; None where it has
+        none."""
         found = _part(self.folder, "numeric")
         return None if found is None else found.DIALECT
 
     @property
     def stored_elements(self) -> Any:
-        """What counts the elements that a program of its kernels stores; None where nothing does."""
+        """The function that counts how many elements one program of a kernel stores; None where the language has
+        none."""
         found = _part(self.folder, "extent")
         return None if found is None else found.stored_elements
 
     @property
     def read_parts(self) -> Any:
-        """What bounds the part of each tensor that a kernel of it reads; None where nothing does."""
+        """The function that bounds which part of each tensor a kernel reads; None where the language has none."""
         found = _part(self.folder, "reads")
         return None if found is None else found.read_parts
 
     @property
     def short_series(self) -> Any:
-        """What finds series of matrix powers that end too soon; None where nothing does."""
+        """The function that finds series of matrix powers that end too soon; None where the language has none."""
         found = _part(self.folder, "series")
         return None if found is None else found.short_series
 
@@ -122,28 +124,29 @@ def of_path(path: str) -> Language | None:
 
 
 def of_function(language: str) -> Language | None:
-    """The row of the language that a function is marked with; None for one of no kernel language."""
+    """The row of the language whose mark a function carries; None for a function of no kernel language."""
     return _NAMES.get(language.partition(".")[0])
 
 
 def of_kernel(language: str) -> Language:
-    """The row of the language that a kernel written in Python is marked with. One without a mark is Triton's."""
+    """The row of the language of a kernel that is written in Python, by its mark; a kernel without one is Triton's."""
     return of_function(language) or _UNMARKED
 
 
 def is_opaque(path: str) -> bool:
-    """Whether what is called by this path, and is not read, may launch kernels of a language."""
+    """Whether `path` belongs to a registered kernel language, so that a call of it which is not read may launch
+    kernels."""
     found = of_path(path)
     return found is not None and found.kernel != ""
 
 
 def of_object(path: str) -> Language | None:
-    """The row of the language whose package made an object for kernels (`values.Made`), by the object's path."""
+    """The row of the language whose package made an object for kernels (`values.Made`), by the `path` of the object."""
     return of_function(path) or of_path(path)
 
 
 def of_tensor(name: str) -> Language | None:
-    """That which adds an attribute or a method of this name to tensors."""
+    """The row of the language that adds an attribute or a method of this name to tensors; None where none does."""
     return _ON_TENSORS.get(name)
 
 
@@ -154,8 +157,8 @@ def is_kernel(language: str) -> bool:
 
 
 def by_pointers(language: str) -> bool:
-    """Whether functions with this `language`, nothing for CUDA's and Triton's, read and write at pointers and offsets:
-    `kernels.extents` and what is asked of it look into these alone."""
+    """Whether kernels of this `language` ("" for CUDA and Triton) read and write at pointers and offsets;
+    `kernels.extents` follows the addresses of these alone."""
     found = of_function(language)
     return not language or found is not None and found.by_pointers
 

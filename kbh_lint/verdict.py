@@ -76,8 +76,8 @@ _TABLE = (
 def weakened(
     promises: tuple[PromiseState, ...], findings: Iterable[Finding], doubtful: Iterable[Finding]
 ) -> tuple[PromiseState, ...]:
-    """The promises, where `doubtful` findings hold only if a branch that the code alone does not decide goes one way:
-    what such a leak breaks (all of them, where it names none) is not shown to be kept."""
+    """The promises with those no longer kept that a `doubtful` finding would break: one that holds only if a branch
+    goes one way, which the code alone does not decide. A leak that names no promise weakens all of them."""
     told = {finding.rule for finding in findings}
     leaks = [f for f in doubtful if f.verdict in LEAKS and f.severity != "info" and f.rule not in told]
     out = []
@@ -112,16 +112,16 @@ def decide(
 
 
 def explained(findings: Iterable[Finding]) -> bool:
-    """Whether a finding already makes a file a leak or worse: then broken promises need none of their own."""
+    """Whether some finding already makes the file a leak or worse, so that a broken promise needs no line of its
+    own."""
     return any(finding.verdict in LEAKS and finding.severity != "info" for finding in findings)
 
 
 def combine(shapes: Mapping[str, State], quantifier: Literal["every", "some"]) -> State:
-    """What the states on the graded shapes come to; `unproven` when there are none.
+    """One state from the states on all graded shapes; `unproven` when there are none.
 
-    `every`: the worst of broken, unproven, emulated, kept-by-precision, kept. `some`: the best on any shape; when none
-    is kept, unproven if any shape is, else broken.
-    """
+    `every`: the worst of broken, unproven, emulated, kept-by-precision, kept. `some`: the best on any shape; when
+    none is kept, unproven if any shape is, else broken."""
     order: Sequence[State] = ("broken", "unproven", "emulated", "kept-by-precision", "kept")
     if quantifier == "some":
         order = ("kept", "kept-by-precision", "emulated", "unproven", "broken")
@@ -130,7 +130,7 @@ def combine(shapes: Mapping[str, State], quantifier: Literal["every", "some"]) -
 
 
 def accepted(report: FileReport) -> tuple[bool, str]:
-    """Whether --strict takes the score, and if not, why: it wants a contract, every promise kept, and no ban hit."""
+    """Whether --strict accepts the score, and if not, why: it needs a contract, every promise kept, and no ban hit."""
     if report.verdict in FLAGGED:
         return False, f"the verdict is {report.verdict}"
     if report.contract is None:
@@ -144,7 +144,7 @@ def accepted(report: FileReport) -> tuple[bool, str]:
 
 
 def table() -> str:
-    """The table as Markdown, for the documentation."""
+    """The table of verdicts as Markdown, for the documentation."""
     lines = ["| | Verdict | When |", "|---|---|---|"]
     lines += [f"| {number} | `{row.verdict}` | {row.text} |" for number, row in enumerate(_TABLE, 1)]
     return "\n".join(lines) + "\n"

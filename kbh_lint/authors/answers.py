@@ -17,7 +17,7 @@ Reports = Mapping[str, FileReport]  # relative path in the folder -> report
 
 
 def files(folder: Folder) -> list[str]:
-    """The solutions to lint: those listed that exist."""
+    """The listed solutions of a problem folder that exist, to be linted."""
     return [file for file in _listed(folder) if (folder.path / file).is_file()]
 
 
@@ -27,7 +27,7 @@ def _listed(folder: Folder) -> list[str]:
 
 
 def facts(folder: Folder, reports: Reports, rules: Collection[Rule]) -> Iterator[Fact]:
-    """`decoy`, `honest` and `promise` facts."""
+    """Yields `decoy`, `honest` and `promise` facts, from the linter's reports on the solutions."""
     known = {rule.id for rule in rules}
     promised = {promise.id for promise in folder.problem.promises}
     for honest in folder.solutions.honest:

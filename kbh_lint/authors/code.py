@@ -28,10 +28,8 @@ def parsed(folder: Path, name: str) -> ast.Module | None:
 
 
 def seeding(folder: Folder) -> Iterator[Fact]:
-    """`seeding`: the problem's code sets a random state of its own, or draws from one that no key governs.
-
-    Mutants are free to: they are wrong on purpose.
-    """
+    """Yields `seeding` facts: the problem's code sets a random state of its own, or draws from one that no key
+    governs. Mutants may: they are wrong on purpose."""
     for name in sorted(path.name for path in folder.path.glob("*.py") if path.name != "mutants.py"):
         tree = parsed(folder.path, name)
         for node in ast.walk(tree) if tree is not None else ():
@@ -92,7 +90,7 @@ def _assigned(folder: Path, file: str, name: str) -> ast.expr | None:
 
 
 def cases(folder: Folder) -> Iterator[Fact]:
-    """`case`: an id that `problem.yaml` declares and `cases.py` lacks, or the other way round."""
+    """Yields `case` facts: an id that `problem.yaml` declares and `cases.py` lacks, or the other way round."""
     known = implemented(folder.path)
     if known is None:
         return
@@ -106,14 +104,15 @@ def cases(folder: Folder) -> Iterator[Fact]:
 
 
 def parts(folder: Folder) -> Iterator[Fact]:
-    """`part`: a function that the checker calls and that is missing."""
+    """Yields `part` facts: a function that the checker calls and the problem's code lacks."""
     for file, what in (("reference.py", "Model"), ("reference.py", "oracle"), ("legal.py", "legal")):
         if not defines(folder.path, file, what):
             yield folder.fact(Part(file=file, what=what))
 
 
 def constant_inputs(folder: Folder) -> Iterator[Fact]:
-    """`input`: an input that is the same in every case: its domain is fixed, and no case changes it."""
+    """Yields `input` facts: an input that is the same in every case, since its domain is fixed and no case changes
+    it."""
     if folder.problem.cases:
         return  # a structure may change it; whether one does is seen by drawing (`execution`)
     for contract in folder.problem.contracts.values():
@@ -124,7 +123,7 @@ def constant_inputs(folder: Folder) -> Iterator[Fact]:
 
 
 def counts(folder: Folder) -> Iterator[Fact]:
-    """`count`: how many mutants, decoys and honest solutions the problem has."""
+    """Yields a `count` fact: how many mutants, decoys and honest solutions the problem has."""
     mutants = mutant_count(folder.path)
     if mutants is not None:
         yield folder.fact(Count(what="mutants", number=mutants))

@@ -14,7 +14,8 @@ MAX_FILES = 32
 
 
 def facts(folder: Folder) -> Iterator[Fact]:
-    """`mutant`: one that a run on graded shapes could not kill. `decoy`: one that failed correctness there."""
+    """Yields facts from a problem's stored evidence: a `mutant` that a run on graded shapes could not kill, a
+    `decoy` that failed correctness there."""
     rules = {decoy.file: decoy for decoy in folder.solutions.decoys}
     for path in sorted((folder.path / "evidence").glob("*.json"))[:MAX_FILES]:
         name = f"evidence/{path.name}"

@@ -35,7 +35,8 @@ NOT_TRUSTED = (
 
 
 def ask(folders: Sequence[Path]) -> tuple[Mapping[str, Any], str]:
-    """The child's answers by resolved folder, and why there are none (one sentence; empty when there are)."""
+    """Runs the problems' code in a child process; returns its answers by resolved folder, and one sentence on why
+    there are none (empty when there are)."""
     if any(find_spec(name) is None for name in NEEDS):
         return {}, NOT_INSTALLED
     command = [sys.executable, "-m", "grader.authoring.author_facts", *(str(folder.resolve()) for folder in folders)]
@@ -76,7 +77,7 @@ def _python_path() -> str:
 
 
 def facts(folder: Folder, answer: Mapping[str, Any]) -> Iterator[Fact]:
-    """Facts from one problem's answer."""
+    """Yields the facts that the child's `answer` about one problem folder holds."""
     problem = folder.problem
     flops = answer.get("flops")
     if isinstance(flops, dict) and flops.get("state") != "agrees":

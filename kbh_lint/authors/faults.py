@@ -56,7 +56,7 @@ def read_faults(path: Path) -> tuple[Fault, ...]:
 
 
 def facts(deck: Path, rules: Collection[str]) -> Iterator[Fact]:
-    """Finds facts `fault`: faults that nobody catches, or whose catcher does not exist."""
+    """Yields `fault` facts: known faults that nobody catches, or whose catcher does not exist."""
     path = deck / "faults.yaml"
     for fault in read_faults(path):
         span = at(path, fault.line)

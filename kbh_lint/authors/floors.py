@@ -24,12 +24,12 @@ class Floor:
 
     @property
     def t_floor(self) -> float:
-        """Seconds below which no kernel can be: the larger of the two."""
+        """The seconds that any kernel takes at least: the larger of compute time and memory time."""
         return max(self.compute_s, self.memory_s)
 
     @property
     def binding(self) -> str:
-        """`compute` or `memory`: the one that decides t_floor."""
+        """Which of the two decides t_floor: `compute` or `memory`."""
         return COMPUTE if self.compute_s >= self.memory_s else MEMORY
 
 
@@ -59,6 +59,6 @@ def floors(problem: Problem, targets: Mapping[str, Target]) -> list[Floor]:
 
 
 def regime_of(floors_of_a_shape: list[Floor]) -> str:
-    """What binds over the targets: `compute`, `memory`, or `mixed` when they differ."""
+    """The regime of a shape over all targets: `compute`, `memory`, or `mixed` when they differ."""
     kinds = {item.binding for item in floors_of_a_shape}
     return kinds.pop() if len(kinds) == 1 else MIXED

@@ -51,7 +51,7 @@ def line_of(data: object, *keys: str | int) -> int:
 
 
 def at(path: Path, line: int) -> Span:
-    """The text of one line, without the white space around it."""
+    """The span of one line's text, without the white space around it."""
     text = (read_text(path) or "").splitlines()
     content = text[line - 1] if 0 < line <= len(text) else ""
     first = len(content) - len(content.lstrip()) + 1

@@ -24,7 +24,7 @@ ALIGNMENT = 16  # elements: what a 16-byte or 32-byte load needs
 
 
 def tolerance_keys(path: Path, data: Map) -> Iterator[Fact]:
-    """`tolerance-key`: a tolerance for an element type that no output has. Needs no valid problem."""
+    """Yields `tolerance-key` facts: a tolerance for an element type that no output has. Needs no valid problem."""
     contracts = data.get("contracts")
     if not isinstance(contracts, Map):
         return
@@ -43,7 +43,7 @@ def tolerance_keys(path: Path, data: Map) -> Iterator[Fact]:
 
 
 def traffic(folder: Folder) -> Iterator[Fact]:
-    """`traffic`: the byte formula beside the bytes of the tensors, on the shapes where they disagree."""
+    """Yields `traffic` facts: the byte formula beside the bytes of the tensors, on the shapes where they disagree."""
     problem = folder.problem
     contract = next(iter(problem.contracts.values()))
     found: dict[str, list[tuple[str, float]]] = {"below": [], "above": []}
@@ -63,7 +63,7 @@ def traffic(folder: Folder) -> Iterator[Fact]:
 
 
 def regimes(folder: Folder) -> Iterator[Fact]:
-    """`regime`: a shape whose declared regime is not the binding one."""
+    """Yields `regime` facts: a shape whose declared regime is not the binding one."""
     problem = folder.problem
     known = floors(problem, folder.targets)
     for index, shape in enumerate(problem.shapes):
@@ -80,7 +80,8 @@ def regimes(folder: Folder) -> Iterator[Fact]:
 
 
 def reduced(folder: Folder) -> Iterator[Fact]:
-    """`reduced`: what the reduced shapes lose of the guards of the graded ones, or that there are none."""
+    """Yields `reduced` facts: a guard of the graded shapes that the reduced ones lose, or that there are no reduced
+    shapes."""
     problem = folder.problem
     if not problem.reduced:
         yield folder.fact(Reduced(state="missing", what="reduced shapes", full="", reduced=""))
@@ -159,7 +160,7 @@ def _whole(formula: str, shape: Shape) -> int:
 
 
 def tolerances(folder: Folder) -> Iterator[Fact]:
-    """`tolerance`: a number in the yaml that is not the one that `tolerance.json` derives."""
+    """Yields `tolerance` facts: a number in the yaml that is not the one that `tolerance.json` derives."""
     written = list(_written(folder))
     if read_text(folder.path / TOLERANCES) is None:
         if written:
@@ -180,7 +181,8 @@ def tolerances(folder: Folder) -> Iterator[Fact]:
 
 
 def stale_tolerances(folder: Folder) -> Iterator[tuple[tuple[str | int, ...], float]]:
-    """The keys of every tolerance in `problem.yaml` that differs from the derived one, and that one."""
+    """Yields the path of keys of every tolerance in `problem.yaml` that differs from the derived one, with the
+    derived number."""
     derived = _derived(folder) or {}
     for place, dtype, number, keys in _written(folder):
         wanted = derived.get((place, dtype))

@@ -27,7 +27,7 @@ class PromptError(Exception):
 
 
 def render(problem: Problem, template: str) -> str:
-    """The prompt. Raises PromptError for a place holder that does not exist."""
+    """Renders the prompt of a problem from a template. Raises PromptError for a place holder that does not exist."""
 
     def fill(found: re.Match[str]) -> str:
         maker = PLACES.get(found[1])
@@ -47,7 +47,8 @@ def _wrapped(block: str) -> str:
 
 
 def facts(folder: Folder) -> Iterator[Fact]:
-    """`prompt`: it is missing, is not what the template gives, or the template says a number of its own."""
+    """Yields `prompt` facts: the prompt is missing or is not what the template gives, or the template says a number
+    of its own."""
     template, prompt = (read_text(folder.path / name) for name in (TEMPLATE, PROMPT))
     if template is None:
         yield folder.fact(Prompt(state="no-template", detail=TEMPLATE))

@@ -47,14 +47,14 @@ class Settled:
 
 
 def files(folder: Path) -> list[Path]:
-    """The files of a problem folder in which a comment is honoured."""
+    """The files of a problem folder in which comments that ask for suppression are honoured."""
     return sorted({path for pattern in FILES for path in folder.glob(pattern) if path.is_file()})
 
 
 def settle(
     findings: Iterable[Finding], paths: Sequence[Path], rules: Collection[Rule], unasked: Collection[str] = ()
 ) -> Settled:
-    """Takes the suppressed findings out. `unasked` are kinds of facts that were not looked for this time: a comment
+    """Removes the suppressed findings. `unasked` are kinds of facts that were not looked for this time: a comment
     about a rule over them is not called unused."""
     known = {rule.id: {query.fact for query in rule.when} for rule in rules}
     open_ = list(findings)

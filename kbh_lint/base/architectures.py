@@ -86,12 +86,13 @@ GENERATIONS: tuple[Capability, ...] = ((8, 0), (9, 0), (10, 0), (12, 0))  # of G
 
 
 def of(capability: Capability) -> Architecture:
-    """The architecture of a compute capability; of one that is not listed, the least that any has."""
+    """The architecture with a compute capability; for one that is not listed, a row with the least that any has."""
     return ARCHITECTURES.get(capability) or Architecture(capability, "", 99, 1536)
 
 
 def multiplies(capability: Capability, group: str) -> bool:
-    """Whether the tensor cores of an architecture have products of a group of types, by what its family counts."""
+    """Whether the tensor cores of an architecture multiply types of `group`, told by which products the counters of
+    its family count."""
     family = of(max(capability, min(ARCHITECTURES))).family
     counted = [row.counters.tensor for row in ARCHITECTURES.values() if row.family == family and row.counters]
     return not counted or any(group in types for types in counted)

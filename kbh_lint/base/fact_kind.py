@@ -33,7 +33,7 @@ class FactKind:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
 
     def attrs(self) -> dict[str, Any]:
-        """The attributes that are known, by name, in the order of the class."""
+        """The known attributes of the fact, by name, in the order of the class."""
         found = {name: getattr(self, name) for name in fields_of(type(self))}
         return {name: value for name, value in found.items() if value is not None}
 

@@ -93,7 +93,7 @@ class TypeRef:
     dims: tuple[Expr, ...] = ()
 
     def inside(self, member: tuple[str, ...]) -> TypeRef:
-        """The same type with other members behind it; `dataclasses.replace` takes six times as long."""
+        """This type with other members after it; `dataclasses.replace` takes six times as long."""
         return TypeRef(self.name, self.args, self.loc, member, self.pointers, self.reference, self.const, self.dims)
 
 

@@ -28,11 +28,11 @@ class Budget:
     left: int
 
     def grant(self, most: int) -> int:
-        """How many steps a part may take, which would take `most`."""
+        """How many of the `most` steps that a part of the analysis may need it is given."""
         return max(min(most, self.left), 0)
 
     def take(self, steps: int) -> None:
-        """Steps that a part took."""
+        """Subtracts the steps that a part of the analysis took."""
         self.left -= max(steps, 0)
 
 
@@ -91,8 +91,8 @@ def fewer_collections() -> Iterator[None]:
 
 @cache
 def leave_garbage() -> None:
-    """From here on garbage is collected rarely, and not at the end of the process, which its memory goes with: for a
-    command that is all that its process does. A block of fewer collections around it would end with one. Together a
+    """Makes garbage collection rare from now on, and leaves out the one at the end of the process: for a command
+    that is all that its process does. A block of `fewer_collections` around it would end with one. Together a
     seventh of what one file costs from a cold start."""
     gc.set_threshold(YOUNG, 20, 50)
     atexit.register(gc.freeze)

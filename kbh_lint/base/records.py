@@ -27,7 +27,7 @@ else:
         made: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True, repr: bool = True,
         weakref_slot: bool = False,
     ) -> object:  # fmt: skip
-        """See above; the arguments are those of `dataclasses.dataclass`."""
+        """Makes a class a record, as the module's head says; the arguments are those of `dataclasses.dataclass`."""
 
         def make(made: type) -> type:
             fields, own = _fields(made), vars(made)

@@ -91,12 +91,12 @@ class Env(Brief):
 
     @property
     def outermost(self) -> bool:
-        """Whether this is the scope of a C++ file or of a namespace in it, and of no function."""
+        """Whether this is the scope of a C++ file or of a namespace in it, rather than of a function."""
         return self.parent is None or bool(self.namespace)
 
     def lookup(self, name: str) -> Any:
-        """The value bound to `name` here or outside; raises KeyError. `b::f` may lie in a namespace that a directive
-        brings in here."""
+        """The value bound to `name` in this scope or those around it; raises KeyError. For `b::f` the namespaces
+        that a using directive brings in here are searched, too."""
         env: Env | None = self
         while env is not None:
             if name in env.vars:
@@ -130,8 +130,8 @@ class Env(Brief):
         return name
 
     def get(self, name: str, default: object = None) -> Any:
-        """The value bound to `name` here or outside, or `default`: most names that kernels ask for are bound nowhere,
-        and an exception for each costs more than the walk."""
+        """The value bound to `name` in this scope or those around it, else `default`: most names that kernels ask
+        for are bound nowhere, and an exception for each costs more than the walk."""
         env: Env | None = self
         while env is not None:
             if name in env.vars:

@@ -40,7 +40,8 @@ def explain(word: str, rules_dir: str | None) -> str:
 
 
 def problems(problems_dir: str | None) -> str:
-    """The deck: id, title, contracts, promises. Raises UsageError when there is none, ProblemError."""
+    """The problems of the deck as text: id, title, contracts, promises. Raises UsageError when there is none,
+    ProblemError."""
 
     folder = paths.problems_dir(problems_dir)
     deck = load_deck(folder)

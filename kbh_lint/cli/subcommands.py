@@ -7,14 +7,14 @@ from functools import partial
 
 
 def lsp(argv: Sequence[str], prog: str) -> int:
-    """`kbh-lint lsp`."""
+    """Runs `kbh-lint lsp`; returns the exit code."""
     from kbh_lint.lsp import command  # start-up: `--help` does without it
 
     return command.main(argv, prog)
 
 
 def rewriting(leaks: bool, argv: Sequence[str], prog: str) -> int:
-    """`kbh-lint leakify`, which makes leaks, and `kbh-lint evade`."""
+    """Runs `kbh-lint leakify` where `leaks` is true, else `kbh-lint evade`; returns the exit code."""
     from kbh_lint.rewrite import cli  # start-up: `--help` does without it
 
     return (cli.leakify if leaks else cli.evade)(argv, prog)

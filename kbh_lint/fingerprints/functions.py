@@ -94,7 +94,7 @@ _LONG = 40  # characters of a token that is not seen again
 
 
 def encode(tokens: Sequence[str], *, cpp: bool) -> bytes:
-    """The tokens in two bytes each. A comma before a closing bracket is layout."""
+    """The tokens as two bytes each; a comma before a closing bracket counts as layout and is left out."""
     out = bytearray()
     last: dict[str, int] = {}
     before = ""

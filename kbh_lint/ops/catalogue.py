@@ -32,14 +32,15 @@ _BY_NAME = {row.name: row for row in OPERATIONS}
 
 
 def spellings(*names: str, languages: tuple[str, ...]) -> frozenset[str]:
-    """How some languages spell the operations of these names."""
+    """The spellings that `languages` have for the operations of these names."""
     return frozenset(
         word for name in names for language in languages for word in _BY_NAME[name].spellings.get(language, ())
     )
 
 
 def shown(word: str) -> list[str]:
-    """The rows that a word is the name or a spelling of, each with its file, for whoever adds a spelling."""
+    """The catalogue's rows for a word, its name or a spelling, as lines that name the file; for whoever adds a
+    spelling."""
     found = []
     for row in OPERATIONS:
         told = ", ".join(f"{language}: {' '.join(words)}" for language, words in row.spellings.items())

@@ -65,7 +65,8 @@ def op(
     symbol: str = "",
     **spellings: str,
 ) -> Operation:
-    """A row: spellings of a language are words of one text. Raises ValueError for a language that is none."""
+    """Makes a row of the catalogue; the spellings in a language are one text, words apart. Raises ValueError for an
+    unknown language."""
     for language in spellings:
         if language not in LANGUAGES:
             raise ValueError(f"the operation {name} has spellings in {language}, which is no language")
@@ -79,7 +80,8 @@ def spelled(
     named: Mapping[str, T],
     kinds: Mapping[Kind, Callable[[Operation], T]] | None = None,
 ) -> dict[str, T]:
-    """What a language spells, with what an interpreter does to it: `named` by the operation's name, else `kinds`."""
+    """The table of a language: each spelling of a row with what an interpreter does to it, from `named` by the
+    operation's name, else from `kinds` by its kind. Rows without either are left out."""
     made: dict[str, T] = {}
     for row in rows:
         words = row.spellings.get(language, ())

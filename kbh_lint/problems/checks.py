@@ -37,7 +37,7 @@ def optional_items(fields: Fields, key: str) -> Items:
 
 
 def entries(items: Items, path: str, what: str) -> list[Fields]:
-    """Readers for a list of mappings. `what` is what an error calls one of them."""
+    """Readers of the mappings in a list; `what` is what an error calls one of them."""
     found = []
     for item, line in zip(items, items.lines, strict=True):
         if not isinstance(item, Map):
@@ -55,7 +55,7 @@ def number(fields: Fields, key: str) -> float:
 
 
 def plain_number(data: Map, key: str, path: str) -> float:
-    """The number under a key that is there."""
+    """The number under a key that `data` has. Raises DataError for a value that is no number."""
     value = data[key]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         hint = " (YAML reads 1e-3 as text; write 1.0e-3)" if isinstance(value, str) else ""
@@ -130,7 +130,7 @@ def _check_domain(domain: Map, path: str, name: str, shapes: tuple[Shape, ...], 
 
 
 def read_compare(fields: Fields, output: tuple[OutputSpec, ...]) -> Compare:
-    """`compare` of a contract; allclose when there is none."""
+    """Reads `compare` of a contract; without it, allclose."""
     if "compare" not in fields.data:
         return Compare()
     part = Fields(fields.mapping("compare"), fields.path, "`compare`")

@@ -23,7 +23,8 @@ def read_targets(path: Path) -> dict[str, Target]:
 
 
 def joined(targets: tuple[str, ...], deck: Path) -> tuple[str, ...]:
-    """The GPUs that a problem of the folder `deck` names, and those that are offered wherever one of them is."""
+    """The `targets` that a problem of the folder `deck` names, and the GPUs that hardware.yaml offers with one of
+    them."""
     file = hardware_file(deck)
     try:
         text = read_text(file)

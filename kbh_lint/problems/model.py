@@ -199,7 +199,7 @@ class Ban:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The symbol and its aliases."""
+        """The banned symbol and its aliases."""
         return (self.symbol, *self.aliases)
 
 

@@ -87,7 +87,7 @@ def _words(fields: Fields, key: str, allowed: tuple[str, ...]) -> tuple[str, ...
 
 
 def read_ban(fields: Fields) -> Ban:
-    """What a problem forbids to call. Raises DataError."""
+    """Reads an entry of `bans`: a symbol that a submission may not call. Raises DataError."""
     ban = Ban(fields.text("symbol"), fields.texts("aliases"), fields.text("reason", ""))
     fields.done()
     return ban

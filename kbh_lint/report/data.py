@@ -12,7 +12,7 @@ NAME = "kbh-lint"
 
 
 def report_to_dict(report: Report, tool_version: str) -> dict[str, object]:
-    """JSON v1 (kbh_lint/schemas/report-v1.json)."""
+    """The report as plain data of JSON v1 (kbh_lint/schemas/report-v1.json)."""
     return {
         "version": VERSION,
         "tool": {"name": NAME, "version": tool_version},
@@ -22,7 +22,7 @@ def report_to_dict(report: Report, tool_version: str) -> dict[str, object]:
 
 
 def file_to_dict(file: FileReport) -> dict[str, object]:
-    """One item of `files`."""
+    """The report on one file as plain data: an item of `files` in JSON v1."""
     data: dict[str, Any] = {
         "path": file.path,
         "problem": file.problem,

@@ -26,7 +26,7 @@ class Entry:
 
 
 def entries(file: FileReport) -> Iterator[Entry]:
-    """All that must be told of a file; none of one whose verdict says enough, as `clean` does."""
+    """Yields all that must be told of a file; nothing for a file whose verdict says enough, as `clean` does."""
     top = Span(file.path, 1, 1, 1, 1)
     for finding in file.findings:
         yield Entry("finding", finding.severity, finding.span, (finding.message,), finding=finding)

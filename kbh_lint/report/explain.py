@@ -43,7 +43,7 @@ _SCOPES = {"any": "any file", "promise": "files under a contract", "fallback": "
 
 
 def pair(rule: Rule) -> tuple[Example, Example]:
-    """The first bad example and its good twin."""
+    """The rule's first bad example, and the good example that is its twin."""
     bad = rule.bad[0]
     return bad, next((good for good in rule.good if good.of == bad.name), rule.good[0])
 
@@ -58,7 +58,7 @@ def _example(example: Example) -> str:
 
 
 def listing(rules: Collection[Rule]) -> str:
-    """One line a rule for --list-rules."""
+    """The rules for --list-rules, a line each."""
     wide = max((len(rule.name) for rule in rules), default=0)
     return "".join(f"{rule.id}  {rule.name:<{wide}}  {rule.verdict:<11}  {_first(rule.summary)}\n" for rule in rules)
 

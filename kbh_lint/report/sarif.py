@@ -21,7 +21,7 @@ _LEVELS = {"error": "error", "warning": "warning", "info": "note"}
 
 
 def render(report: Report, rules: Mapping[str, Rule], tool_version: str) -> str:
-    """One run. What could not be read becomes a notification of the invocation, not a result."""
+    """The report as one SARIF run. What could not be read becomes a notification of the invocation, not a result."""
     used: dict[str, int] = {}
     results = [result for file in report.files for result in _results(file, used)]
     invocation: dict[str, Any] = {"executionSuccessful": not report.errors}

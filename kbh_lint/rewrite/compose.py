@@ -37,7 +37,7 @@ def evasions() -> dict[str, Rewrite]:
 
 
 def apply(rewrite: Rewrite, program: Program, seed: int) -> Program:
-    """One rewrite. Raises NotApplicable, also when the result would be the same text."""
+    """Applies one rewrite. Raises NotApplicable, also when the result would be the same text."""
     new = rewrite.apply(program, Random(f"{seed}/{rewrite.name}"))
     if new == program:
         raise NotApplicable("it changes nothing here")
@@ -46,7 +46,8 @@ def apply(rewrite: Rewrite, program: Program, seed: int) -> Program:
 
 
 def compose(rewrites: Iterable[Rewrite], program: Program, seed: int) -> tuple[Program, tuple[str, ...]]:
-    """Rewrites in their order, those that do not apply left out; the names of those that did."""
+    """Applies rewrites in order, leaving out those that do not apply; returns the program and the names of those
+    that did."""
     applied = []
     for rewrite in rewrites:
         try:
@@ -58,6 +59,6 @@ def compose(rewrites: Iterable[Rewrite], program: Program, seed: int) -> tuple[P
 
 
 def drawn(seed: int, count: int) -> list[Rewrite]:
-    """`count` rewrites in an order, by seed."""
+    """Draws `count` rewrites, in an order, by `seed`."""
     known = evasions()
     return [known[name] for name in Random(f"compose/{seed}").sample(sorted(known), min(count, len(known)))]

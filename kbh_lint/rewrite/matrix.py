@@ -53,7 +53,7 @@ class Matrix:
 
 
 def columns(rewrites: Iterable[Rewrite], compositions: int, seed: int, count: int = 6) -> list[Column]:
-    """Every rewrite alone, then `compositions` random ones of `count`."""
+    """The columns of the matrix: every rewrite alone, then `compositions` random sequences of `count` rewrites."""
     single = [Column(rewrite.name, (rewrite,), seed) for rewrite in rewrites]
     return single + [
         Column(f"composed-{at}", tuple(drawn(seed * 1000 + at, count)), seed * 1000 + at)
@@ -195,12 +195,12 @@ def _rewritten(
 
 
 def classes(report: FileReport) -> set[str]:
-    """The classes that count in a report."""
+    """The classes of the findings in a report that count."""
     return {finding.leak_class for finding in report.findings if finding.severity != "info"}
 
 
 def evaded(before: FileReport, after: FileReport, names: tuple[str, ...]) -> str:
-    """What a rewrite that keeps the meaning changed: the verdict, a class, a promise; "" when nothing."""
+    """What a rewrite that keeps the meaning changed in the report: the verdict, a class, a promise; "" when nothing."""
     if before.verdict != after.verdict:
         return f"the verdict {before.verdict} became {after.verdict}{_unread(after)}"
     old, now = _as_one(classes(before)), _as_one(classes(after))
@@ -238,7 +238,8 @@ def unchanged(before: FileReport, after: FileReport, names: tuple[str, ...]) -> 
 
 
 def honest(before: FileReport, rewrite: Rewrite) -> str:
-    """Why a rewrite that changes the meaning makes no sense on a file; "" when it does."""
+    """Why a rewrite that changes the meaning is not tried on a file, such as that it is no honest one; "" where it
+    is tried."""
     if not all_kept(before):
         return "the original does not keep every promise"
     kinds = {promise.kind for promise in before.promises}

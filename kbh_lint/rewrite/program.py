@@ -57,6 +57,6 @@ class Rewrite:
 
 
 def read_program(text: str, path: str) -> Program:
-    """A program from the text of a file, which may be a bundle."""
+    """Reads a program from the text of a file, which may be a bundle."""
     main, sidecars, _ = split_bundle(text, path)
     return Program(main, {name: sidecar.text for name, sidecar in sidecars.items() if not sidecar.binary})

@@ -91,12 +91,13 @@ def _parsed(text: str) -> tuple[cst.Module, _Facts]:
 
 
 def source_of(program: Program) -> Source:
-    """The solution's tree."""
+    """The solution's text parsed to a libcst tree."""
     return Source(program.main)
 
 
 def framed_source(program: Program) -> Source:
-    """The solution's tree, for rewrites that put a call between caller and callee."""
+    """As `source_of`, for rewrites that put a call between caller and callee; raises NotApplicable where the program
+    could notice."""
     source = source_of(program)
     if source.asks_frames:
         raise NotApplicable("the file may look at its callers, of which there would be one more")

@@ -64,7 +64,7 @@ def apply(
 
 
 def by_line(path: str) -> Callable[[Finding], tuple[bool, str, int, int, str]]:
-    """The order that findings are listed in: those in the file itself first, then by line."""
+    """The sort key by which findings are listed: those in the file `path` first, then by line."""
     return lambda f: (f.span.path != path, f.span.path, f.span.line, f.span.column, f.rule)
 
 

@@ -69,7 +69,7 @@ def match(query: Query, facts: Mapping[str, Sequence[Fact]]) -> Iterator[Fact]:
 
 
 def by_kind(facts: Iterable[Fact]) -> dict[str, list[Fact]]:
-    """Facts grouped as `match` wants them."""
+    """Groups facts by kind, as `match` takes them."""
     grouped: dict[str, list[Fact]] = {}
     for fact in facts:
         grouped.setdefault(fact.kind, []).append(fact)
@@ -121,10 +121,8 @@ def _compare(op: str, value: object, bound: float) -> bool:
 
 
 def unknown(query: Query, outer: tuple[str, ...] | None = None) -> str:
-    """What a query asks for that no analysis makes, as a sentence; nothing when all of it is there.
-
-    `outer`: the attributes of the fact that an inner query is compared with.
-    """
+    """A sentence on what a query asks for that no analysis makes; empty when all of it is there. `outer` holds the
+    attributes of the fact that an inner query is compared with."""
     kind = KINDS.get(query.fact)
     if kind is None:
         return f"`{query.fact}` is not a kind of fact (docs/facts.md lists them)"

@@ -56,7 +56,7 @@ def check(files: Sequence[tuple[str, str]]) -> list[tuple[Fact, ...]]:
 
 @contextmanager
 def checking(files: Sequence[tuple[str, str]]) -> Iterator[Callable[[], list[tuple[Fact, ...]]]]:
-    """As `check`, beside what the block does; the function that it gives waits for the facts."""
+    """As `check`, while the block runs; yields a function that waits for the facts and returns them."""
     ruff = executable()
     if ruff is None or not files:
         yield lambda: [()] * len(files)

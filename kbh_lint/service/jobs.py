@@ -157,7 +157,8 @@ class Worker:
 
 
 def serve() -> None:
-    """A worker's life: options, then one submission after the other on standard input, outcomes on standard output."""
+    """The main loop of a worker: reads options, then submissions one by one from standard input, and writes outcomes
+    to standard output."""
 
     rules: tuple[Rule, ...] | None = None
     # Anything that prints must not get into the answers.
@@ -197,7 +198,7 @@ def _receive(stream: IO[bytes]) -> Any:
 
 
 def death(code: int) -> str:
-    """How a process ended, by its exit code as `subprocess` gives it."""
+    """How a process ended, in words, by its exit code as `subprocess` gives it."""
     if code >= 0:
         return f"exit status {code}"
     with suppress(ValueError):

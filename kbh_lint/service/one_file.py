@@ -87,12 +87,12 @@ def unproven(submission: Submission, reason: str) -> Outcome:
 
 
 def gave_out(submission: Submission, reason: str) -> Outcome:
-    """The outcome where the linter itself is to blame, or this machine: an error, and nothing is said of the file."""
+    """The outcome where the linter itself or this machine failed: an error, and no statement about the file."""
     return replace(unproven(submission, reason), trouble=f"{submission.path}: {reason}; this says nothing of the file")
 
 
 def late(seconds: float) -> str:
-    """What is said when the time for a file is over, which on another machine it would not be."""
+    """The reason given when the analysis of a file ran out of time; on another machine it might not."""
     return f"the analysis took longer than {seconds:g} s here and was stopped (--timeout gives it more)"
 
 
@@ -107,7 +107,7 @@ if TYPE_CHECKING:
 
 
 def judge(submission: Submission, rules: Iterable[Rule], analysis: Analysis) -> FileReport:
-    """The report that rules come to on what an analysis shows."""
+    """Applies the rules to the facts of an analysis, and returns the report with findings, promises and verdict."""
     known = analysis.contract is not None
     promised = {word for promise in analysis.promises for word in (promise.id, promise.kind)}
     path = str(submission.path)

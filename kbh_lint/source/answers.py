@@ -43,7 +43,7 @@ class Rule:
 
     @classmethod
     def of(cls, text: str) -> Rule:
-        """From `ANSWER=PROBLEM`: `{name}` stands for words of letters, digits and `-` with `_` between, `*` for
+        """Parses `ANSWER=PROBLEM`: `{name}` stands for words of letters, digits and `-` with `_` between, `*` for
         anything in one name. Raises AnswersError."""
         answer, equals, problem = text.partition("=")
         names = [found[1] for found in _FIELD.finditer(answer) if found[1]]
@@ -62,7 +62,8 @@ class Rule:
         return cls(re.compile(rf"(?:.*/)?{pattern}{re.escape(answer[end:])}"), problem)
 
     def wanted(self, path: str) -> str | None:
-        """The pattern of the problem's path that an answer's path asks for."""
+        """The pattern of the problem file's path that belongs to the answer at `path`; None where the rule does not
+        fit it."""
         found = self.answer.fullmatch(path)
         if found is None:
             return None
@@ -87,7 +88,7 @@ class ProblemFiles:
 
     @classmethod
     def read(cls, place: Path, match: Sequence[str], profile: Profile, precision: str) -> ProblemFiles:
-        """From a folder of problems or a manifest. Raises AnswersError, and DataError for a malformed manifest."""
+        """Reads a folder of problems or a manifest. Raises AnswersError, and DataError for a malformed manifest."""
         rules = [Rule.of(text) for text in (*match, *KNOWN)]
         if place.is_dir():
             files = dict(_problems(place))
@@ -101,7 +102,8 @@ class ProblemFiles:
         return cls(profile, precision, listed=_manifest(place), place=str(place))
 
     def file_for(self, path: Path) -> tuple[Path | None, str]:
-        """The problem of an answer, and where it was found, or why none was."""
+        """The problem file of the answer at `path`, with the words that say where it was found, or None with why
+        there is none."""
         if self.one is not None:
             return self.one, "--problem-file"
         text = Path(os.path.abspath(path)).as_posix()

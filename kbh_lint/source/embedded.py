@@ -60,14 +60,14 @@ class Doubt:
 
 
 def doubts(text: object) -> list[Any]:
-    """The unknown values that went into a text; nothing for other values."""
+    """The unknown values from which parts of a text were made; none for values that are no text."""
     if not isinstance(text, Text):
         return []
     return [p.literal.value for p in text.pieces if type(p.literal) is Doubt]
 
 
 def doubted(text: str, value: object) -> Text:
-    """A text that was made of an unknown value."""
+    """The text marked as made from the unknown `value`."""
     return Text(text, (*pieces_of(text), Piece(0, len(text), Doubt(value), 0)))
 
 

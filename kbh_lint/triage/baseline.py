@@ -41,7 +41,7 @@ class Baseline:
     entries: Mapping[str, Entry] = field(default_factory=dict)
 
     def key(self, file: str) -> str:
-        """The path of a linted file as the baseline has it."""
+        """The path under which the baseline has a linted file."""
         return Path(os.path.relpath(os.path.realpath(file), os.path.realpath(self.path.parent))).as_posix()
 
     def knows_verdict(self, file: FileReport) -> bool:
@@ -50,7 +50,7 @@ class Baseline:
         return entry is not None and entry.verdict == file.verdict
 
     def hide(self, report: Report) -> Report:
-        """The report without the findings that were counted; each file says how many those are."""
+        """The report without the findings that the baseline counts; each file says how many were hidden."""
         return replace(report, files=tuple(map(self._hide, report.files)))
 
     def _hide(self, file: FileReport) -> FileReport:
@@ -76,7 +76,7 @@ class Baseline:
         return count
 
     def with_report(self, report: Report) -> Baseline:
-        """A baseline of what was found now. Files that were not linted keep their entries while they exist."""
+        """A baseline of the findings in `report`. Files that were not linted keep their entries while they exist."""
         entries = {key: entry for key, entry in self.entries.items() if (self.path.parent / key).exists()}
         for file in report.files:
             key = self.key(file.path)

@@ -14,7 +14,7 @@ from kbh_lint.service.one_file import load_rules_once
 
 
 def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
-    """Does --fix; whether anything was written. Raises UsageError when a file cannot be."""
+    """Does what --fix asks; returns whether anything was written. Raises UsageError when a file cannot be written."""
     found = _fixes(report, args)
     try:
         fixes.write(found)
@@ -28,7 +28,7 @@ def fix(report: Report, args: argparse.Namespace, prog: str) -> bool:
 
 
 def fix_diff(report: Report, args: argparse.Namespace) -> int:
-    """Does --fix-diff. Returns the exit code: 1 when there is something to fix."""
+    """Prints what --fix would change, as a diff. Returns the exit code: 1 when there is something to fix."""
     found = _fixes(report, args)
     sys.stdout.write(fixes.preview(found))
     return 1 if found and not args.exit_zero else 0

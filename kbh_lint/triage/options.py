@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def add_options(ask: argparse.ArgumentParser) -> None:
-    """The options of this module."""
+    """Adds --diff, --baseline, --write-baseline, --fix and --fix-diff to a parser."""
     some = ask.add_argument_group("some of the findings")
     some.add_argument("--diff", metavar="REV|FILE",
                       help="only files that differ from a git revision, or that a unified diff (*.diff, *.patch, - for"
@@ -67,7 +67,8 @@ def baseline(args: argparse.Namespace) -> Baseline | None:
 
 
 def apply(known: Baseline | None, report: Report, args: argparse.Namespace, prog: str) -> Known:
-    """Hides what the baseline counts, and says on standard error when it counts more than there is."""
+    """Hides the findings that the baseline counts, after writing it anew with --write-baseline, and says on standard
+    error when it counts findings that are gone."""
     if known is None:
         return Known(report, lambda file: False)
     if args.write_baseline:

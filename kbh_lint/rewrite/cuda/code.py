@@ -37,7 +37,7 @@ def next_solid(pieces: Sequence[Token], at: int) -> int | None:
 
 
 def split(pieces: Sequence[Token], separator: str) -> list[list[Token]]:
-    """Some tokens cut at separators that stand in no bracket."""
+    """Cuts tokens at the separators that stand outside all brackets."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for piece in pieces:
