@@ -82,9 +82,10 @@ class Progress:
             sys.stderr.flush()
 
     def of(self, done: int, planned: int, text: str) -> None:
-        """Shows how much of a check is done; the checker calls it with its own counts."""
+        """Shows how far a check is: `done` of `planned` calls, and what it works on. The checker calls it."""
         self(f"{done}/{planned} {text}")
 
     def clear(self) -> None:
+        """Erases the progress line on standard error, if one is shown."""
         if self.shown:
             sys.stderr.write("\r\x1b[K")

@@ -205,6 +205,6 @@ def deck_faults(problem: Problem, data: Mapping[str, Any], rows: Iterable[Row], 
 
 
 def listed(solutions: Solutions) -> list[tuple[str, str, str]]:
-    """(file, kind, rule) of every solution, honest ones first."""
+    """Lists (file, kind, rule) of every solution, honest ones first."""
     honest = [(entry.file, "honest", "") for entry in solutions.honest]
     return honest + [(entry.file, "decoy", entry.rule) for entry in solutions.decoys]

@@ -78,7 +78,7 @@ class Fit:
 
     @property
     def hint(self) -> str:
-        """What the counts have that the formula lacks, when that is one factor; else empty."""
+        """The one factor by which the counts differ from the formula, in words; empty when it is not one factor."""
         ratios = [count.total / count.declared for count in self.counts if count.declared]
         if not ratios or self.state != "differs":
             return ""

@@ -102,8 +102,8 @@ class Runner:
         return Kind.READY, ()
 
     def load(self, plan: Mapping[str, Any], descriptors: Sequence[int]) -> Steps[Answer]:
-        """Fresh models at one shape, each with weights of its own from the judge, and the slots of single calls; the
-        number is how many of them are copies.
+        """Makes models at one shape, each with its own weights from the judge, and the slots of single calls; the
+        number in the answer is how many models are copies.
         """
         yield from self._drop()
         self.slots = {name: slots_from_json(plan[name]) for name in REGIONS}

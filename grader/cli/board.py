@@ -63,7 +63,7 @@ class Board:
         self._draw([])
 
     def clear(self) -> None:
-        """Takes the lines of what runs away."""
+        """Erases the lines of running gradings from the terminal."""
         if self._shown:
             self._stream.write(f"\x1b[{self._shown}A\x1b[J")
             self._stream.flush()

@@ -62,7 +62,7 @@ class Display:
         self._stream.flush()
 
     def clear(self) -> None:
-        """Takes the line of the running step away."""
+        """Erases the line of the running step."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -189,7 +189,7 @@ class _Results:
     errors: list[str] = field(default_factory=list)
 
     def failed(self, path: Path, error: Exception, *, alone: bool) -> None:
-        """Notes what kept one submission from being graded; a fault of ours is raised where there are no others."""
+        """Notes why a submission could not be graded; a fault of ours is raised where the submission is `alone`."""
         if is_plain(error):
             said = sentence(error)
         elif alone:
@@ -200,7 +200,7 @@ class _Results:
 
     @property
     def exit_code(self) -> int:
-        """The worst of all."""
+        """The largest exit code of all gradings."""
         return max([view.cell.exit_code for view in self.views] + [TROUBLE] * bool(self.errors), default=TROUBLE)
 
 
@@ -341,8 +341,9 @@ def sentence(error: Exception) -> str:
 
 
 def as_json(views: Sequence[View], errors: Sequence[str]) -> dict[str, Any]:
-    """Cells as JSON values, each with its verdict; beside it where its bundle is, the hash that pins it, and what
-    profilers saw."""
+    """The cells as JSON values, each with its verdict, the place of its bundle, the hash that pins the bundle, and what
+    profilers saw.
+    """
 
     cells = [
         {

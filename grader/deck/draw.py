@@ -38,6 +38,7 @@ class Entry:
     domain: Mapping[str, Any]
 
     def fail(self, message: str) -> DeckError:
+        """The error to raise about this domain."""
         return DeckError(f"the domain of `{self.name}` {message}")
 
     def number(self, key: str, default: float | None = None) -> float:

@@ -72,6 +72,7 @@ class _Graph:
     outputs: tuple[Tensor, ...]
 
     def replayed(self, *given: Tensors) -> tuple[Tensor, ...]:
+        """Runs the graph on other inputs and state; returns its outputs, which the next run overwrites."""
         for held, new in zip(self.given, given, strict=True):
             for name, tensor in held.items():
                 tensor.copy_(new[name])

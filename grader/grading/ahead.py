@@ -86,8 +86,8 @@ class Ahead:
         remove(self._place)
 
     def start_build(self, sandbox: Sandbox) -> None:
-        """Starts the process of the build, unless it is there, which another thread may do; nothing where nothing is
-        compiled.
+        """Starts the process of the build, or takes the one that another thread has started; does nothing where nothing
+        is compiled.
         """
         if compiles(self._job) and enough():
             job = self._job
@@ -128,9 +128,11 @@ class Ahead:
         return held(self._job, "build")()
 
     def building(self, sandbox: Sandbox, traced: bool) -> Session | None:
-        """As `build`, for a build that is made now. If the submission is to be `traced`, the instruments start
-        meanwhile, the tracer's if it was not before. They do not where others are timed meanwhile, and the one that
-        counts does not beside nvcc either, which works for long: nobody else could count then.
+        """As `build`, for a build that is made now. If the submission is to be `traced`, the processes under profilers
+        start meanwhile.
+
+        None of them starts where others are timed, and the one that reads counters not beside nvcc either, which works
+        for long: nobody else could read counters then.
         """
         if traced and self._job.device != "cpu" and enough() and not shared():
             self._start_instrument(sandbox, "trace", None, self._early)

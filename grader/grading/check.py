@@ -114,7 +114,7 @@ def check_submission(
 def report_of(
     problem: Problem, trial: TrialResult, *, solution: str, sha256: str, device: str, scale: str, seconds: float
 ) -> CheckReport:
-    """What a trial says about the results of a submission that is shown under the name `solution`."""
+    """The CheckReport of a trial; `solution` is the name under which the submission is shown."""
     cases = tuple(
         CaseResult(shape.shape, case.case, case.ok, case.error, case.tolerance, case.message)
         for shape in trial.shapes

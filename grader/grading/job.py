@@ -56,6 +56,7 @@ class Job:
 
     @property
     def device(self) -> Literal["cuda", "cpu"]:
+        """The device that the grading runs on."""
         return self.chosen.record.device
 
     def workplace(self) -> Path:

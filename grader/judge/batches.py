@@ -73,11 +73,11 @@ def _after_spells(runs: _Runs, sealed: Sequence[SealedBatch], claimed: float) ->
 
 
 def lone_calls(trial: Trial, shape: Shape, state: Seen, models: Sequence[State]) -> None:
-    """Has calls made alone as those of a batch are: on values that nobody had before the clock was read.
+    """Makes sealed calls alone, on values that nobody had before the clock was read, as those of a batch.
 
     The calls of a batch may share work, or be done at the same time; one alone has nobody to share with. What disturbs
-    it only makes it longer, so one that leaves the claim and the batches possible is enough. Where none does, the shape
-    is one that the trial has `denied`, and its next process has calls made alone again. It makes none if those before
+    a call only makes it longer, so one that leaves the claim and the batches possible is enough. Where none does, the
+    shape is noted in `trial.denied`, and the next process makes calls alone again; it makes none if the earlier ones
     leave possible what would be scored now.
     """
     if state.status != "right" or not state.sealed:

@@ -78,10 +78,10 @@ def kept_away() -> Iterator[None]:
 
 @contextlib.contextmanager
 def timed(processes: Callable[[], Iterable[int]]) -> Iterator[None]:
-    """Gives this thread and the processes of what it times, where other gradings run at the same time, processors that
-    nothing else of the command runs on. The thread leaves them at the end.
+    """Where other gradings run at the same time, gives this thread and the processes that it times processors of their
+    own inside the block.
 
-    What a host takes a processor away for, a few milliseconds at a time, is counted by the judge's clock.
+    Where a host takes a processor away, for a few milliseconds at a time, the judge's clock counts that.
     """
     if not _leaves_some():
         yield

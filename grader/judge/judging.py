@@ -77,13 +77,14 @@ def run_trial(
     keep_log: Callable[[str], str], progress: Say, held: Held = nullcontext, begun: Early | None = None,
     later: Callable[[], Session | None] = lambda: None, meanwhile: Meanwhile | None = None,
 ) -> TrialResult:  # fmt: skip
-    """One trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
+    """Runs one trial on fresh processes. `keep_log` stores what the submission printed and returns the key to it.
 
-    The device is used inside `held()` alone. The process is started before, as far as it needs no device, and the plan
-    made; `begun` is one that was started while the submission was built, in place of `sandbox` and `scratch`, and
-    `later` gives that of the later samples, where it was started too. Others of this grading may use the device
-    `meanwhile`, while nothing is timed. Raises CheckError or DeckError where we, the problem or the machine are to
-    blame.
+    The device is used inside `held()` alone; the process is started, and the plan made, before that. `begun` is a
+    process that was started while the submission was built, in place of `sandbox` and `scratch`; `later` gives the one
+    for the later samples, where it was started too. Others of this grading may use the device `meanwhile`, while
+    nothing is timed.
+
+    Raises CheckError or DeckError where we, the problem or the machine are to blame.
     """
     began = time.monotonic()
     shapes = planning.graded_shapes(problem, scale)
@@ -174,12 +175,13 @@ def build(
     sharing: Held | None = None, yielding: Yielding | None = None, opened: Callable[[Session], None] = lambda _: None,
     begun: Session | None = None, whole: bool = False, pristine: bool = False,
 ) -> Compiled:  # fmt: skip
-    """Has the submission compiled in a process of its own, so many calls a shape, and keeps the compiler caches.
+    """Has the submission compiled by a process that calls it `calls` times at each shape, and keeps the compiler
+    caches.
 
-    It is imported before, and called inside, `held()`, which keeps other gradings from being timed meanwhile. That is
-    left while compilers work for long and, with `yielding`, between the parts of a long build (`compiling.lent`).
-    What goes wrong, a trial finds again and tells. The values come from a key that is thrown away. `opened` is given
-    the process, for who may want to end it. `begun` is one that was started in `scratch` before (`begin_build`).
+    It is imported and called inside `held()`, which keeps other gradings from being timed meanwhile. That is left while
+    compilers work for long and, with `yielding`, between the parts of a long build (`compiling.lent`). Errors are left
+    for a trial to find and tell. The inputs come from a key that is thrown away. `opened` is given the process, so that
+    its caller can end it. `begun` is a process that was started in `scratch` before (`begin_build`).
 
     Kernels that can be compiled before any of them runs are collected first, by a process that calls inside `sharing()`
     and launches nothing. It is all of the build unless it failed, or the submission chooses by times: then another

@@ -205,7 +205,7 @@ def batch_specs(batch: int, rounds: int) -> list[CaseSpec]:
 
 
 def slot_count(device: str, models: int, slot_bytes: int) -> int:
-    """Slots of single calls, which take turns: few, so that calls meet the same addresses with other values.
+    """How many slots the single calls take turns on: few, so that calls meet the same addresses with other values.
 
     On a GPU a time depends on where in memory tensors lie (copies of 32 MB on an H200 differ by 2 %), so there are as
     many places as there is room for, and the middle of all counts.
@@ -251,7 +251,8 @@ def _proved(batches: Sequence[SealedBatch]) -> float:
 
 
 def round_count(device: str, seconds: float, slot_bytes: int, cache_bytes: int, room: int) -> int:
-    """Calls of a sealed batch: it lasts SEALED_SECONDS and touches four times the cache, as far as there is room.
+    """How many calls a sealed batch has: it lasts SEALED_SECONDS and touches four times the cache, as far as there is
+    room.
 
     `seconds` is what one call takes, `slot_bytes` its inputs and outputs, `room` bytes for all slots.
     """

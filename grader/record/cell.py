@@ -102,7 +102,7 @@ class SandboxRecord:
 
     @property
     def traits(self) -> Traits:
-        """What its kind does."""
+        """What a sandbox of this kind does."""
         return TRAITS[self.kind]
 
 

@@ -41,7 +41,7 @@ CHANGED = "the compiled code that was kept of this submission was changed since;
 
 
 def cache_folder() -> Path:
-    """What is kept from one grading to the next lies in a folder below the user's cache folder."""
+    """The folder, below the user's cache folder, of what is kept from one grading to the next."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(base) / "kbh"
 

@@ -217,7 +217,8 @@ def _end_children() -> None:
 def descendants(root: int, others: set[int] | None = None) -> list[tuple[int, int]]:
     """Living processes below `root`, each with the process group to kill it by, or with 0 where that is not safe.
 
-    `others` is filled with what else there is and not looked at again in a later call: who must be fast calls twice.
+    The numbers of all other processes are added to `others`, and later calls with the same set skip them: a caller that
+    must be fast calls twice.
     """
     below: dict[int, list[tuple[int, int, bool]]] = {}
     others = set() if others is None else others

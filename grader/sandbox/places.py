@@ -57,7 +57,9 @@ def places(jail: Jail) -> Places:
 
 
 def interpreter(jail: Jail) -> str:
-    """The Python that is started in it: without its libraries, that which a virtual environment was made from."""
+    """The path of the Python that starts in the sandbox; for a room without our libraries, the one that a virtual
+    environment was made from.
+    """
     if jail.layout is None or jail.layout.libraries:
         return sys.executable
     return str(getattr(sys, "_base_executable", sys.executable))

@@ -88,6 +88,7 @@ class _Measured:
 
     @property
     def scored(self) -> float:
+        """The time that scores are computed from: the larger of both clocks."""
         return max(self.event, self.sealed or 0.0)
 
 

@@ -62,14 +62,15 @@ def gather(
     keep: Callable[[str], str], progress: Callable[[str], None], again: Callable[[], Path | None] = lambda: None,
     held: Held = nullcontext, ahead: Callable[[Instrument], Begun | None] = lambda instrument: None,
 ) -> Silicon:  # fmt: skip
-    """Three more processes of a submission, under Nsight Compute, under a tracer and compiling anew, and what they say.
+    """Runs a submission in three more processes, under Nsight Compute, under a tracer and compiling anew, and returns
+    the evidence.
 
     `again` waits for the caches of a second build, if one ran beside the trial; it is made here if not. `ahead` gives
     the process of an instrument that was started before its turn, if one was. The device is used inside `held()` alone,
-    and what a process left is read while the next one has it.
+    and what a process left is read while the next one has it. `promises` are the source layer's states.
 
-    `promises` are the source layer's states. A layer that this machine cannot have is missing, and the notes say why;
-    one that it could have, and that failed with this submission, leaves promises unproven.
+    A layer that this machine cannot have is missing, and the notes say why; one that it could have, and that failed
+    with this submission, leaves promises unproven.
     """
     bench = Bench(
         problem, snapshot, trial, device, scale, options, sandbox, scratch, caches, keep, progress, held, ahead

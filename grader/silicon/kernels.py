@@ -60,7 +60,7 @@ class Tracing:
 
     @property
     def kernels(self) -> tuple[Traced, ...]:
-        """Without copies and fills by the driver."""
+        """The kernels among the device's work, without copies and fills by the driver."""
         return tuple(piece for piece in self.work if piece.kernel)
 
     @property

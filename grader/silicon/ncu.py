@@ -139,7 +139,7 @@ class Profiled:
 
     @property
     def record(self) -> SandboxRecord:
-        """That of the sandbox."""
+        """The record of the sandbox that the profiler works in."""
         return self.inner.record
 
     def spawn(

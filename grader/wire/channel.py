@@ -94,10 +94,12 @@ class Views:
         _map(self._address, self.size, fd, mmap.MAP_SHARED | _MAP_FIXED)
 
     def warm(self) -> None:
-        """A CPU looks pages up where it needs them, and that is in the time of an empty call as well."""
+        """Does nothing: a CPU looks pages up where it needs them, and that is in the time of an empty call as well."""
 
     def close(self) -> None:
-        """Leaves the memory mapped until the process ends: a tensor that a submission kept must not fault."""
+        """Does nothing: the memory stays mapped until the process ends, since a tensor that a submission kept must not
+        fault.
+        """
 
 
 _MAP_FIXED = 0x10
@@ -138,7 +140,7 @@ class Memory:
         return torch.frombuffer(self._map, dtype=torch.uint8, count=max(size, 1), offset=offset)[:size]
 
     def poison(self, size: int, offset: int = 0) -> None:
-        """Overwrites `size` bytes with what no right output is."""
+        """Overwrites `size` bytes with a pattern that no right output has."""
         self.raw(size, offset).fill_(POISON)
 
     def close(self) -> None:

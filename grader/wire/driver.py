@@ -32,9 +32,7 @@ def _driver() -> Any:
 
 
 def bound(name: str) -> Callable[..., Any]:
-    """The driver's function `name`, checked: what is returned gives its value when it is called (a tuple where there
-    are several), or raises GpuError.
-    """
+    """The driver's function `name` as one that returns its values (one, or a tuple of several) or raises GpuError."""
     function, success = getattr(_driver(), name), _driver().CUresult.CUDA_SUCCESS
 
     def checked(*arguments: object) -> Any:
@@ -58,7 +56,7 @@ def constant(path: str) -> Any:
 
 
 def make(name: str) -> Any:
-    """A new structure of the driver, all zero."""
+    """A new structure of the driver's type `name`, all zero."""
     return getattr(_driver(), name)()
 
 

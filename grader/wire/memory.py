@@ -32,7 +32,7 @@ class SharedMemory(Protocol):
         ...
 
     def poison(self, size: int, offset: int = 0) -> None:
-        """Overwrites bytes with what no right output is."""
+        """Overwrites `size` bytes with a pattern that no right output has."""
         ...
 
     def close(self) -> None:
@@ -56,7 +56,7 @@ class SharedViews(Protocol):
         ...
 
     def close(self) -> None:
-        """Takes the memory away where that cannot hurt."""
+        """Unmaps the region on a GPU; on a CPU it stays mapped, since a tensor that a submission kept would fault."""
         ...
 
 

@@ -22,10 +22,11 @@ class Expected:
 
 
 def outputs_of(returned: object, count: int) -> tuple[Any, ...]:
-    """What forward returned where `count` outputs are wanted, one after the other.
+    """The outputs that forward returned: the items of a tuple or list where `count` is not 1, anything else as one
+    output.
 
-    Who unpacks several cannot tell a list or a named tuple from a tuple. What a class of the submission's own would do
-    on being unpacked is passed over. Anything else is one output.
+    A caller that unpacks several cannot tell a list or a named tuple from a tuple. What a class of the submission's own
+    would do on being unpacked is passed over.
     """
     for kind in (tuple, list) if count != 1 else ():
         if issubclass(type(returned), kind):

@@ -57,17 +57,17 @@ class Row:
         return memory.raw(self.stride, index * self.stride).clone()
 
     def split(self, taken: Tensor) -> tuple[Tensor, ...]:
-        """The tensors that the bytes of a row are."""
+        """Splits the bytes of a row into its tensors."""
         return tuple(
             taken[slot.offset : slot.offset + slot.nbytes].view(slot.dtype).view(slot.shape) for slot in self.slots
         )
 
     def empty(self, device: torch.device) -> dict[str, Tensor]:
-        """Tensors of these types and shapes that nobody wrote, by name."""
+        """New uninitialised tensors of these types and shapes, by name."""
         return {slot.name: torch.empty(slot.shape, dtype=slot.dtype, device=device) for slot in self.slots}
 
     def sampled(self, rows: int, count: int) -> Tensor:
-        """Where `count` bytes of the tensors of each of so many rows lie in a region, drawn now: [rows, count]."""
+        """Offsets in a region of `count` bytes of each of the first `rows` rows, drawn at random now: [rows, count]."""
         slots = [slot for slot in self.slots if slot.nbytes]
         ends = torch.tensor([slot.nbytes for slot in slots]).cumsum(0)
         starts = torch.tensor([slot.offset + slot.nbytes for slot in slots]) - ends

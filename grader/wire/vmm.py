@@ -162,7 +162,7 @@ class VmmMemory(_Region):
             raise
 
     def poison(self, size: int, offset: int = 0) -> None:
-        """Overwrites bytes with what no right output is, in stream order."""
+        """Overwrites bytes with a pattern that no right output has, in stream order."""
         self.raw(size, offset).fill_(POISON)
 
     def close(self) -> None:

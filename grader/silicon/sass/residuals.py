@@ -61,7 +61,9 @@ class Residuals:
         self._picked: dict[tuple[str, int, int], Form] = {}  # predicate, what it picks, the other -> what was picked
 
     def step(self, opcode: str, operands: Sequence[str], guarded: bool) -> None:
-        """The next instruction. `operands` are texts without blanks; `guarded`: a predicate decides whether it runs."""
+        """Takes in the next instruction. `operands` are texts without blanks; `guarded`: a predicate decides whether it
+        runs.
+        """
         name, _, modifiers = opcode.partition(".")
         self._decided(name, operands)
         plain = not guarded and _PLAIN.issuperset(filter(None, modifiers.split(".")))
