@@ -88,7 +88,7 @@ class _Progress:
         self._shown = False
 
     def show(self, text: str) -> None:
-        """Says where it is."""
+        """Shows `text` as the progress line."""
         now = time.monotonic()
         if sys.stderr.isatty():
             if now - self._began > 2:
@@ -99,7 +99,7 @@ class _Progress:
             self._said = now
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Erases the progress line."""
         if self._shown:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
         self._shown = False

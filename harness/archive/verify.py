@@ -33,7 +33,9 @@ class Checked:
 
 
 def verify(archive: Archive, told: Told = lambda done, total, what: None) -> Checked:
-    """Looks at everything. Raises StoreError where there is nothing that can be looked at."""
+    """Checks every entry, index row and object of an archive; returns the faults found. Raises StoreError where nothing
+    can be read.
+    """
     found = Checked()
     found.faults += _foreign(archive)
     ids, rows = archive.ids(), believed(archive)

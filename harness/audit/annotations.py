@@ -156,7 +156,7 @@ def _number(value: object) -> float | None:
 
 
 def scores(value: object) -> Iterator[tuple[str, float | None, str]]:
-    """Every run that a leaderboard names, wherever it stands in it: its score and its model."""
+    """Yields (run, score, model) of every run that a leaderboard names, however deep it stands."""
     left = [MOST_WALK]
     stack: list[tuple[Any, str]] = [(value, "")]
     while stack and left[0] > 0:

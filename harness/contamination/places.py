@@ -28,7 +28,7 @@ class Places:
     temporary: str = str(TEMPORARY)
 
     def variables(self) -> dict[str, str]:
-        """What is known of its environment."""
+        """The environment variables of the agent whose values are known."""
         return {"HOME": self.home, "TMPDIR": self.temporary, "PWD": self.workspace, "OLDPWD": self.workspace}
 
 

@@ -47,6 +47,7 @@ class _State:
     variables: dict[str, str]
 
     def copy(self) -> _State:
+        """A copy of the state, for a subshell."""
         return _State(self.cwd, dict(self.variables))
 
 
@@ -78,6 +79,7 @@ class _Reader:
         self.awaited: list[tuple[str, bool, _Open]] = []  # here-documents that begin after this line
 
     def run(self) -> None:
+        """Reads the text to its end, and adds its commands to `found`."""
         text = self.text
         while self.at < len(text) and len(self.found) < MOST_COMMANDS:
             char = text[self.at]

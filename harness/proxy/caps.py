@@ -50,7 +50,7 @@ class Meter:
         self._tokens, self._filled = self._burst, clock()
 
     def begin(self) -> int:
-        """The number of a new call; stops the run where one of its caps is reached."""
+        """Counts a new call and returns its number; stops the run where one of its caps is reached."""
         self.started += 1
         caps, used = self.caps, self.usage
         if self.started > caps.calls:
@@ -64,7 +64,7 @@ class Meter:
         return self.started
 
     def end(self, status: CallStatus, usage: Usage, *, counts: bool) -> None:
-        """A call ended; `counts` says that its failure or success is part of the row."""
+        """Adds the usage of a finished call; `counts` says whether it counts for the cap on failures in a row."""
         self.usage = self.usage + usage
         if not counts or status in ("gone", "limited"):
             return

@@ -75,12 +75,12 @@ class Call:
     kept: IO[bytes] = field(default_factory=lambda: tempfile.SpooledTemporaryFile(max_size=IN_MEMORY))  # noqa: SIM115
 
     def ends(self, verdict: Verdict) -> None:
-        """How it ended; the first verdict stays."""
+        """Notes how the call ended; the first verdict stays."""
         if self.status is None:
             self.status, self.detail = verdict.status, verdict.detail
 
     def came(self, chunk: bytes, most: int = KEPT_BYTES) -> None:
-        """Bytes of the answer, which are kept for the record up to a size."""
+        """Notes bytes of the answer, of which the first `most` are kept for the record."""
         if self.first_byte_s is None:
             self.first_byte_s = time.monotonic() - self.started
         room = most - self.answer_bytes

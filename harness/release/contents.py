@@ -44,7 +44,7 @@ class Gathered:
         self._problems: defaultdict[str, Counter[str]] = defaultdict(Counter)
 
     def add(self, facts: Facts, grading: str, entries: Sequence[Entry]) -> None:
-        """The entries of one bundle; `grading` is its place in the archive's entry, "" for a bundle itself."""
+        """Adds the entries of one bundle; `grading` is its place in the archive's entry, "" for a bundle itself."""
         for entry in entries:
             if entry.kind == "trial":
                 self.keys.append({
@@ -61,7 +61,9 @@ class Gathered:
             self._problems[str(problem.get("id"))][_text(problem.get("files"))] += 1
 
     def environment(self) -> dict[str, Any]:
-        """What graded: versions, targets and editions of the problems, each with the number of gradings."""
+        """What gradings were made with: versions, targets and editions of the problems, each with the number of
+        gradings.
+        """
         return {
             "graded_with": _counted(self._versions, "versions"),
             "targets": _counted(self._targets, "target"),

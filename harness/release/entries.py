@@ -70,7 +70,7 @@ class _Grading:
 
     @property
     def entries(self) -> Sequence[Entry]:
-        """What happened, in order."""
+        """The entries of the bundle, in order."""
         return self.bundle.entries()
 
     @property
@@ -105,7 +105,7 @@ class Checker:
         return load_deck(paths.problems_dir(self._problems_dir))
 
     def check(self, place: Path, told: Told) -> None:
-        """Looks at every entry. Raises StoreError where the linter cannot work."""
+        """Checks every entry of the archive and notes the faults. Raises StoreError where the linter cannot work."""
         ids = self.archive.ids()
         self.found.entries = len(ids)
         with unpacking("kbh-entries-", place) as unpack:
@@ -117,7 +117,7 @@ class Checker:
             self.found.unchecked.append("sources: they were not linted; verdicts stand on the reports in the bundles")
 
     def loose(self) -> Iterator[str]:
-        """Objects of the archive that no entry names: a release has none."""
+        """Yields a sentence for each object of the archive that no entry names; a release must have none."""
         for prefix in sorted((self.archive.folder / "objects").glob("??")):
             for path in sorted(prefix.iterdir()):
                 if path.name not in self._used:

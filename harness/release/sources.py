@@ -35,7 +35,7 @@ class Wanted:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What its report depends on."""
+        """The key of a report: all that it depends on."""
         return self.sha256, self.problem, self.target
 
 
@@ -50,7 +50,9 @@ class Linter:
         self.refused: dict[tuple[str, str, str], str] = {}
 
     def lint(self, wanted: Sequence[Wanted]) -> None:
-        """Adds the reports on some submissions. Raises StoreError where the linter itself cannot work."""
+        """Lints the submissions that were not linted before, and keeps the reports. Raises StoreError where the linter
+        itself fails.
+        """
         new = {one.key: one for one in wanted if one.key not in self.reports and one.key not in self.refused}
         found: list[tuple[tuple[str, str, str], Submission]] = []
         for key, one in new.items():

@@ -71,7 +71,7 @@ class Files(Protocol):
         """(path, what it leads to) of the symbolic links beneath a folder."""
 
     def used(self) -> Usage:
-        """What the agent takes."""
+        """The bytes and the number of the files below /agent."""
 
 
 class Room(Protocol):

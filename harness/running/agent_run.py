@@ -113,7 +113,7 @@ class AgentRun:
         self.folder.append(data, step=self.step if step is None else step, seen=seen, elapsed=self.elapsed())
 
     def on_call(self, call: ModelCall, exchange: Exchange) -> None:
-        """The proxy finished a call: it is a step of the trajectory."""
+        """Adds a finished call of the model to the trajectory; the proxy calls it."""
         self.step = max(self.step, call.number)
         for step, data in self._conversation.add(call, exchange):
             self.tell("proxy", data, step=step)
@@ -124,17 +124,17 @@ class AgentRun:
         self.show(f"{len(self.gateway.calls)} calls, {_tokens(self.gateway.usage)}")
 
     def on_stop(self, why: str) -> None:
-        """The proxy ends the run."""
+        """Ends the run for the reason `why`; the proxy calls it."""
         self.stopped = self.stopped or why
         self._stop.set()
 
     def on_judge(self, used: JudgeUsed) -> None:
-        """The agent asked the judge."""
+        """Adds a request of the agent to the judge to the trajectory; the judge's service calls it."""
         self.judge_seconds += used.waited_s + used.seconds
         self.tell("judge", used)
 
     def on_line(self, line: str) -> None:
-        """Takes a line that the CLI printed: its adapter says which events it stands for."""
+        """Reads a line that the CLI printed into the events that its adapter makes of it."""
         self.said.extend(self.adapter.read(line))
 
     # --- the work ----------------------------------------------------------------------------------------

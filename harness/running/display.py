@@ -34,27 +34,27 @@ class Display:
         self._last = -1.0
 
     def stage(self, run: str, text: str) -> None:
-        """A run enters a stage: a line that stays."""
+        """Writes a line, which stays, that a run enters a stage."""
         self._clear()
         self._stream.write(f"{run}  {one_line(text)}\n")
         self._stream.flush()
         self._draw()
 
     def at(self, run: str, text: str) -> None:
-        """Where a run is within its stage; only a terminal shows it."""
+        """Shows how far a run is within its stage, on a terminal only."""
         self._at[run] = one_line(text)
         if self._live and self._now() - self._last >= EVERY_SECONDS:
             self._clear()
             self._draw()
 
     def over(self, run: str) -> None:
-        """A run is over, and has no place in the line any more."""
+        """Takes a run that is over out of the line."""
         self._at.pop(run, None)
         self._clear()
         self._draw()
 
     def clear(self) -> None:
-        """Takes the line away."""
+        """Erases the line."""
         self._at.clear()
         self._clear()
 

@@ -93,6 +93,7 @@ class _Run:
         self.agent: AgentRun | None = None
 
     async def run(self) -> RunRecord:
+        """Runs the agent while a GPU is leased for it, then has its solution graded; returns the record."""
         record, prepared = self.record, self.prepared
         self._tell("run", RunStarted(record.run_id, record.agent, prepared.version, record.model, record.problem,
                                      record.target, record.effort, record.budget_s))  # fmt: skip

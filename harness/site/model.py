@@ -49,17 +49,17 @@ class Trial:
 
     @property
     def id(self) -> str:
-        """The id of its entry."""
+        """The id of the trial's entry in the archive."""
         return self.facts.id
 
     @property
     def title(self) -> str:
-        """Whose it is, or the name of what was graded."""
+        """The model of the trial, or the name of the submission of a grading without a run."""
         return self.model or self.facts.name
 
     @property
     def page(self) -> str:
-        """The name of its page, without an ending."""
+        """The file name of the trial's page, without an ending."""
         return self.facts.id[:16]
 
 

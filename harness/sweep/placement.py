@@ -122,12 +122,12 @@ class _Heard(Display):
         self._say = say
 
     def stage(self, run: str, text: str) -> None:
-        """A run enters a stage."""
+        """Passes on that a run enters a stage."""
         self._say(text)
 
     def at(self, run: str, text: str) -> None:
-        """Where it is within its stage."""
+        """Passes on how far a run is within its stage."""
         self._say(text)
 
     def over(self, run: str) -> None:
-        """It is over."""
+        """Does nothing: who placed the run knows that it is over."""
