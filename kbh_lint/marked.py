@@ -118,7 +118,7 @@ class Fields:
         return DataError(self.path, self.data.lines.get(key, self.data.line), message)
 
     def text(self, key: str, default: str | None = None) -> str:
-        """A non-empty string; required unless there is a default."""
+        """The non-empty string under `key`; the key is required unless there is a default."""
         self._left.discard(key)
         if key not in self.data:
             if default is None:
@@ -130,14 +130,14 @@ class Fields:
         return value
 
     def choice(self, key: str, allowed: tuple[str, ...], default: str | None = None) -> str:
-        """One of `allowed`."""
+        """The string under `key`, which must be one of `allowed`."""
         value = self.text(key, default)
         if value not in allowed:
             raise self.fail(key, f"`{key}` of {self.what} must be one of {', '.join(allowed)}; it is `{value}`")
         return value
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """A list of strings; a single string counts as a list of one; missing counts as empty."""
+        """The list of strings under `key`; a single string counts as a list of one, a missing key as an empty list."""
         value = self.take(key, [])
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(item, str) and item for item in items):
@@ -145,12 +145,12 @@ class Fields:
         return tuple(items)
 
     def take(self, key: str, default: object = None) -> Any:
-        """The value as it is."""
+        """The value under `key`, unchecked."""
         self._left.discard(key)
         return self.data.get(key, default)
 
     def mapping(self, key: str) -> Map:
-        """A mapping; required."""
+        """The mapping under `key`, which is required."""
         value = self.take(key)
         if not isinstance(value, Map):
             problem = f"must be a mapping, not {_said(value)}" if key in self.data else "is missing"
@@ -158,7 +158,7 @@ class Fields:
         return value
 
     def items(self, key: str) -> Items:
-        """A list; required."""
+        """The list under `key`, which is required."""
         value = self.take(key)
         if not isinstance(value, Items):
             problem = f"must be a list, not {_said(value)}" if key in self.data else "is missing"

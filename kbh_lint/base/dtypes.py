@@ -313,12 +313,12 @@ NARROW = frozenset(row.name for row in ROWS if row.narrow)
 
 
 def is_wider(name: str, than: str) -> bool:
-    """Whether a floating-point type has more bits than another one."""
+    """Whether `name` is a floating-point type with more bits than `than` has."""
     return name in FLOATS and BITS[name] > BITS[than]
 
 
 def group(name: str) -> frozenset[str]:
-    """The types that chips and datasheets call by one name: `fp8` -> `e4m3`, `e5m2`."""
+    """The element types that chips and datasheets call by one name: `fp8` -> `e4m3`, `e5m2`."""
     return frozenset(row.name for row in ROWS if row.group == name)
 
 
@@ -341,55 +341,60 @@ _CPP_VECTORS = {spelling: (row.name, lanes) for row in ROWS for spelling, lanes 
 
 
 def from_torch(name: str) -> str | None:
-    """`bfloat16` (the attribute of `torch`) -> `bf16`; None when it is not an element type."""
+    """The element type that an attribute of `torch` is: `bfloat16` -> `bf16`; None when it is none."""
     return _TORCH.get(name)
 
 
 def torch_name(name: str) -> str:
-    """`bf16` -> `bfloat16`, as torch writes it; itself where torch has no such type."""
+    """The name that torch has for an element type: `bf16` -> `bfloat16`; the type's own where torch has none."""
     return next((known for known, found in _TORCH.items() if found == name), name)
 
 
 def from_triton(name: str) -> str | None:
-    """`float8e4nv` (the attribute of `triton.language`, or a signature spelling) -> `e4m3`."""
+    """The element type that an attribute of `triton.language`, or a signature spelling, is: `float8e4nv` -> `e4m3`."""
     return _TRITON.get(name.lstrip("*"))
 
 
 def from_cutlass(name: str) -> str | None:
-    """`Float8E4M3FN` (the attribute of `cutlass`) -> `e4m3`."""
+    """The element type that an attribute of the Python package `cutlass` is: `Float8E4M3FN` -> `e4m3`; None when it
+    is none."""
     return _CUTLASS.get(name)
 
 
 def from_tilelang(name: str) -> str | None:
-    """`float8_e4m3`, `float` (a string, or the attribute of `tilelang.language`) -> `e4m3`, `f32`."""
+    """The element type that TileLang means by a string or an attribute: `float8_e4m3` -> `e4m3`, `float` -> `f32`;
+    else None."""
     return _TILELANG.get(name) or _TORCH.get(name)
 
 
 @lru_cache(maxsize=4096)
 def from_aten(name: str) -> str | None:
-    """`kBFloat16`, with or without `at::` or `torch::` before it, or `at::ScalarType::BFloat16` -> `bf16`."""
+    """The element type of an ATen constant: `kBFloat16`, with or without `at::` or `torch::`, or
+    `at::ScalarType::BFloat16` -> `bf16`."""
     owner, _, last = name.rpartition("::")
     return _ATEN.get(f"k{last}" if owner.rpartition("::")[2] == "ScalarType" else last)
 
 
 @lru_cache(maxsize=4096)
 def from_cpp(name: str) -> str | None:
-    """A C++ scalar type name, qualified or not -> its element type."""
+    """The element type of a C++ scalar type, by its name, qualified or not; None when it is none."""
     return _CPP.get(name) or _CPP.get(name.rsplit("::", 1)[-1])
 
 
 def cpp_name(dtype: str, lanes: int = 1) -> str:
-    """A name that C++ has for an element type, or for a packed vector of it: `f32` -> `float`; itself without one."""
+    """A C++ name for an element type (`f32` -> `float`), or for a packed vector of `lanes`; `dtype` itself without
+    one."""
     if lanes > 1:
         return next((name for name, found in _CPP_VECTORS.items() if found == (dtype, lanes)), dtype)
     return next((name for name, found in _CPP.items() if found == dtype), dtype)
 
 
 def vector_from_cpp(name: str) -> tuple[str, int] | None:
-    """`__nv_bfloat162` -> (`bf16`, 2)."""
+    """The element type and the number of lanes of a packed C++ type: `__nv_bfloat162` -> (`bf16`, 2); None when it
+    is none."""
     return _CPP_VECTORS.get(name.rsplit("::", 1)[-1])
 
 
 def from_ptx(modifier: str) -> str | None:
-    """An opcode modifier without its dot, `e4m3` or `bf16x2` -> its element type."""
+    """The element type of an opcode modifier without its dot, such as `e4m3` or `bf16x2`; None when it is none."""
     return _PTX.get(modifier)

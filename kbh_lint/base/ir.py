@@ -68,6 +68,7 @@ class TemplateName(str):
 
     @staticmethod
     def made(text: str, name: str, args: tuple[Expr, ...]) -> TemplateName:
+        """The member that is written `text`: `name`, with the template arguments `args`."""
         made = TemplateName(text)
         made.name, made.args = name, args
         return made

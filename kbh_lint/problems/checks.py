@@ -19,7 +19,7 @@ _CASE_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,39}")
 
 
 def read_text(path: Path) -> str:
-    """A file of a deck, which is not large. Raises DataError."""
+    """Reads a file of a deck, which must not be large. Raises DataError."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataError(str(path), 1, f"the file is larger than {MAX_BYTES // 1024} KB")
@@ -47,7 +47,7 @@ def entries(items: Items, path: str, what: str) -> list[Fields]:
 
 
 def number(fields: Fields, key: str) -> float:
-    """A required number."""
+    """The number under `key`, which is required."""
     fields.take(key)
     if key not in fields.data:
         raise DataError(fields.path, fields.data.line, f"{fields.what} needs `{key}`")
@@ -95,7 +95,7 @@ _DOMAIN_NUMBERS = {
 
 
 def read_domain(fields: Fields, name: str, shapes: tuple[Shape, ...]) -> dict[str, object]:
-    """`domain` of a tensor, with the values that analyses read checked; empty when there is none."""
+    """Reads the `domain` of a tensor, and checks the values that analyses read; empty when there is none."""
     domain = fields.take("domain")
     if domain is None and "domain" not in fields.data:
         return {}
@@ -148,7 +148,7 @@ def read_compare(fields: Fields, output: tuple[OutputSpec, ...]) -> Compare:
 
 
 def contract_tolerance(fields: Fields, output: tuple[OutputSpec, ...], compare: Compare) -> dict[str, float]:
-    """`tolerance` of a contract: one for each element type of a floating-point output, and no other."""
+    """Reads the `tolerance` of a contract: one for each element type of a floating-point output, and no other."""
     if compare.metric == "selection":
         if "tolerance" in fields.data:
             raise fields.fail("tolerance", "a selection is compared exactly; it has no tolerance")
@@ -178,7 +178,7 @@ def _tolerance(fields: Fields, given: set[str]) -> dict[str, float]:
 
 
 def read_stress(fields: Fields, contracts: Mapping[str, Contract]) -> tuple[Stress, ...]:
-    """`stress`: inputs or state scaled by a factor."""
+    """Reads `stress`: inputs or state scaled by a factor."""
     known, given = tensor_names(contracts), _output_dtypes(contracts)
     found: dict[str, Stress] = {}
     for part in entries(optional_items(fields, "stress"), fields.path, "a stress"):
@@ -194,7 +194,7 @@ def read_stress(fields: Fields, contracts: Mapping[str, Contract]) -> tuple[Stre
 
 
 def read_cases(fields: Fields, contracts: Mapping[str, Contract]) -> tuple[StructureCase, ...]:
-    """`cases`: structures that the problem's cases.py draws under the same ids."""
+    """Reads `cases`: structures that the problem's cases.py draws under the same ids."""
     given = _output_dtypes(contracts)
     found: dict[str, StructureCase] = {}
     for part in entries(optional_items(fields, "cases"), fields.path, "a case"):
@@ -205,7 +205,7 @@ def read_cases(fields: Fields, contracts: Mapping[str, Contract]) -> tuple[Struc
 
 
 def read_legal(fields: Fields) -> tuple[Legal, ...]:
-    """`legal`: which intermediates may be less precise, in which format on which architecture."""
+    """Reads `legal`: which intermediates may be less precise, in which format on which architecture."""
     found: dict[str, Legal] = {}
     for part in entries(optional_items(fields, "legal"), fields.path, "a legal precision"):
         name = part.text("intermediate")
@@ -226,7 +226,7 @@ def read_legal(fields: Fields) -> tuple[Legal, ...]:
 
 
 def read_narrowest(fields: Fields) -> dict[str, str]:
-    """`narrowest`: the element type that operands, accumulators and sums may not be narrower than."""
+    """Reads `narrowest`: the element type that operands, accumulators and sums may not be narrower than."""
     if "narrowest" not in fields.data:
         return {}
     found = fields.mapping("narrowest")

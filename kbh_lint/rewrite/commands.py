@@ -33,6 +33,8 @@ class Trouble(UsageError):
 
 
 def run(args: argparse.Namespace, *, leaks: bool) -> int:
+    """Does what a parsed command line asks for: lists, checks or applies rewrites, or `leaks`. Returns the exit
+    code."""
     known = all_leaks.leaks() if leaks else compose.evasions()
     if args.list:
         for rewrite in known.values():

@@ -81,6 +81,7 @@ class FileText:
     starts: list[int] | None = None
 
     def place(self, offset: int) -> tuple[str, int, int]:
+        """(path, line, column), from 1, of a character of the file."""
         if self.starts is None:
             self.starts = [0, *(m.end() for m in re.finditer("\n", self.text))]
         line = bisect.bisect_right(self.starts, offset) - 1
@@ -108,6 +109,7 @@ class Literal:
     table: list[tuple[int, int, int]] | None = None  # (value offset, line, column), one a run of plain characters
 
     def place(self, offset: int) -> tuple[str, int, int]:
+        """(path, line, column), from 1, of a character of the literal's value."""
         if self.table is None:
             self.table = self._scan()
         i = bisect.bisect_right(self.table, offset, key=lambda row: row[0]) - 1
@@ -216,7 +218,7 @@ def pieces_of(text: str) -> tuple[Piece, ...]:
 
 
 def concat(parts: Iterable[str]) -> str:
-    """The parts joined, with their places; a plain string when none has any."""
+    """Joins texts into one that keeps the places of their characters; a plain string when none has places."""
     out: list[str] = []
     pieces: list[Piece] = []
     at = 0
@@ -231,7 +233,7 @@ def concat(parts: Iterable[str]) -> str:
 
 
 def cut(text: str, start: int, end: int) -> str:
-    """`text[start:end]` with its places."""
+    """`text[start:end]`, which keeps the places of its characters."""
     value = str.__getitem__(text, slice(start, end))
     if not isinstance(text, Text):
         return value
@@ -244,7 +246,7 @@ def cut(text: str, start: int, end: int) -> str:
 
 
 def replace(text: str, old: str, new: str, count: int = -1) -> str:
-    """`text.replace(old, new, count)` with its places."""
+    """`text.replace(old, new, count)`, which keeps the places of its characters."""
     if not isinstance(text, Text) and not isinstance(new, Text):
         return str.replace(text, old, new, count)
     if not old:
@@ -263,7 +265,7 @@ def replace(text: str, old: str, new: str, count: int = -1) -> str:
 
 
 def dedent(text: str) -> str:
-    """`textwrap.dedent` with its places."""
+    """`textwrap.dedent(text)`, which keeps the places of its characters."""
     margin: str | None = None
     lines = split_lines(text)
     for line in lines:
@@ -290,7 +292,7 @@ def dedent(text: str) -> str:
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines of `text`, ends kept, with their places."""
+    """The lines of `text`, ends kept, which keep the places of their characters."""
     out: list[str] = []
     at = 0
     for match in re.finditer("\n", text):
@@ -302,7 +304,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def strip(text: str, chars: str | None, left: bool, right: bool) -> str:
-    """`strip`, `lstrip` and `rstrip` with their places."""
+    """As `strip`, `lstrip` and `rstrip` of strings; keeps the places of the characters."""
     plain = str(text)
     start = len(plain) - len(plain.lstrip(chars)) if left else 0
     end = len(plain.rstrip(chars)) if right else len(plain)
