@@ -65,7 +65,7 @@ def verify_release(
         found.faults += _listed(archive, head)
         checker = Checker(archive, found, Linter(problems_dir, jobs, place), lint, problems_dir)
         checker.check(place, told)
-        found.faults += checker.loose()
+        found.faults += checker.unreferenced()
         _derived(folder, head, checker, found)
         if pages is not None:
             _pages(archive, pages, place, audit, problems_dir, found)

@@ -116,7 +116,7 @@ class Checker:
         if not self._lint and self.found.gradings:
             self.found.unchecked.append("sources: they were not linted; verdicts stand on the reports in the bundles")
 
-    def loose(self) -> Iterator[str]:
+    def unreferenced(self) -> Iterator[str]:
         """Yields a sentence for each object of the archive that no entry names; a release must have none."""
         for prefix in sorted((self.archive.folder / "objects").glob("??")):
             for path in sorted(prefix.iterdir()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from harness.board.trials import MARKS
 from harness.site.common import render, score
 from harness.site.model import SIGNS, Site, Trial, slug
-from harness.site.pictures import LEVELS, Scale, level, scale
+from harness.site.pictures import LEVELS, Scale, scale, shade
 from harness.statistics.board import Board, Standing, turned
 from harness.statistics.pairs import Pair
 
@@ -104,7 +104,7 @@ def _square(trials: Sequence[Trial], mean: float | None, end: float) -> _Square:
         signs = " ".join(f"{SIGNS[mark]}{marks[mark]}" for mark in ordered[:3])
     said = ", ".join(f"{marks[mark]} {mark}" for mark in ordered)
     text = "" if not mean else "<.001" if mean < 0.001 else f"{mean:.3f}"
-    return _Square(best, level(mean or 0.0, end), text, signs, f"{score(mean)}: {said}" if mean else said)
+    return _Square(best, shade(mean or 0.0, end), text, signs, f"{score(mean)}: {said}" if mean else said)
 
 
 def _pairs(board: Board) -> Iterator[Pair]:

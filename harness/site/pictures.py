@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Scale", "dots", "level", "scale"]
+__all__ = ["Scale", "dots", "scale", "shade"]
 
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 WIDTH, PAD = 200, 4
@@ -37,7 +37,7 @@ def scale(values: Iterable[float]) -> Scale:
     return Scale(made.end, tuple((made.x(step * at), f"{step * at:.3g}") for at in range(count + 1)))
 
 
-def level(value: float, end: float) -> int:
+def shade(value: float, end: float) -> int:
     """The number of the shade for a score: 0 for none, then by equal parts of the scale up to `end`."""
     return 0 if value <= 0 else min(int(value / end * (LEVELS - 1)) + 1, LEVELS - 1)
 

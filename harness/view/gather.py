@@ -25,7 +25,7 @@ from harness.record.events import (
 from harness.record.exchange import ModelCall
 from harness.view.entries import Writer
 from harness.view.model import Called, Entry, Noted, Snapshot, Step, Story, Timed
-from harness.view.text import cost, level, short
+from harness.view.text import cap_within, cost, short
 
 __all__ = ["Bounds", "gather"]
 
@@ -43,7 +43,7 @@ class Bounds:
     listed: int = 1_000  # findings, uses of the judge, snapshots
     called: int = 50_000
 
-    def less(self) -> Bounds:
+    def halved(self) -> Bounds:
         """The bounds with every one halved."""
         return Bounds(*(max(getattr(self, field.name) // 2, 1) for field in fields(self)))
 
@@ -70,9 +70,9 @@ def gather(folder: RunFolder, solution: str, bounds: Bounds | None = None) -> St
     bounds = bounds or Bounds()
     survey = _survey(folder, solution, bounds)
     shown = _chosen(survey, bounds.steps)
-    entries = max(level((survey.counts[number] for number in shown), bounds.entries), 4)
+    entries = max(cap_within((survey.counts[number] for number in shown), bounds.entries), 4)
     survey.sizes = [(number, size) for number, size in survey.sizes if number in shown]
-    longest = min(level((size for _, size in survey.sizes), bounds.text), bounds.one_text)
+    longest = min(cap_within((size for _, size in survey.sizes), bounds.text), bounds.one_text)
     calls, trouble = _calls(folder, shown)
     writer = Writer(folder, solution, longest)
     steps: dict[int, Step] = {}

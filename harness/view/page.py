@@ -62,7 +62,7 @@ def render(folder: RunFolder, *, problems_dir: Path | None = None, bounds: Bound
     solution = load_solution(folder, record, problems_dir)
     page = _page(folder, record, bounds, solution, back)
     while len(page.encode()) > MOST_BYTES and bounds.steps > 1:  # it is all overhead: a hostile or a very long run
-        bounds = bounds.less()
+        bounds = bounds.halved()
         page = _page(folder, record, bounds, solution, back)
     return page
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from kbh_lint.report.text import clean
 
-__all__ = ["Cut", "cost", "cut", "level", "short", "shown", "visible"]
+__all__ = ["Cut", "cap_within", "cost", "cut", "short", "shown", "visible"]
 
 LEAST = 64  # bytes: a text is never cut below this
 
@@ -81,7 +81,7 @@ def short(text: str, most: int = 120) -> str:
     return line[: _fitting(line, most - 3)].rstrip() + "..."
 
 
-def level(sizes: Iterable[int], total: int) -> int:
+def cap_within(sizes: Iterable[int], total: int) -> int:
     """The largest whole number c for which the sum of min(size, c) is at most `total`; the largest size if all fit."""
     ordered = sorted(sizes)
     left, count = total, len(ordered)

@@ -36,7 +36,7 @@ from harness.site.downloads import downloads
 from harness.site.gather import gather
 from harness.site.model import SIGNS, Detail, Site, SiteError, Trial, slug
 from harness.site.pack import packed, shard_of
-from harness.site.pictures import dots, level, scale
+from harness.site.pictures import dots, scale, shade
 from harness.site.roofline import HEIGHT, TOP, roofline
 from harness.site.write import write_site
 from kbh_lint.base import paths
@@ -343,7 +343,7 @@ def test_scales_hold_their_values_and_shades_rise() -> None:
         made = scale([most, most / 3])
         assert made.end >= most and 3 <= len(made.ticks) <= 6
         assert made.x(most) <= made.x(made.end) == 196
-    assert [level(value, 1.0) for value in (0.0, 0.01, 0.5, 1.0)] == [0, 1, 3, 5]
+    assert [shade(value, 1.0) for value in (0.0, 0.01, 0.5, 1.0)] == [0, 1, 3, 5]
     marks = dots(scale([1.0]), [0.5] * 3, 26).split("M")
     assert len(marks) == len(set(marks)) == 4  # each seen by itself
 

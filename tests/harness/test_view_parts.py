@@ -18,7 +18,7 @@ from harness.view.diffs import Part, Work, diff, parts_within
 from harness.view.entries import seconds
 from harness.view.model import Called
 from harness.view.schema import tables, trajectory_schema
-from harness.view.text import LEAST, cost, cut, level, short, visible
+from harness.view.text import LEAST, cap_within, cost, cut, short, visible
 from harness.view.tools import asked, place
 
 TEXT = st.text(alphabet=st.characters(codec=None) | st.sampled_from("<>&\"'\n\x00\u202e"), max_size=400)  # type: ignore[arg-type]
@@ -41,7 +41,7 @@ def test_a_cut_text_fits_and_says_how_much_is_gone(text: str, most: int) -> None
 
 @given(st.lists(st.integers(0, 50), max_size=20), st.integers(0, 300))
 def test_a_level_fills_the_room_and_no_more(sizes: list[int], total: int) -> None:
-    found = level(sizes, total)
+    found = cap_within(sizes, total)
     assert sum(min(size, found) for size in sizes) <= total
     if sum(sizes) > total:
         assert sum(min(size, found + 1) for size in sizes) > total
