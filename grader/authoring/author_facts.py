@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def facts(folder: Path) -> dict[str, Any]:
-    """The facts of one folder. Whatever its code raises becomes a note."""
+    """Collects the facts of one folder. An exception that its code raises becomes a note."""
     problem = load_problem(folder / "problem.yaml")
     unresolved, unknown = bans(problem)
     answer: dict[str, Any] = {"bans": unresolved, "notes": []}

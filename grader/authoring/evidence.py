@@ -118,7 +118,7 @@ def targets(problem: Problem, goals: Mapping[str, Mapping[str, float]]) -> list[
 
 
 def read(path: Path) -> tuple[dict[str, Any], str]:
-    """(evidence, "") or ({}, one sentence on why it cannot be used)."""
+    """Reads stored evidence: (evidence, "") or ({}, one sentence on why it cannot be used)."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return {}, f"{path.name} is larger than {MAX_BYTES >> 20} MB"

@@ -99,7 +99,7 @@ class _Field:
         return hashlib.sha256(json.dumps(["kbh mutation", self.seed, *path]).encode()).digest()
 
     def shape(self, shape: Shape, mutants: Sequence[Mutant]) -> dict[str, Cell]:
-        """Every mutant on every seed at one shape."""
+        """Runs every mutant on every seed at one shape; returns the cell of each."""
         by: dict[str, Counter[str]] = {m.id: Counter() for m in mutants}
         survived: dict[str, list[Attempt]] = {m.id: [] for m in mutants}
         for number in range(SEEDS):
@@ -141,14 +141,16 @@ class _Field:
         return self.killer.get(mutant.id, short(spec)) == short(spec)
 
     def case(self, shape: Shape, spec: CaseSpec, master: bytes) -> tuple[Case, tuple[Tensor, ...]]:
-        """A case with its oracle."""
+        """Draws a case and computes its oracle."""
         case = cases.materialise(self.problem, shape, spec, master, device=self.device, code=self.code)
         return case, self.code.oracle(case.binding.init, case.inputs, case.state)
 
     def judge(
         self, mutant: Mutant, case: Case, want: tuple[Tensor, ...], modules: dict[tuple[str, str], nn.Module]
     ) -> Comparison:
-        """One call of a mutant, whose module lives as long as its state does."""
+        """Calls a mutant on a case and compares with `want`; `modules` keeps its module for as long as the state is the
+        same.
+        """
         who = f"mutant `{mutant.id}` of {self.problem.id}"
         key = (mutant.id, cases.state_group(case.spec))
         versions = [tensor._version for tensor in case.inputs.values()]
@@ -234,7 +236,7 @@ def _sources(problem: Problem) -> dict[str, str]:
 
 
 def short(spec: CaseSpec) -> str:
-    """A case without its number: `nominal`, `large`, `ragged-lengths`."""
+    """The id of a case without its number: `nominal`, `large`, `ragged-lengths`."""
     return "nominal" if spec.kind == "nominal" else spec.id.split("/")[1]
 
 

@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def dead(self) -> bool:
-        """Killed on every seed."""
+        """Whether the mutant is killed on every seed."""
         return self.killed == SEEDS
 
     @property

@@ -47,5 +47,5 @@ def write_problem(deck: Path, problem_id: str) -> Path:
 
 
 def next_steps(folder: Path) -> str:
-    """What its author does next."""
+    """The text that says what the author of a new folder does next."""
     return _STEPS.format(path=folder, id=folder.name)

@@ -63,7 +63,7 @@ class Collector:
         triton.testing.do_bench = triton.testing.do_bench_cudagraph = _once
 
     def submit(self, compile: Callable[[], Any]) -> _Later:
-        """Has one kernel compiled; what an executor does for Triton."""
+        """Queues the compilation of one kernel; this is the executor's interface that Triton calls."""
         self._found.append(self._compilers.submit(_apart, compile, self._where))
         return _Later(self._found[-1], compile)
 

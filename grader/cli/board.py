@@ -36,7 +36,7 @@ class Board:
         self._shown = 0
 
     def begin(self, name: str) -> None:
-        """A grading begins."""
+        """Adds a grading to the lines that run."""
         self._now[name], self._since[name] = "starting", self._clock()
         self._draw([])
 
@@ -53,11 +53,11 @@ class Board:
         self._draw(said if self._live or self._verbose or step.state == "wait" else [])
 
     def say(self, text: str) -> None:
-        """A sentence about all of them."""
+        """Writes a sentence about all gradings."""
         self._draw([text])
 
     def end(self, name: str) -> None:
-        """A grading has ended."""
+        """Takes a grading that has ended out of the lines that run."""
         self._now.pop(name, None)
         self._since.pop(name, None)
         self._draw([])

@@ -36,7 +36,7 @@ class Display:
         self._shown = False
 
     def start(self, name: str) -> None:
-        """A grading begins."""
+        """Shows that the grading of `name` begins."""
         self._begun, self._done = self._clock(), [one_line(name)]
 
     def __call__(self, step: Progress) -> None:
@@ -75,7 +75,7 @@ class Display:
 
 
 def tick(stream: TextIO) -> str:
-    """What marks a finished stage, as far as a stream can show it."""
+    """The mark of a finished stage that the encoding of `stream` can show."""
     try:
         "✓".encode(stream.encoding or "ascii")
     except (UnicodeEncodeError, LookupError):

@@ -318,7 +318,7 @@ def _shown(args: argparse.Namespace, view: View, results: _Results) -> None:
 
 
 def graded(args: argparse.Namespace, path: Path, problem: str, display: Tell) -> Path:
-    """The bundle of one submission, or of what a bundle holds."""
+    """Grades a submission, or again what a bundle holds; returns the folder of the new bundle."""
     if not problem:
         from grader.grading.regrade import grade_again  # here, for it imports torch
 

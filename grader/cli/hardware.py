@@ -34,7 +34,7 @@ exit codes: 0 done, 2 the work could not be done
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The options of `kbh hardware`."""
     ask = argparse.ArgumentParser(
         prog="kbh hardware",
         description="Lists the targets: architecture, dense peaks in TFLOP/s, DRAM bandwidth in GB/s, L2 in MiB.",

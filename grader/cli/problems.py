@@ -26,7 +26,7 @@ exit codes: 0 all is well, 1 something is wrong with what was checked, 2 the wor
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The options of `kbh problems` and its subcommands."""
     ask = argparse.ArgumentParser(
         prog="kbh problems", description="The deck: list, show, write, render and check problems.", epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -35,7 +35,7 @@ NOTED = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line."""
+    """The options of `kbh sass`."""
     ask = argparse.ArgumentParser(
         prog="kbh sass", description="Prints a census of the machine code of kernels.", epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False,

@@ -78,7 +78,7 @@ class _Answer:
         )
 
     def say(self, message: dict[str, Any]) -> None:
-        """Writes one line; several threads of a grading tell of what they do."""
+        """Writes a message as one line; several threads of a grading may call it."""
         with self._lock:
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()

@@ -60,13 +60,13 @@ class Job:
         return self.chosen.record.device
 
     def workplace(self) -> Path:
-        """A fresh folder for one process; always the same path, because builds remember it."""
+        """Makes a fresh folder for one process; its path is always the same, because builds remember it."""
         remove(self.run_folder)
         return self.run_folder
 
     @property
     def run_folder(self) -> Path:
-        """Where the workplace is."""
+        """The path of the `workplace`."""
         return self.scratch / FOLDER
 
     @property

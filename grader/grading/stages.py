@@ -82,12 +82,12 @@ def built(
     job: Job, sandbox: Sandbox, *, stage: Stage = "build", of: str = "",
     begun: Callable[[], Session | None] = lambda: None,
 ) -> Built:  # fmt: skip
-    """What a submission compiles: that of an earlier grading, or what a first process makes now, which is the one that
-    `begun` gives, if it was started before in the workplace.
+    """The build of the submission: that of an earlier grading, or one that is made now, by the process that `begun`
+    gives or a new one.
 
-    One grading at a time makes the build of a submission, and the others wait for it. What takes longer than building
-    may take is not tried again: that is the end. A submission that fails here in another way fails in the trial too,
-    which is where that counts; what it compiled until then is kept for this grading alone.
+    One grading at a time makes the build of a submission, and the others wait for it. A build that takes longer than it
+    may is not tried again: that is the end. A submission that fails here in another way fails in the trial too, which
+    is where that counts; what it compiled until then is kept for this grading alone.
     """
     if not compiles(job):
         return Built()

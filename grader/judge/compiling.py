@@ -51,10 +51,10 @@ class Stoppable(Protocol):
         """The living ones, by number."""
 
     def stop(self) -> bool:
-        """Stops the process itself, and nothing that it started; whether that was possible."""
+        """Stops the process itself, and nothing that it started; returns whether that was possible."""
 
     def go_on(self) -> None:
-        """Lets it go on; the time between does not count as its own."""
+        """Lets the process run again; the time between does not count as its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class _Lender:
             self._give()
 
     def watch(self, over: threading.Event) -> None:
-        """Lends the turn where that is worth it, until all is over."""
+        """Gives the turn up and takes it again where that is worth it, until `over` is set."""
         polls = 0
         while not over.wait(POLL_SECONDS):
             polls = polls + 1 if self._compiling() else 0

@@ -99,7 +99,7 @@ class Session:
 
     @property
     def log(self) -> str:
-        """What the process printed; to be read after it was closed."""
+        """What the process printed; complete once the session is closed."""
         return self._child.log
 
     def start(self) -> Frame:
@@ -341,7 +341,7 @@ class Session:
         return ""
 
     def late_outputs(self, index: int) -> tuple[Tensor, ...]:
-        """What lies in a slot's place for outputs of a batch after its time was taken."""
+        """The outputs of call `index` of a batch, read after the batch's time was taken."""
         return self._rows["outputs"].split(self._copied(index))
 
     def compiled(self, limit: float) -> Frame:

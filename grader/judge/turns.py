@@ -315,7 +315,7 @@ class _Line:
         return "", None
 
     def before(self, mine: str) -> list[str]:
-        """Tickets that are held and due before mine, the last of them first."""
+        """The held tickets that are due before `mine`, the last of them first."""
         if not mine:
             return []
         try:

@@ -71,7 +71,7 @@ class Sandbox(Protocol):
 
     @property
     def record(self) -> SandboxRecord:
-        """What it is and what it lacks, for the cell."""
+        """The kind of this sandbox and what it lacks, for the cell."""
 
     def spawn(
         self,

@@ -47,7 +47,7 @@ def cache_folder() -> Path:
 
 
 def builds_folder() -> Path:
-    """Where builds are kept."""
+    """The folder in which builds are kept."""
     return cache_folder() / "builds"
 
 

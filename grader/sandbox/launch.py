@@ -118,7 +118,9 @@ def start(
 
 
 def let_go(process: subprocess.Popen[bytes]) -> None:
-    """Has a process end by itself, with all below it; kills at once what is in its control group, where it has one."""
+    """Tells a started process to end by itself, with all below it; kills at once what is in its control group, where it
+    has one.
+    """
     line = _LINES.pop(process.pid, None)
     if line is not None:
         os.close(line)

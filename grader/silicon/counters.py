@@ -76,7 +76,7 @@ def metrics_of(capability: str, problem: Problem | None = None) -> tuple[str, ..
 
 
 def counted(launches: Sequence[Launch], capability: str) -> Counts:
-    """Sums over the launches of one call."""
+    """Sums up the counts of the launches of one call."""
     chip = CHIPS[capability]
 
     def total(*metrics: str) -> float:

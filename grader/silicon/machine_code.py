@@ -137,7 +137,7 @@ def may_run(built: str, arch: str) -> bool:
 
 
 def disassemble(cubin: Path, sandbox: Sandbox | None = None) -> tuple[Census, ...]:
-    """The census of one cubin. Raises ToolError, SandboxError, SassError and OSError."""
+    """Takes the census of one cubin's kernels. Raises ToolError, SandboxError, SassError and OSError."""
     return _Reader(find_tools(), sandbox or choose(device="cpu")).census(cubin.absolute())
 
 

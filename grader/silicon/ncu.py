@@ -175,7 +175,7 @@ class Profiled:
 
 
 def report_beside(log: Path) -> Path:
-    """The report of Nsight Compute beside its table."""
+    """The path of Nsight Compute's report, from that of its table."""
     return log.with_suffix(".ncu-rep")
 
 

@@ -323,7 +323,7 @@ def _asked(bench: Bench, begun: Begun, marked: int) -> tuple[dict[int, str], dic
 
 
 def expect(answer: Frame, when: str) -> None:
-    """Raises ProfilerError with what the submission said, if it failed."""
+    """Raises ProfilerError with what the submission said, if `answer` says that it failed."""
     if answer.kind not in (Kind.READY, Kind.DONE):
         said = clean_text(answer.text.partition("\n")[0], 300) or answer.kind.name
         raise ProfilerError(f"beside a profiler the submission failed {when}: {said}")

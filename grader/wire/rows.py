@@ -33,7 +33,7 @@ class Row:
 
     @property
     def real_bytes(self) -> int:
-        """Bytes of the tensors, without what lies between them."""
+        """The bytes of a row's tensors, without the gaps between them."""
         return sum(slot.nbytes for slot in self.slots)
 
     def write(self, memory: SharedMemory, index: int, tensors: Mapping[str, Tensor]) -> None:

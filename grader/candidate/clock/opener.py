@@ -54,7 +54,7 @@ class Opener:
         self._check(self._library.timer_create(time.CLOCK_MONOTONIC, ctypes.byref(event), ctypes.byref(self._timer)))
 
     def arm(self, seconds: float) -> None:
-        """Starts the wait."""
+        """Starts the timer."""
         first, part = divmod(seconds, 1.0)
         self._late = self._now() + seconds - MARGIN_S
         self._check(self._set(self._timer, 0, ctypes.byref(_Times(0, 0, int(first), int(part * 1e9))), None))

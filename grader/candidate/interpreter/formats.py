@@ -52,7 +52,7 @@ class Narrow:
         return result
 
     def decode(self, stored: Array) -> Array:
-        """Stored bits -> fp32."""
+        """The fp32 values of stored bits."""
         if self.name == "bf16":
             return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
         table: Array = _TABLES[self.name]

@@ -29,7 +29,7 @@ class Handle(Protocol):
     dtype: Type
 
     def get_element_ty(self) -> Type:
-        """Of a pointer: what it points to."""
+        """The type that a pointer points to."""
 
 
 class Block(Protocol):

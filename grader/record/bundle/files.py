@@ -31,7 +31,7 @@ class Files(Protocol):
         """Moves a file over whatever has the new name."""
 
     def unlink(self, path: Path) -> None:
-        """Takes a name away."""
+        """Removes a name from its folder."""
 
 
 class _Disk:

@@ -36,7 +36,7 @@ _TEMPORARY = re.compile(r"[0-9a-f]{16}")
 
 
 def verify(folder: Path) -> list[str]:
-    """Every fault of a bundle as one sentence, at most FAULTS; an empty list says that it is whole.
+    """Checks a bundle; returns every fault as one sentence, at most FAULTS, and an empty list when it is whole.
 
     A grading that was cut leaves a whole bundle, without a cell. Floors and peak fractions of shapes follow from the
     problem, which is not looked at here.
@@ -155,7 +155,7 @@ class _Story:
         self.finished = False
 
     def faults(self) -> Iterator[str]:
-        """Every contradiction, with the entry that shows it."""
+        """Yields a sentence for every contradiction, which names the entry that shows it."""
         for entry in self.entries:
             for fault in self._entry(entry):
                 yield f"entries/{entry_name(entry.seq)}: {fault}"

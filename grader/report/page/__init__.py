@@ -95,7 +95,7 @@ def _quote(view: View, number: int) -> list[_Line]:
 
 
 def shape_views(cell: Cell) -> Iterator[ShapeView]:
-    """Every shape of a cell with its pictures and sums over the trials."""
+    """Yields each shape of a cell with its plot and its sums over the trials."""
     for label, result, score in shape_rows(cell):
         results = [r for trial in cell.trials for r in trial.shapes if r.shape == label]
         shares = [

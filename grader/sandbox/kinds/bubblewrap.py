@@ -125,7 +125,7 @@ class Bubblewrap:
 
 
 def bubblewrap(notes: tuple[str, ...] = ()) -> Bubblewrap:
-    """Bubblewrap as this machine has it; `notes` go into its record. Raises SandboxError."""
+    """The sandbox of bubblewrap as this machine has it; `notes` go into its record. Raises SandboxError."""
     command = shutil.which("bwrap")
     if command is None:
         raise SandboxError("bubblewrap is not installed")

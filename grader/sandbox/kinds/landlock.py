@@ -43,7 +43,7 @@ FACTS = (
 
 
 def landlock(notes: tuple[str, ...] = ()) -> Supervised:
-    """Landlock as this kernel has it; `notes` go into its record. Raises SandboxError."""
+    """The sandbox of Landlock as this kernel has it; `notes` go into its record. Raises SandboxError."""
     if os.uname().machine not in ARCHITECTURES:
         raise SandboxError(f"there is no table of system calls for {os.uname().machine}")
     version = _version()

@@ -16,7 +16,9 @@ __all__ = ["plain"]
 
 
 def plain(notes: tuple[str, ...] = ()) -> Supervised:
-    """What every machine has; `notes` go into its record. Raises SandboxError when root can find no user for it."""
+    """The sandbox that every machine has; `notes` go into its record. Raises SandboxError when root can find no user
+    for it.
+    """
     uid = leased_uid()
     user = "it runs as the judge's user" if uid is None else "it may read what belongs to other users"
     notes += ("the file system and the network are open to the submission", user)

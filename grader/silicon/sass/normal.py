@@ -21,7 +21,7 @@ _SEPARATOR = re.compile(r",\s*|\s+")
 
 
 def plain_name(name: str) -> str:
-    """A symbol without the hash of the place of its file."""
+    """A symbol without the part that is a hash of its file's path."""
     return _INTERNAL.sub(r"\1", name) if "__" in name or "_INTERNAL_" in name else name
 
 
