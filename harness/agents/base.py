@@ -115,10 +115,14 @@ class Adapter(Protocol):
     ends: Ends  # what a good end looks like: a last event, or exit status 0 alone
 
     def launch(self, job: Job) -> Launch:
-        """How it is started. Raises ValueError, in one sentence, for a job that it cannot do."""
+        """The command, environment and files that start the CLI. Raises ValueError, in one sentence, for a job that it
+        cannot do.
+        """
 
     def read(self, line: str) -> Iterable[Said]:
-        """What one line of its standard output says; nothing for a line that is none of its events. Never raises."""
+        """The events that one line of the CLI's standard output stands for; none for a line that is no event. Never
+        raises.
+        """
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """What the CLI says it used in all, or None. `files(pattern)` gives (path, bytes) of files in its home."""
+        """The usage in all that the CLI states, or None. `files(pattern)` gives (path, bytes) of files in its home."""

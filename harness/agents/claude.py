@@ -36,7 +36,9 @@ class _Claude:
     ends: Ends = "event"
 
     def launch(self, job: Job) -> Launch:
-        """In print mode, with the prompt on standard input; every tier of models is the one that is asked for."""
+        """Starts it in print mode, with the prompt on standard input; every tier of models is the one that is asked
+        for.
+        """
         command = f"{job.prefix}/{self.package.command}" if self.package else ""
         argv = [
             command, "--print", "--verbose", "--output-format", "stream-json", "--dangerously-skip-permissions",
@@ -59,7 +61,7 @@ class _Claude:
         return Launch(tuple(argv), environment(job, more), stdin=job.prompt.encode())
 
     def read(self, line: str) -> Iterator[Said]:
-        """An event a line."""
+        """Reads a line that holds an event."""
         event = read_event(line)
         if event.get("type") == "assistant":
             for block in mappings(mapping(event.get("message")).get("content")):
@@ -72,7 +74,7 @@ class _Claude:
             yield Finished(event.get("is_error") is False, text(event.get("result"))[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """Of the last event."""
+        """The usage in the last event."""
         return next((item.usage for item in reversed(said) if isinstance(item, AgentUsage)), None)
 
 

@@ -56,7 +56,7 @@ class _Codex:
     ends: Ends = "event"
 
     def launch(self, job: Job) -> Launch:
-        """Without its own sandbox and approvals, with the prompt on standard input."""
+        """Starts it without its own sandbox and approvals, with the prompt on standard input."""
         command = f"{job.prefix}/{self.package.command}" if self.package else ""
         argv = (
             command, "exec", "--json", "--dangerously-bypass-approvals-and-sandbox", "--skip-git-repo-check",
@@ -84,7 +84,7 @@ class _Codex:
             yield Finished(False, text(mapping(event.get("error")).get("message"))[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """Of the last turn that was completed; it sums up."""
+        """The usage in the last completed turn, which sums up all turns."""
         return next((item.usage for item in reversed(said) if isinstance(item, AgentUsage)), None)
 
 

@@ -27,7 +27,7 @@ class _Command:
     ends: Ends = "exit"
 
     def launch(self, job: Job) -> Launch:
-        """The arguments as they are. Raises ValueError where there are none."""
+        """Starts the given arguments as they are. Raises ValueError where there are none."""
         if not job.arguments:
             raise ValueError("the agent `command` needs a program to run; give it after --")
         more = {
@@ -50,7 +50,7 @@ class _Command:
             yield Finished(event.get("ok") is True, text(event.get("text"))[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """The sum of what it printed, if it printed any."""
+        """The sum of the usages that it printed, if it printed any."""
         parts = [item.usage for item in said if isinstance(item, AgentUsage)]
         return total(parts) if parts else None
 
@@ -62,7 +62,7 @@ class _Mini(_Command):
     ends: Ends = "event"
 
     def launch(self, job: Job) -> Launch:
-        """Its one file is put into the home; an argument names the Python to run it with (default: python3)."""
+        """Puts the agent's one file into the home; an argument names the Python to run it with (default: python3)."""
         python = job.arguments[0] if job.arguments else "python3"
         made = super().launch(
             Job(

@@ -75,7 +75,7 @@ class _Gemini:
             yield Finished(event.get("status") == "success", text(mapping(event.get("error")).get("message"))[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """Of the last event."""
+        """The usage in the last event."""
         return next((item.usage for item in reversed(said) if isinstance(item, AgentUsage)), None)
 
 

@@ -32,8 +32,7 @@ class _Kimi:
     ends: Ends = "exit"
 
     def launch(self, job: Job) -> Launch:
-        """With the model described by its environment; the prompt is an argument, as it reads no other.
-
+        """Starts it with the model described by its environment; the prompt is an argument, as it reads no other.
         Raises ValueError for a prompt that is longer than an argument can be.
         """
         if len(job.prompt.encode()) > MOST_PROMPT:
@@ -69,7 +68,7 @@ class _Kimi:
             yield Finished(True)
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """The sum over its records."""
+        """The sum over the records of its sessions."""
         parts = [_usage(event) for _, data in files(_WIRE) for event in read_lines(data) if _is_usage(event)]
         return total(parts) if parts else None
 

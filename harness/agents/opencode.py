@@ -53,7 +53,7 @@ class _Opencode:
             yield Finished(False, text(event.get("error"))[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """The sum of its steps."""
+        """The sum over its steps."""
         parts = [item.usage for item in said if isinstance(item, AgentUsage)]
         return total(parts) if parts else None
 

@@ -26,7 +26,7 @@ MOST_TOKENS = 1 << 50
 
 
 def base_env(job: Job) -> dict[str, str]:
-    """What every CLI is given: its home, a folder for temporary files, tools, and no colours."""
+    """The environment that every CLI is given: its home, a folder for temporary files, tools, and no colours."""
     temporary = job.home.parent / "tmp"  # as the room has it
     return {
         "HOME": str(job.home),

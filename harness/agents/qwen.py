@@ -55,7 +55,7 @@ class _Qwen:
         )
 
     def read(self, line: str) -> Iterator[Said]:
-        """An event a line."""
+        """Reads a line that holds an event."""
         event = read_event(line)
         if event.get("type") == "assistant":
             for block in mappings(mapping(event.get("message")).get("content")):
@@ -72,7 +72,7 @@ class _Qwen:
             yield Finished(event.get("is_error") is False, text(said)[:2000])
 
     def usage(self, said: Sequence[Said], files: Callable[[str], Iterable[tuple[str, bytes]]]) -> Usage | None:
-        """Of the last event."""
+        """The usage in the last event."""
         return next((item.usage for item in reversed(said) if isinstance(item, AgentUsage)), None)
 
 

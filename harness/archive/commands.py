@@ -100,7 +100,7 @@ def wanted(args: argparse.Namespace, ids: Sequence[str] = ()) -> Wanted:
 
 
 def facts_in(prog: str, folder: Path) -> tuple[Archive, Found]:
-    """An archive with the facts of its entries; entries that cannot be read are named on standard error."""
+    """Opens an archive and reads the facts of its entries; entries that cannot be read are named on standard error."""
     archive, progress = Archive.open(folder), Progress()
     found = all_facts(archive, progress)
     progress.clear()

@@ -20,7 +20,7 @@ _CELL = re.compile(rf"{RECORD}/cells/[^/]+/(lock|tmp)(/|$)")
 
 
 def kind_of(folder: Path) -> Kind | None:
-    """What a folder is; None for neither a run nor a bundle."""
+    """The kind of a folder, run or bundle; None when it is neither."""
     if is_run(folder):
         return "run"
     return "bundle" if (folder / "entries").is_dir() and (folder / "objects").is_dir() else None

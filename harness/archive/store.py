@@ -66,7 +66,9 @@ class Archive:
 
     @classmethod
     def create(cls, folder: Path, *, files: Files = DISK) -> Archive:
-        """The archive in a folder, which is made where it is not there. A folder that holds other things is refused."""
+        """Opens the archive in a folder, which is made where it is not there. A folder that holds other things is
+        refused.
+        """
         archive = cls(folder, files)
         if os.path.lexists(folder / MARKER):
             return cls.open(folder, files=files)
@@ -79,7 +81,7 @@ class Archive:
 
     @classmethod
     def open(cls, folder: Path, *, files: Files = DISK) -> Archive:
-        """The archive in a folder, for reading, or for adding to it."""
+        """Opens the archive in a folder, for reading, or for adding to it."""
         try:
             sign = read_file(folder, 1000, MARKER)
         except BundleError:
@@ -110,14 +112,14 @@ class Archive:
             raise StoreError(f"{self.folder}: {error}") from None
 
     def manifest(self, id_: str) -> Manifest:
-        """One entry's manifest, held against its name."""
+        """Reads one entry's manifest, and checks that it has the hash in its name."""
         try:
             return parse_manifest(read_file(self.folder, MANIFEST_BYTES, *manifest_parts(id_)), id_)
         except BundleError as error:
             raise StoreError(f"{self.folder}: {error}") from None
 
     def read(self, sha256: str) -> bytes:
-        """The bytes under a SHA-256, held against it."""
+        """Reads the bytes under a SHA-256, and checks that they have it."""
         try:
             data = read_file(self.folder, FILE_BYTES, *object_parts(sha256))
         except BundleError as error:

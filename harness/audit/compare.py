@@ -35,9 +35,8 @@ def class_of(word: str) -> Class:
 
 
 def compare(word: str, report: FileReport | None, missing: str = "") -> tuple[Kind, str]:
-    """The kind of a cell, and in one sentence why where that needs one.
-
-    `report` is None where there is no solution that can be read; `missing` says why.
+    """The kind of a cell, and one sentence on why where that needs one. `word` is the published verdict; `report` is
+    None where there is no solution that can be read, and `missing` says why.
     """
     said = class_of(word)
     if said == "none":

@@ -84,7 +84,8 @@ def detect(items: Sequence[Item]) -> str:
 def plan(
     layout: str, items: Sequence[Item], only: Sequence[Row] | None, problems: Sequence[Item] | None = None
 ) -> Plan:
-    """What is opened of an archive: all of its runs, or those that the rows of `only` name, and what speaks of them.
+    """Plans what is opened of an archive: all of its runs, or those that the rows of `only` name, and the files that
+    annotate them.
 
     With `only` no leaderboard is opened, as each speaks of other runs too. `problems` are KernelBench's problems, where
     those of the archive are not meant. Raises AuditError.

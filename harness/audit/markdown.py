@@ -15,7 +15,7 @@ _MARKS = re.compile(r"([\\`*_\[\]<>|#&~!])")
 
 
 def render(audit: Audit) -> str:
-    """audit.md."""
+    """The audit as the text of audit.md."""
     return "\n".join(_lines(audit)).rstrip() + "\n"
 
 

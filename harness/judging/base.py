@@ -98,7 +98,7 @@ class Answer:
 
 
 def to_line(value: Ask | Answer, **more: object) -> bytes:
-    """One line of JSON."""
+    """A value as one line of JSON."""
     data = {**to_json(value, type(value)), **more}
     return json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 

@@ -76,7 +76,7 @@ def submission(solution: Path) -> dict[str, bytes]:
 
 
 def sources(folder: Path) -> list[tuple[str, Path]]:
-    """The texts below a folder, by their names relative to it."""
+    """(name relative to the folder, path) of each text file below it that a solution may load."""
     found: list[tuple[str, Path]] = []
     pending = [(folder, "", 0)]
     while pending and len(found) < MOST_LISTED:

@@ -69,7 +69,7 @@ class JudgeService:
         self.seconds = 0.0  # of the judge's work so far
 
     def routes(self) -> list[web.RouteDef]:
-        """What to add to a server's router."""
+        """The routes to add to a server's router."""
         return [web.post("/judge/check", self._check), web.post("/judge/benchmark", self._benchmark)]
 
     async def close(self) -> None:

@@ -88,7 +88,7 @@ class Gateway:
 
     @property
     def stopped(self) -> str:
-        """Why no further call is made, in one sentence; "" while calls are."""
+        """The reason why no further call is made, in one sentence; "" while calls are made."""
         return self._redactor.text(self._meter.stopped) if self._meter.stopped else ""
 
     @property

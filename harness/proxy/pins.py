@@ -54,7 +54,9 @@ class Pinned:
 
 
 def pin(language: Language, asked: Asked, body: Mapping[str, Any], *, model: str, route: Route) -> Pinned:
-    """The request as it may be sent."""
+    """The request changed so that it may be sent (the run's model, the route's providers, tools of the room), or why it
+    may not be.
+    """
     made, told = dict(body), list[EventData]()
     wanted = asked.model or as_text(body.get("model"))
     if wanted != model:

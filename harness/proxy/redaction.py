@@ -167,7 +167,9 @@ class Scrubber:
         self._held = b""
 
     def feed(self, chunk: bytes) -> bytes:
-        """What can be passed on now: all but an end that may be the beginning of the secret."""
+        """Takes the next bytes; returns those that can be passed on: all but an end that may be the beginning of the
+        secret.
+        """
         if not self._secret:
             return chunk
         data = (self._held + chunk).replace(self._secret, MARK.encode())
@@ -178,6 +180,6 @@ class Scrubber:
         return data[: len(data) - held]
 
     def close(self) -> bytes:
-        """What was held back."""
+        """The bytes that were held back."""
         held, self._held = self._held, b""
         return held

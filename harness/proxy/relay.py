@@ -293,7 +293,7 @@ class _Back:
         return self._response or web.Response(status=502)
 
     def given_up(self, status: int) -> web.StreamResponse:
-        """An error in place of the answer, or the end of one that was begun."""
+        """Sends an error in place of the answer, or ends an answer that was begun."""
         if self._response is not None:
             return self.cut_off()
         return local_error(self._call.language, status, self._call.detail)

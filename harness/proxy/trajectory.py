@@ -43,7 +43,7 @@ class _Thread:
     said_size: int = 0
 
     def says(self, text: str) -> None:
-        """Remembers text of the model, without its spaces."""
+        """Remembers text that the model said, without its spaces."""
         plain = _plain(text)
         self.said.append(plain)
         self.said_size += len(plain)

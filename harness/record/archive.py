@@ -87,7 +87,9 @@ class RunFolder:
     # --- who works on it ---------------------------------------------------------------------------------
 
     def take(self) -> bool:
-        """Locks it for this process until `release` or the process's end; False where another process has it."""
+        """Locks the archive for this process until `release` or the process's end; returns False where another process
+        has it.
+        """
         if self._lock is None:
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             lock = os.open(self.path / RECORD / "lock", flags, 0o600)

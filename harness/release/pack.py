@@ -73,7 +73,7 @@ def is_release(path: Path) -> bool:
 def head_bytes(
     files: Mapping[str, tuple[str, int]], entries: list[str], unpacked: int, count: int, options: Mapping[str, Any]
 ) -> bytes:
-    """kbh-release.json as it is written."""
+    """The bytes of kbh-release.json."""
     return canonical({
         "format": FORMAT, "files": {name: list(files[name]) for name in sorted(files)}, "entries": entries,
         "archive": {"bytes": unpacked, "files": count}, "options": dict(options),

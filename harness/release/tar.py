@@ -40,7 +40,7 @@ def header(name: str, size: int) -> bytes:
 
 
 def padding(size: int) -> bytes:
-    """What follows a file of so many bytes."""
+    """The bytes that follow a file of this size."""
     return bytes(-size % BLOCK)
 
 

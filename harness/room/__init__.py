@@ -26,8 +26,8 @@ def open_room(spec: RoomSpec, *, sealed: bool = True) -> Room:
 
 @cache
 def need_sealed() -> None:
-    """Opens a sealed room and closes it, once in this process: a machine without bubblewrap, or one that lets nobody
-    make namespaces, is found out before an agent is started. Raises RoomError.
+    """Checks, once in this process, that a sealed room can be opened here, so that a machine without bubblewrap or
+    without namespaces is found out before an agent is started. Raises RoomError.
     """
     with open_sealed(RoomSpec()):
         pass

@@ -53,7 +53,7 @@ class Grading:
 
     @property
     def verdict(self) -> str:
-        """What the number measures, by all layers that looked."""
+        """The verdict of the cell, by all layers that looked."""
         return str(self.cell["verdict"]["verdict"]) if self.cell else ""
 
     def score(self, name: str) -> float | None:
@@ -69,7 +69,7 @@ class Grading:
 
 
 def cells(run: Path) -> Path:
-    """Where the bundles of a run lie."""
+    """The folder of a run's bundles."""
     return run / RECORD / "cells"
 
 

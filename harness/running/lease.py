@@ -21,12 +21,12 @@ SEATS = 64  # runs of a machine that share a GPU and are counted
 
 @contextlib.asynccontextmanager
 async def leased(gpus: Sequence[str], wait: Callable[[str], None], *, alone: bool) -> AsyncIterator[str]:
-    """The UUID of a GPU for a run until its grading is over; "" where there are none to choose from.
+    """Leases a GPU to a run until its grading is over, and yields its UUID; "" where there are none to choose from. Of
+    several it is the one that the fewest runs of this machine share.
 
-    Of several it is the one that the fewest runs of this machine share. `alone` is for a room that has the GPU's device
-    nodes: no other run has the GPU then, neither its room nor its grading. Runs that reach it through the judge alone
-    share it, and its turns (`judge.turns`). The lease is a lock on a file of the machine, which ends with this process.
-    Raises RunError where no such file can be had.
+    `alone` is for a room that has the GPU's device nodes: no other run has the GPU then, neither its room nor its
+    grading. Runs that reach it through the judge alone share it, and its turns (`judge.turns`). The lease is a lock on
+    a file of the machine, which ends with this process. Raises RunError where no such file can be had.
     """
     if not gpus:
         yield ""

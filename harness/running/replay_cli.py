@@ -106,7 +106,7 @@ def _request(args: argparse.Namespace, before: RunRecord | None) -> RunRequest:
 
 
 def compare(before: RunRecord, after: RunRecord, *, graded: bool) -> list[str]:
-    """What differs between a run and its replay, a sentence each; times and usage may."""
+    """A sentence for each difference between a run and its replay; times and usage may differ."""
     rows = [
         ("the harness", before.harness, after.harness),
         ("the ending", before.ending, after.ending),

@@ -27,7 +27,7 @@ class Template:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """SHA-256 of each."""
+        """The SHA-256 of each given file, by name."""
         return {name: hashlib.sha256(data).hexdigest() for name, data in sorted(self.files.items())}
 
     def changed(self, files: Files) -> dict[str, str]:

@@ -87,7 +87,7 @@ def cell_page(site: Site, trial: Trial, among: Sequence[Trial], bounds: Bounds =
 
 
 def cell_part(site: Site, trial: Trial, among: Sequence[Trial], bounds: Bounds = FULL, *, top: str = "") -> str:
-    """What is in the page's middle, as HTML; `top` leads from its place to the site's."""
+    """The middle of a trial's page, as HTML; `top` is the path from the page to the site's top."""
     detail = site.source.detail(trial)
     cell, record = detail.cell, detail.record
     problem = site.problems.get(trial.facts.problem)

@@ -50,7 +50,7 @@ def downloads(site: Site) -> tuple[list[Download], list[str]]:
 
 
 def data_page(site: Site, files: Sequence[Download], words: Sequence[str]) -> str:
-    """What there is to take away, and how it reads."""
+    """The page that lists the files to download and says how to read them."""
     columns = list(_trial(site.trials[0])) if site.trials else []
     listed = [(one.name, one.what, len(one.data)) for one in files]
     return render("data.html.j2", top="", title=f"{site.title}: data", here="data.html", site=site, files=listed,

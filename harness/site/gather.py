@@ -31,7 +31,9 @@ def gather(
     archive: Archive, found: Found, *, title: str = "", problems_dir: Path | None = None, over: Over = "problems",
     margin: float = MARGIN, level: float = 0.95, audit: Mapping[str, object] | None = None,
 ) -> Site:  # fmt: skip
-    """What an archive's entries say. Raises SiteError for one without entries, and where no board can be made."""
+    """Gathers what the pages show of an archive. Raises SiteError for one without entries, and where no board can be
+    made.
+    """
     every = trials_of(found.facts)
     trials = trials_in(found.facts, every)
     if not trials:

@@ -87,7 +87,7 @@ class Source(Protocol):
         ...
 
     def transcript(self, trial: Trial) -> str | None:
-        """The page of its run; None where there is none."""
+        """The page of the trial's run; None where there is none."""
         ...
 
 

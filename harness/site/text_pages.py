@@ -43,7 +43,9 @@ def method_page(site: Site) -> str:
 
 
 def audit_page(site: Site) -> str:
-    """What was flagged here, and where `kbh audit` was run, what others published held against the linter."""
+    """The page on what was flagged here and, where `kbh audit` was run, how published verdicts compare with the
+    linter's.
+    """
     leaks = [trial for trial in site.trials if trial.mark == "leak"]
     kinds = Counter(name for trial in leaks for name in _classes(trial))
     audit = site.audit

@@ -49,7 +49,7 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """The relation in words."""
+        """The relation of the two models, in words."""
         if self.relation != "cannot tell":
             return self.relation
         if self.trials is not None:

@@ -52,7 +52,7 @@ class _Answer:
 
 
 def resource_of(target: str) -> str:
-    """What a node offers that takes cells of a target."""
+    """The name of the Ray resource of nodes that take cells of a target."""
     return f"kbh-{target}"
 
 

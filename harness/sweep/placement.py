@@ -58,15 +58,15 @@ class Placement(Protocol):
 
     @property
     def jobs(self) -> int:
-        """How many orders it works on at a time."""
+        """How many orders the placement works on at a time."""
 
     async def place(self, order: Order, say: Say) -> Placed:
-        """Does one order. Raises Gone, what `prepare` does, ArchiveError and OSError; what agent, provider or room do
-        is in the record. Cancelled, it ends what it started.
+        """Carries out one order. What agent, provider or room do wrong is in the record; raises Gone, what `prepare`
+        raises, ArchiveError and OSError. When it is cancelled it ends what it started.
         """
 
     async def close(self) -> None:
-        """Gives up what it holds."""
+        """Releases what the placement holds."""
 
 
 class LocalPool:
@@ -102,7 +102,7 @@ class LocalPool:
             folder.release()
 
     def prepared(self, request: RunRequest) -> Prepared:
-        """What all trials of a cell's kind share, found out once. Raises what `prepare` does."""
+        """What all trials of a request share, prepared once and kept. Raises what `prepare` raises."""
         kind = replace(request, sweep_key="")
         if kind not in self._prepared:
             self._prepared[kind] = prepare(kind)

@@ -87,7 +87,7 @@ def _agent(run: RunRecord | Facts | None) -> float:
 
 
 def plan_text(matrix: Matrix, ledger: Ledger, plan: Plan) -> str:
-    """A plan for people."""
+    """The plan as text for people."""
     axes = (
         ("agent", matrix.agents),
         ("model", matrix.models),

@@ -101,7 +101,7 @@ class Progress:
         self._line(f"      {text}")
 
     def tick(self, running: int, waiting: int) -> None:
-        """Shows how far everything is, where it is time."""
+        """Shows how far the sweep is, if it is time for that."""
         now = self._now()
         if now - self._last >= (LIVE_SECONDS if self._live else LINE_SECONDS):
             self._last = now
@@ -121,7 +121,7 @@ class Progress:
         ]  # fmt: skip
 
     def clear(self) -> None:
-        """Takes the lines away."""
+        """Erases the lines."""
         if self._shown is not None:
             self._shown.stop()
             self._shown = None

@@ -43,7 +43,7 @@ class Known:
         self._texts: OrderedDict[str, str] = OrderedDict()
 
     def get(self, path: str) -> str | None:
-        """The content of a file as it was last, where it is known."""
+        """The last known content of a file; None where it is not known."""
         return self._texts.get(path)
 
     def set(self, path: str, text: str | None) -> None:
@@ -216,7 +216,7 @@ def seconds(value: float) -> str:
 
 
 def size(text: str) -> str:
-    """How long a text is."""
+    """The length of a text, in words."""
     lines = text.count("\n") + 1
     return f"{lines:,} lines, {len(text):,} characters" if lines > 1 else f"{len(text):,} characters"
 

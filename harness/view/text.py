@@ -37,7 +37,7 @@ class Cut:
 
     @property
     def text(self) -> str:
-        """What is kept, with a sentence for what is not."""
+        """The kept text, with a sentence for what was cut."""
         if not self.left_out:
             return self.head
         return f"{self.head}\n[{self.left_out:,} characters are left out here]\n{self.tail}"

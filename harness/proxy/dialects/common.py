@@ -151,7 +151,7 @@ class Language(Protocol):
     apart: tuple[str, ...]  # other keys whose values are large and come back in each request
 
     def asked(self, path: str) -> Asked | None:
-        """What a path (without its query) asks for, or None."""
+        """What a request to `path` (without its query) asks for, or None."""
 
     def target(self, asked: Asked, model: str, stream: bool) -> str:
         """Path and query below the version segment of an upstream."""
@@ -221,7 +221,7 @@ class Answer:
 
     @property
     def said(self) -> bool:
-        """Whether there is anything in it at all."""
+        """Whether the answer holds anything at all."""
         return bool(self.output())
 
     # --- for dialects ------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ class Events:
         return found
 
     def close(self) -> list[tuple[str, Any]]:
-        """An event that lacks only the empty line after it."""
+        """The last event, if it lacks only the empty line after it."""
         found = self.feed(b"\n") if self._rest else []
         event = self._done()
         return found if event is None else [*found, event]

@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def whole(answer: Answer) -> dict[str, Any]:
-    """A message."""
+    """The answer as a message."""
     return {
         **_message(answer),
         "content": [_block(answer, number) for number in range(_count(answer))],
@@ -27,7 +27,7 @@ def whole(answer: Answer) -> dict[str, Any]:
 
 
 def events(answer: Answer) -> Iterator[Event]:
-    """From message_start to message_stop; thinking, then text, then one block a call."""
+    """The events of a stream, from message_start to message_stop: thinking, then text, then a block for each call."""
     begun = {**_usage(answer), "output_tokens": 1}
     yield (
         "message_start",
@@ -61,7 +61,7 @@ def events(answer: Answer) -> Iterator[Event]:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """An error."""
+    """An error as the API words it."""
     return {"type": "error", "error": {"type": _KINDS.get(status, "api_error"), "message": message}}
 
 

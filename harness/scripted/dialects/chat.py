@@ -14,7 +14,7 @@ _KINDS = {401: "invalid_request_error", 402: "insufficient_quota", 429: "rate_li
 
 
 def whole(answer: Answer) -> dict[str, Any]:
-    """A chat completion."""
+    """The answer as a chat completion."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None}
     if answer.thinking:
         message["reasoning_content"] = answer.thinking
@@ -25,7 +25,7 @@ def whole(answer: Answer) -> dict[str, Any]:
 
 
 def events(answer: Answer) -> Iterator[Event]:
-    """Chunks; the last but one has the usage where it was asked for, and "[DONE]" is the end."""
+    """The chunks of a stream; the last but one has the usage where it was asked for, and "[DONE]" is the end."""
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in pieces(answer.thinking):
         yield _chunk(answer, {"reasoning_content": piece})
@@ -44,7 +44,7 @@ def events(answer: Answer) -> Iterator[Event]:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """An error."""
+    """An error as the API words it."""
     kind = _KINDS.get(status, "invalid_request_error" if status < 500 else "server_error")
     return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
 

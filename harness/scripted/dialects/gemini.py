@@ -17,12 +17,12 @@ _STATES = {
 
 
 def whole(answer: Answer) -> dict[str, Any]:
-    """One answer with all of its parts."""
+    """The answer as one response with all of its parts."""
     return _answer(answer, [*_said(answer), *_calls(answer)], stop=True)
 
 
 def events(answer: Answer) -> Iterator[Event]:
-    """Answers with a part each; the last says why it stopped, and the usage."""
+    """The responses of a stream, each with one part; the last says why it stopped, and the usage."""
     for thought, text in ((True, answer.thinking), (False, answer.text)):
         for piece in pieces(text):
             yield "", _answer(answer, [_text(piece, thought)])
@@ -32,7 +32,7 @@ def events(answer: Answer) -> Iterator[Event]:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """An error."""
+    """An error as the API words it."""
     return {"error": {"code": status, "message": message, "status": _STATES.get(status, "UNKNOWN")}}
 
 

@@ -14,12 +14,12 @@ _CREATED = 1_767_225_600
 
 
 def whole(answer: Answer) -> dict[str, Any]:
-    """A response that is completed."""
+    """The answer as a response that is completed."""
     return {**_head(answer, "completed"), "output": _items(answer), "usage": _usage(answer)}
 
 
 def events(answer: Answer) -> Iterator[Event]:
-    """From response.created to response.completed, numbered."""
+    """The events of a stream, numbered, from response.created to response.completed."""
     for number, (kind, data) in enumerate(_unnumbered(answer)):
         yield kind, {"type": kind, "sequence_number": number, **data}
 

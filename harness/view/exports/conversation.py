@@ -40,7 +40,7 @@ class Turn:
         return self.end is not None and self.end.side
 
     def text(self, *, thinking: bool) -> str:
-        """What the model said, or thought."""
+        """What the model said or, with `thinking`, what it thought."""
         return "\n\n".join(message.text for message in self.said if message.thinking is thinking)
 
     @property
