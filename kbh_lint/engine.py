@@ -220,7 +220,7 @@ def _own_reference(submission: Submission, problems_dir: Path, problem: Problem 
 
 
 def sidecar_texts(submission: Submission) -> dict[str, str]:
-    """Sidecars as texts that know their place in the file that holds them."""
+    """The sidecars as texts that know their place in the file that holds them, by name."""
     out: dict[str, str] = {}
     for name, sidecar in submission.sidecars.items():
         if sidecar.binary:
@@ -261,7 +261,7 @@ def _promises(problem: Problem, contract: Contract, shapes: list[ShapeFacts]) ->
 
 
 def broken_promises(promises: Iterable[PromiseState]) -> Iterable[Fact]:
-    """A fact for each broken promise, at the first place that shows it."""
+    """Yields a fact for each broken promise, at the first place that shows it."""
     for promise in promises:
         if promise.state == "broken":
             shapes = tuple(label for label, state in promise.shapes.items() if state == "broken")

@@ -46,7 +46,7 @@ class Fact:
 def fact_of(
     fact: FactKind, span: Span | None, related: tuple[Related, ...] = (), shapes: tuple[str, ...] = (), total: int = 0
 ) -> Fact:
-    """A typed fact as rules look at it."""
+    """Makes the fact that rules see of a typed one."""
     return Fact(kind_name(type(fact)), fact.attrs(), span, related, shapes, total)
 
 

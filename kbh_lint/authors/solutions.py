@@ -24,7 +24,7 @@ class Honest:
 
     @property
     def runs_on_cpu(self) -> bool:
-        """Whether a machine without a GPU can check it."""
+        """Whether a machine without a GPU can check the solution."""
         return self.cpu in CPU_WAYS
 
 

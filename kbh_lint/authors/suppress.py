@@ -94,7 +94,7 @@ def _speaks_for(item: Suppression, finding: Finding) -> bool:
 
 
 def read(path: Path) -> list[Suppression]:
-    """The comments of one YAML or Python file that ask for suppression."""
+    """Reads the comments of one YAML or Python file that ask for suppression."""
     text = read_text(path)
     if text is None or "kbh:" not in text:
         return []

@@ -52,7 +52,7 @@ class ElementType:
 
     @property
     def largest(self) -> float:
-        """The largest number that it holds."""
+        """The largest number of the type."""
         return self.fmt.largest if self.fmt is not None else 2 ** (self.bits - (self.name[0] == "i")) - 1
 
 

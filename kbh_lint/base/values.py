@@ -217,7 +217,7 @@ class Made:
     methods: Env | None = field(default=None, repr=False, compare=False)
 
     def get(self, name: str, default: object = None) -> Any:
-        """A field by its name."""
+        """The field `name` of the object, else `default`."""
         return next((value for key, value in self.fields if key == name), default)
 
 

@@ -22,7 +22,7 @@ _SEVERITIES = {
 
 
 def diagnostics(report: FileReport, text: str) -> list[types.Diagnostic]:
-    """What to show of a report in the document `text`: findings, promises that are open, and what was not read."""
+    """The diagnostics of a report on the document `text`: findings, promises that are open, and what was not read."""
     lines = text.split("\n")
     found = [_finding(finding, report, lines) for finding in report.findings]
     told = {finding.breaks for finding in report.findings}

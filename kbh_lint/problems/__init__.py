@@ -54,7 +54,7 @@ class Deck(Mapping[str, Problem]):
         return self._ids
 
     def path(self, problem_id: str) -> Path:
-        """Where the problem's file is."""
+        """The path of the problem's file."""
         return self._folder / problem_id / "problem.yaml"
 
     def __getitem__(self, problem_id: str) -> Problem:

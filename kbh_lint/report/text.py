@@ -88,10 +88,9 @@ def width(text: str) -> int:
 
 
 def excerpt(line: str, column: int, end_column: int) -> tuple[str, int, int]:
-    """What to show of a code line: the text, the columns to skip and the columns to mark.
+    """The part of a code line to show: the text, the columns to skip and the columns to mark.
 
-    `column` and `end_column` count characters from 1. A long line is cut to a window around the mark.
-    """
+    `column` and `end_column` count characters from 1. A long line is cut to a window around the mark."""
     start = min(max(column - 1, 0), len(line))
     stop = min(max(end_column - 1, start + 1), max(len(line), start + 1))
     cut = 0 if len(line) <= WINDOW else max(0, min(start - WINDOW // 3, len(line) - WINDOW))

@@ -18,7 +18,7 @@ _BEFORE_VALUE = frozenset(("return", "case", "else", "throw", "co_return", "size
 
 
 def closing(pieces: Sequence[Token], at: int) -> int | None:
-    """The index of the bracket that closes the one at `at`; None when the text ends before."""
+    """The index of the bracket that closes the one at `at`; None when the text ends before it."""
     depth = 0
     for here in range(at, len(pieces)):
         text = pieces[here].text
