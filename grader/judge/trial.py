@@ -79,8 +79,8 @@ class Trial:
     # --- the course of a trial ---
 
     def up(self) -> None:
-        """Waits for a process that was started ahead; that needs no device. If the process has ended, `started` raises
-        its error.
+        """Waits, without the device, for a process that was started ahead. `started` raises the error of one that
+        ended.
         """
         self.say("starting the submission's process")
         try:
@@ -93,10 +93,10 @@ class Trial:
         self, plans: Sequence[ShapePlan], imported: Callable[[], None] = lambda: None,
         timed: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
-        """Runs the whole trial: empty calls, the import, then shape after shape until nothing further can be asked.
+        """Runs the trial: empty calls, the import, then shape after shape until nothing further can be asked.
 
-        After the import `imported` is called, at a time when nothing is timed that it could disturb, and `timed` is
-        called before anything is timed.
+        After the import `imported` is called, while nothing is timed that it could disturb, and `timed` before anything
+        is.
         """
         self._waited()  # for the device, since the process is up
         for plan in plans:
@@ -161,10 +161,7 @@ class Trial:
             self._spend("waiting")
 
     def replayed(self, shapes: Sequence[Shape], trial: TrialResult) -> list[str]:
-        """Asks this process again for results of `trial`; returns a sentence for each difference.
-
-        Raises NotReplayed when nothing was shown.
-        """
+        """Asks this process again for results of `trial`; a sentence for each difference. Raises NotReplayed."""
         seen = {result.shape: [case for case in result.cases if case.digest] for result in trial.shapes}
         copied = {result.shape for result in trial.shapes if result.copied}
         found = []
@@ -211,10 +208,8 @@ class Trial:
     # --- steps ---
 
     def started(self, calibrate: Sequence[Shape]) -> None:
-        """Starts the process, measures empty calls at the shapes `calibrate`, and has the submission imported.
-
-        Raises CheckError for what fails before the import, when no code of the submission has run; then Ended or
-        ChildGone.
+        """Starts the process, measures empty calls at the shapes `calibrate`, and has the submission imported. Raises
+        CheckError for what fails before the import, when no code of the submission has run; then Ended or ChildGone.
         """
         self.say("starting the submission's process")
         try:
