@@ -29,7 +29,8 @@ class Classes:
         self.depth = 0
 
     def close(self) -> None:
-        """Takes the classes apart, which know their scopes, and these them: nobody asks for one any more."""
+        """Breaks the references between classes and their scopes, so that they are freed; the object is not used
+        afterwards."""
         for made in self.made.values():
             made.env.of = None
             made.members.clear()
@@ -40,8 +41,8 @@ class Classes:
     # --- which class it is --------
 
     def instance(self, found: CppType, given: Sequence[ir.Expr], at: Scope) -> tuple[CppType, dict[str, Bound]]:
-        """The definition that a class's name means with template arguments that are `given` in a scope, and what that
-        definition's own parameters are bound to."""
+        """The definition (a template or a specialisation) that a class name means with the template arguments `given`,
+        which are read in scope `at`, and what that definition's own parameters are bound to."""
         if isinstance(found, Injected) and found.own is not None and not given:
             return found.own
         if not found.node.template:
@@ -50,8 +51,8 @@ class Classes:
         return templates.specialised(self.domain, found, bound) if found.special else (found, bound)
 
     def written(self, ref: ir.TypeRef, at: Scope) -> Bound | None:
-        """The type that a reference means in a scope, without its pointers, where the text defines what its name begins
-        with, or chooses between two types; None for others, and for what is not known."""
+        """The type that `ref` means in scope `at`, without its pointers, if it begins with a name that the text defines
+        or is a choice such as `std::conditional_t`; None for others, and where unknown."""
         if self.depth > MAX_DEPTH:
             return None
         self.depth += 1
@@ -74,15 +75,16 @@ class Classes:
         return self.meant(found, ref, at) if isinstance(found, CppType) else self.through(found, ref.member, at)
 
     def meant(self, found: CppType, ref: ir.TypeRef, at: Scope) -> Bound | None:
-        """The type that a reference means, in a scope, whose name is bound to a class or an alias of the text; None
-        when that is not known."""
+        """The type that `ref` means in scope `at`, given that its name is bound to the class or alias `found`; None
+        where unknown."""
         if isinstance(found.node, ir.ClassDef):
             return self.through(self.domain.made(*self.instance(found, ref.args, at)), ref.member, at)
         kind = self.aliased(found, found.node, ref.args, at)
         return None if kind is None else self.through(kind, ref.member, at)
 
     def aliased(self, found: CppType, node: ir.Using, given: Sequence[ir.Expr], at: Scope) -> Bound | None:
-        """The type that an alias stands for, with template arguments that are `given` in a scope."""
+        """The type that an alias stands for with the template arguments `given`, which are read in scope `at`; None
+        where unknown."""
         if node.type is None or self.depth > MAX_DEPTH:
             return None
         own = templates.bind(self.domain, node.template, given, at, found.env, {}) if node.template else {}
@@ -93,7 +95,7 @@ class Classes:
             self.depth -= 1
 
     def through(self, kind: Bound, path: Sequence[str], at: Scope) -> Bound | None:
-        """The type that `kind::a::b` names, written in a scope."""
+        """The type that `kind::a::b` names, `path` being ("a", "b"), as written in scope `at`; None where unknown."""
         for part in path:
             member = self.member(kind, (part,), at)
             found = None if member is None else self.type_of(member, part, at)
@@ -103,12 +105,13 @@ class Classes:
         return kind
 
     def of(self, kind: Bound) -> Class | None:
-        """The class that a type is; None for other types."""
+        """The class that the type `kind` is; None for other types."""
         definition = self.domain.definition(kind)
         return None if definition is None else self.defined(*definition)
 
     def defined(self, found: CppType, args: Mapping[str, Bound]) -> Class | None:
-        """The class that a definition is for what its parameters are bound to."""
+        """The class that the definition `found` makes with its template parameters bound to `args`; None for an
+        alias."""
         if not isinstance(found.node, ir.ClassDef):
             return None
         keys = tuple([self.domain.same(value) for value in args.values()])
@@ -258,17 +261,18 @@ class Classes:
     # --- members --------
 
     def bases(self, kind: Bound) -> list[Bound]:
-        """The classes that a class is derived from, in their order."""
+        """The direct bases of a class, in order; none for other types."""
         made = self.of(kind)
         return [] if made is None else made.bases
 
     def named(self, kind: Bound, name: str) -> Member | None:
-        """The member of a class with a name."""
+        """The member of a class called `name`, of its own or of a base; None where there is none."""
         made = self.of(kind)
         return None if made is None else made.members.get(name)
 
     def member(self, kind: Bound, path: Sequence[str], at: Scope) -> Member | None:
-        """The member that `kind::a::b` names, written in a scope."""
+        """The member that `kind::a::b` names, `path` being ("a", "b"), as written in scope `at`; None where there is
+        none."""
         made = self.of(kind)
         if made is None or not path:
             return None
@@ -280,20 +284,21 @@ class Classes:
         return None if inner is None else self.member(inner, path[1:], at)
 
     def type_of(self, member: Member, part: str, at: Scope) -> Bound | None:
-        """The type that a member is, with the template arguments that it is written with in a scope; None for other
-        members."""
+        """The type that a member class or alias is, with the template arguments in `part`, which are read in scope
+        `at`; None for other members."""
         known = member.owner.env.vars.get(member.node.name)
         args = part.args if isinstance(part, ir.TemplateName) else ()
         ref = ir.TypeRef(member.node.name, args, member.node.loc)
         return self.meant(known, ref, at) if isinstance(known, CppType) else None
 
     def declared(self, member: Member) -> Bound | None:
-        """The type that a field or a constant is declared with, as its class means it."""
+        """The type with which a field or constant is declared, as seen in its class; None for other members."""
         ref = member.node.type if isinstance(member.node, (ir.Decl, ir.Using)) else None
         return None if ref is None else self.domain.named(ref, self.domain.scope(member.owner.env, {}))
 
     def variable(self, ref: ir.TypeRef, at: Scope) -> Member | None:
-        """The constant that `is_small<T>` is, of a variable template."""
+        """The member that holds the value of a variable template's instance such as `is_small<T>`; None for other
+        names."""
         if not ref.args or ref.member or ref.pointers or ref.dims:
             return None
         found = self.domain.lookup(ref.name, at)
@@ -307,28 +312,28 @@ class Classes:
         return None if made is None else made.members.get(ir.VARIABLE)
 
     def methods(self, kind: Bound, name: str) -> list[Func]:
-        """The functions of a class with this name, else those of the base that has some."""
+        """The methods of a class called `name`, of its own or, if it has none, of its bases."""
         found = self.named(kind, name)
         return [] if found is None else found.funcs
 
     def constructors(self, kind: Bound) -> list[Func]:
-        """The constructors of a class, with those that it takes over from a base."""
+        """The constructors of a class, with those inherited by `using Base::Base`."""
         made = self.of(kind)
         return [] if made is None else self.makers(made)
 
     def makers(self, made: Class) -> list[Func]:
-        """The same of a class that is known."""
+        """The constructors of the class `made`, with those inherited by `using Base::Base`."""
         own = made.members.get(made.node.name)
         found = list(own.funcs) if own is not None and own.owner is made else []
         return [*found, *(func for base in made.taken for func in self.makers(base))]
 
     def conversions(self, kind: Bound) -> list[tuple[Bound, Func]]:
-        """The conversion operators of a class and of its bases, by what they make of it."""
+        """The conversion operators of a class and of its bases, each with the type that it converts to."""
         made = self.of(kind)
         return [] if made is None else self.conversions_of(made)
 
     def conversions_of(self, made: Class) -> list[tuple[Bound, Func]]:
-        """The same of a class that is known."""
+        """The conversion operators of the class `made` and of its bases, each with the type that it converts to."""
         found: list[tuple[Bound, Func]] = []  # those of bases are among the members
         for name, member in made.members.items():
             if name.startswith("operator ") and member.funcs:
@@ -339,12 +344,13 @@ class Classes:
         return found
 
     def fields(self, kind: Bound) -> list[Member]:
-        """What an object has: the fields of bases, then its own, in their order."""
+        """The fields of an object: those of the bases first, then its own, in order."""
         made = self.of(kind)
         return [] if made is None else made.fields
 
     def template(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
-        """The class template that a type was made of, and its arguments, also where a specialisation defines it."""
+        """The name of the class template that a type is an instance of, and its arguments, those of the primary
+        template; `("", ())` for other types."""
         definition = self.domain.definition(kind)
         if definition is None:
             return "", ()
@@ -361,13 +367,15 @@ class Classes:
     # --- qualified names --------
 
     def declaration(self, name: str, loc: ir.Loc, at: Scope) -> CppType | None:
-        """The class or alias that `A::b::c` names."""
+        """The class or alias that the qualified name `name` (`A::b::c`) stands for in scope `at`; None for other
+        names."""
         member = self.scoped(name, loc, at)
         found = None if member is None else member.owner.env.vars.get(name.rpartition("::")[2])
         return found if isinstance(found, CppType) else None
 
     def scoped(self, name: str, loc: ir.Loc, at: Scope) -> Member | None:
-        """The member that `A::b::c` names, where `A` is a class, a template parameter or an alias."""
+        """The member that the qualified name `name` (`A::b::c`) stands for, `A` being a class, a template parameter or
+        an alias; None for other names."""
         parts = name.split("::")
         for count in range(1, len(parts)):
             head = parts[0] if count == 1 else "::".join(parts[:count])

@@ -31,20 +31,20 @@ class Names(Protocol):
     """What the names in a constant expression mean, in one scope."""
 
     def number(self, node: ir.Name | ir.TypeRef, depth: int) -> Number | None:
-        """The number that a name, or a member of a class, is a constant for."""
+        """The number of a named constant, or of a static constant of a class; None for other names."""
 
     def element(self, ref: ir.TypeRef) -> str | None:
-        """The element type that a written type is; None for all other types, and for names of none."""
+        """The element type that `ref` names; None for other types."""
 
     def size(self, node: ir.Expr, aligned: bool) -> int | None:
-        """The size in bytes of a type or an expression, or how it is aligned."""
+        """The size in bytes of a type or an expression or, if `aligned`, its alignment; None where unknown."""
 
     def spend(self, steps: int) -> None:
-        """Work was done that grows with the text."""
+        """Called for work that grows with the text, so that it can be bounded."""
 
 
 def value(names: Names, node: object, depth: int = 0) -> Number | None:
-    """What an expression comes to; None where it is no constant, or is not known."""
+    """The number that a constant expression has; None where it is not constant, or unknown."""
     names.spend(1)
     handler = _VALUES.get(type(node))
     if handler is None or depth > MAX_DEPTH:
@@ -56,7 +56,7 @@ def value(names: Names, node: object, depth: int = 0) -> Number | None:
 
 
 def converted(names: Names, ref: ir.TypeRef, number: Number | None) -> Number | None:
-    """A number as a type holds it; None where the type holds none."""
+    """`number` converted to the element type that `ref` names; None for other types."""
     dt = names.element(ref)
     if number is None or dt is None or ref.pointers:
         return None

@@ -23,7 +23,8 @@ class Way:
 
 
 def way(domain: Domain, kind: Bound, makers: Sequence[Func], args: Sequence[Bound | None]) -> Way:
-    """How an object of a class with these constructors is made of arguments of these types (None: not known)."""
+    """How C++ makes an object of class `kind`, which has the constructors `makers`, from arguments of types `args`
+    (None: unknown)."""
     usable = [func for func in makers if func.node.body is not None and arity(func.node, len(args))]
     if len(args) == 1 and args[0] is not None and _is(domain, args[0], kind):
         own = tuple(func for func in usable if _takes(domain, func, kind))
@@ -44,8 +45,8 @@ def _takes(domain: Domain, func: Func, kind: Bound) -> bool:
 
 
 def converter(domain: Domain, operators: Sequence[tuple[Bound, Func]], wanted: str) -> Func | None:
-    """The conversion operator that makes the best number of an object for a type of numbers: that type, one that is
-    promoted to it, any. None where there is none."""
+    """The conversion operator that converts an object to the number type `wanted`: preferably to that type, then to one
+    that is promoted to it, then to any number. None without one."""
     found: list[tuple[int, int, Func]] = []
     for order, (kind, func) in enumerate(operators):
         key = domain.key(kind)

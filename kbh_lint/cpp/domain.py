@@ -38,61 +38,62 @@ class Domain(Protocol):
     classes: Classes
 
     def scope(self, env: Env, bound: Mapping[str, Bound]) -> Scope:
-        """The scope of a definition in `env` whose template parameters are bound."""
+        """A scope inside `env` in which template parameters are bound as `bound` says."""
         ...
 
     def argument(self, node: ir.Expr, kind: str, scope: Scope) -> Bound | None:
-        """A template argument or default for a parameter of a `kind` (type, value, template); None when unknown."""
+        """The value of a template argument, or of a default, for a parameter of a `kind` (type, value, template); None
+        where unknown."""
         ...
 
     def named(self, ref: ir.TypeRef, scope: Scope) -> Bound | None:
-        """The type that is written; None when it is not known."""
+        """The type that `ref` names in a scope; None where unknown."""
         ...
 
     def key(self, value: Bound) -> Hashable | None:
-        """What a template argument is compared by: a `Type`, or a number; None when it is not known."""
+        """The key by which C++ compares a template argument: a `Type`, or a number; None where unknown."""
         ...
 
     def pointed(self, kind: Bound, levels: int) -> Bound:
-        """The type behind so many pointers."""
+        """The type of what `levels` dereferences of a pointer of type `kind` lead to."""
         ...
 
     def extents(self, kind: Bound) -> tuple[int | None, ...]:
-        """The sizes of the dimensions of an array, from the outermost on, as far as they are known; of other types, and
-        where nothing is known, none."""
+        """The sizes of the dimensions of an array type, the outermost first, None for an unknown one; empty for other
+        types, and where nothing is known."""
         ...
 
     def class_template(self, kind: Bound) -> tuple[str, tuple[Bound, ...]]:
-        """The name of the class template that a type was made of, and its arguments; `("", ())` of other types. Of
-        classes of the text, `Classes.template`."""
+        """The name of the class template that a type is an instance of, and its arguments; `("", ())` for other types.
+        For classes that the text defines it is `Classes.template`."""
         ...
 
     def definition(self, kind: Bound) -> tuple[CppType, Mapping[str, Bound]] | None:
-        """The class of the text that a type is, and what its template parameters are bound to; None of other types."""
+        """The class of the text that a type is, and what its template parameters are bound to; None for other types."""
         ...
 
     def made(self, kind: CppType, args: dict[str, Bound]) -> Bound:
-        """The type that a class is whose template parameters are bound."""
+        """The type of the class `kind` with its template parameters bound to `args`."""
         ...
 
     def lookup(self, name: str, scope: Scope) -> CppType | Bound | None:
-        """What a name of a type is bound to in a scope: a class or an alias of the text, or the type that a template
-        parameter stands for; None for other names."""
+        """The class, alias or type that a type name is bound to in a scope (a template parameter is bound to its type);
+        None for other names."""
         ...
 
     def same(self, value: Bound) -> Hashable | None:
-        """What tells a template argument from others, more closely than what it is compared by; None when nothing
-        does."""
+        """A key that distinguishes template arguments more finely than `key` does, so that what follows from them can
+        be stored under it; None where there is none."""
         ...
 
     def spend(self, steps: int) -> None:
-        """Work was done that grows with the text."""
+        """Called for work that grows with the text, so that it can be bounded."""
         ...
 
     def pack(self, values: list[Bound]) -> Bound:
-        """What a template parameter pack is bound to."""
+        """The value to which a template parameter pack is bound, given its arguments."""
         ...
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
-        """Something could not be decided: `what` says so in words."""
+        """Called where something could not be decided; `what` describes it."""
         ...

@@ -12,7 +12,7 @@ MOST = 64  # classes
 
 
 def ancestors(domain: Domain, kind: Bound) -> Iterator[Bound]:
-    """The bases of a class and theirs, in the order in which a name is looked up; at most `MOST`."""
+    """Yields the direct and indirect bases of a class, each once, in the order of name lookup; at most `MOST`."""
     seen: set[Hashable] = set()
     waiting = [*domain.classes.bases(kind)]
     for _ in range(MOST):

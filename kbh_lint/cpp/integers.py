@@ -40,7 +40,7 @@ OPERATORS = frozenset({*_BITWISE, "<<", ">>", "/", "%"})
 
 
 def typed(value: int, dt: str) -> int:
-    """`value` modulo two to the width of an integer type."""
+    """`value` as an integer of type `dt`: modulo 2 to the power of its width."""
     bits = dtypes.BITS.get(dt, 32)
     low = value & (1 << bits) - 1
     if dt[0] == "i" and low >> bits - 1:
@@ -50,41 +50,43 @@ def typed(value: int, dt: str) -> int:
 
 
 def type_of(value: int) -> str:
-    """The type of a number; of a plain one the first of `int` and its wider kin that holds it."""
+    """The integer type of a number; for a plain Python integer the first of `int`, 64-bit signed and 64-bit unsigned
+    that holds it."""
     if isinstance(value, Typed):
         return value.dt
     return "i32" if -(1 << 31) <= value < 1 << 31 else "i64" if -(1 << 63) <= value < 1 << 63 else "u64"
 
 
 def promotion(dt: str) -> str:
-    """The type that an operation takes an integer type as: small ones are `int`."""
+    """The type to which C++ promotes an operand of the integer type `dt`: smaller types become `int`."""
     return dt if dt in RANKS else "i32"
 
 
 def common_type(one: str, other: str) -> str:
-    """The type of an operation on two integer types."""
+    """The type in which C++ computes an operation on operands of two integer types."""
     return max(promotion(one), promotion(other), key=RANKS.index)
 
 
 def promoted(value: int) -> str:
-    """The type that an operation takes a number as."""
+    """The type to which C++ promotes the number `value`."""
     return promotion(type_of(value))
 
 
 def common(a: int, b: int) -> str:
-    """The type of an operation on two numbers."""
+    """The type in which C++ computes an operation on two numbers."""
     return common_type(type_of(a), type_of(b))
 
 
 def saturated(value: float, dt: str) -> int:
-    """A conversion from a floating-point number, which stops at the ends of the type as a device's does."""
+    """A floating-point number converted to the integer type `dt`: its fraction is cut off, and a number out of range
+    gives the end of the range, as on a GPU."""
     bits = dtypes.BITS.get(dt, 32)
     low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dt[0] == "i" else (0, (1 << bits) - 1)
     return typed(min(max(int(value), low), high), dt)
 
 
 def binary(op: str, a: int, b: int) -> int | None:
-    """`a op b`; None where C++ gives it no meaning, and for what is no operator of whole numbers."""
+    """The value of `a op b` on integers; None where it is undefined, and for other operators."""
     if op in ("<<", ">>"):
         dt = promoted(a)
         if not 0 <= b < dtypes.BITS[dt]:
@@ -102,12 +104,12 @@ def binary(op: str, a: int, b: int) -> int | None:
 
 
 def negated(value: int, op: str = "-") -> int:
-    """`-value`, or `~value`."""
+    """The value of `-value`, or of `~value` if `op` is "~"."""
     return typed(-int(value) if op == "-" else ~int(value), promoted(value))
 
 
 def alike(a: int, b: int) -> tuple[int, int]:
-    """Two numbers as a comparison sees them."""
+    """The two numbers converted to their common type, as C++ compares them."""
     if not (isinstance(a, Typed) or isinstance(b, Typed)):
         return a, b
     dt = common(a, b)
@@ -115,8 +117,8 @@ def alike(a: int, b: int) -> tuple[int, int]:
 
 
 def held(value: object, dtype: str | None) -> Any:
-    """A number as a variable of an element type holds it: whole numbers modulo two to its width, fractions cut off,
-    truths of anything. What is no number, or goes into a floating-point type, is itself."""
+    """`value` converted to the integer type `dtype`: integers modulo 2 to its width, fractions cut off, `bool` by
+    whether the number is zero. Values that are no numbers, and other types, leave it unchanged."""
     if dtype not in dtypes.INTS or not isinstance(value, (int, float)):
         return value
     if dtype == "bool":
@@ -129,5 +131,5 @@ def held(value: object, dtype: str | None) -> Any:
 
 
 def is_plain(value: object) -> TypeGuard[int]:
-    """Whether a value is a whole number of some type: no truth, and nothing that only passes for one."""
+    """Whether a value is an integer of some type, and neither a bool nor of another subclass of int."""
     return type(value) is int or isinstance(value, Typed)

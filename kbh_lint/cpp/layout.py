@@ -16,7 +16,7 @@ MOST_ALIGNED = 16  # bytes; CUDA's vectors of 32 bytes are two of 16
 
 
 def size(kind: Type) -> int | None:
-    """The bytes of a value of a type, where the language or CUDA's headers say it; not of classes of the text."""
+    """The size in bytes of a pointer, a number or a packed vector type; None for classes of the text."""
     if kind.pointers:
         return POINTER
     bits = dtypes.BITS.get(kind.base) if isinstance(kind.base, str) else None
@@ -24,7 +24,7 @@ def size(kind: Type) -> int | None:
 
 
 def alignment(kind: Type) -> int | None:
-    """What the address of a value of a type is a multiple of."""
+    """The alignment in bytes of a pointer, a number or a packed vector type; None for classes of the text."""
     whole = size(kind)
     if whole is None or kind.pointers or not whole & (whole - 1):
         return whole if whole is None else min(whole, MOST_ALIGNED)
@@ -32,13 +32,14 @@ def alignment(kind: Type) -> int | None:
 
 
 def array(one: int | None, sizes: Sequence[int | None]) -> int | None:
-    """The bytes of an array of these dimensions, whose elements have so many."""
+    """The size in bytes of an array with dimensions `sizes`, whose elements have `one` byte each; None where
+    unknown."""
     known = [size for size in sizes if size is not None]
     return one * prod(known) if one is not None and known and len(known) == len(sizes) else None
 
 
 def measured(domain: Domain, ref: ir.TypeRef, scope: Scope, *, aligned: bool = False, depth: int = 0) -> int | None:
-    """`sizeof(T)`, or `alignof(T)`, of a type as it is written; None where that is not known."""
+    """The value of `sizeof(T)` or, if `aligned`, `alignof(T)`, for a type in the source; None where unknown."""
     if ref.pointers and ref.dims:
         return None  # an array of pointers, or a pointer to an array
     kind = domain.named(replace(ref, dims=()), scope)
@@ -57,8 +58,8 @@ def measured(domain: Domain, ref: ir.TypeRef, scope: Scope, *, aligned: bool = F
 
 
 def of_class(domain: Domain, made: Class, depth: int = 0) -> tuple[int, int] | None:
-    """The size and the alignment of a class of the text; None where something in it is not known, as tables of virtual
-    functions, bit fields, and what may lie in the padding of a base."""
+    """The size and the alignment in bytes of a class of the text; None where unknown: with virtual functions, bit
+    fields, or fields that may lie in the padding of a base."""
     asked = [
         _asked(word.value) for name, word in made.node.keywords if name == "aligned" and isinstance(word, ir.Const)
     ]

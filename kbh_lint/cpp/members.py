@@ -27,13 +27,13 @@ class Member(Brief):
 
     @property
     def constant(self) -> bool:
-        """Whether it has one value for all objects: a static constant, an enumerator."""
+        """Whether the member has one value for all objects: a static constant or an enumerator."""
         node = self.node
         return isinstance(node, ir.Decl) and node.init is not None and bool(node.storage & CONSTANT)
 
     @property
     def field(self) -> bool:
-        """Whether each object has one of it."""
+        """Whether the member is a field, of which each object has its own."""
         return isinstance(self.node, ir.Decl) and not self.node.storage & {"static", "enum"}
 
 
@@ -68,18 +68,18 @@ class Class(Brief):
 
     @property
     def node(self) -> ir.ClassDef:
-        """Its definition in the source; of a template, the specialisation that its arguments pick."""
+        """The definition of the class in the source; for a template, the specialisation that its arguments select."""
         assert isinstance(self.kind.node, ir.ClassDef)
         return self.kind.node
 
     @property
     def union(self) -> bool:
-        """Whether all its fields lie in one place."""
+        """Whether the class is a union, whose fields share their memory."""
         return any(word == "union" for word, _ in self.node.keywords)
 
 
 def outer_arguments(kind: CppType) -> Iterator[Bound]:
-    """The template arguments of the classes that a class is a member of."""
+    """Yields the template arguments of the classes around a member class."""
     env: Env | None = kind.env
     while env is not None:
         if isinstance(env, ClassEnv) and env.of is not None:
@@ -88,14 +88,14 @@ def outer_arguments(kind: CppType) -> Iterator[Bound]:
 
 
 def unnamed(owner: ir.ClassDef, stmt: ir.ClassDef) -> bool:
-    """Whether a member is a struct or union without a name, which no field has as its type."""
+    """Whether a member of `owner` is an unnamed struct or union that is not the type of a field."""
     return stmt.name.startswith(UNNAMED) and not any(
         isinstance(other, ir.Decl) and other.type is not None and other.type.name == stmt.name for other in owner.body
     )
 
 
 def declares(stmt: ir.Using) -> bool:
-    """Whether it is a using-declaration: `using Base<T>::f;`, of a name that stays the same."""
+    """Whether `stmt` is a using-declaration that keeps the name, such as `using Base<T>::f;`."""
     ref = stmt.type
     if ref is None or ref.args or stmt.template:
         return False

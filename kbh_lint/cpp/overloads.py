@@ -26,7 +26,7 @@ class Choice:
 
 
 def arity(func: ir.FuncDef, count: int) -> bool:
-    """Whether a function can be called with so many arguments."""
+    """Whether a function can be called with `count` arguments."""
     need = sum(1 for p in func.params if p.default is None and p.kind != "star")
     return need <= count and (any(p.kind == "star" for p in func.params) or count <= len(func.params))
 
@@ -39,9 +39,12 @@ def choose(
     at: Scope,
     outer: Mapping[str, Bound],
 ) -> Choice | None:
-    """The overload that fits the types of arguments best (None: not known), of templates for the arguments that are
-    `given` in the scope `at`; of the primary template that is chosen, its specialisation. None when no function takes
-    so many. `outer` are the template arguments of the class whose functions these are."""
+    """The overload among `funcs` that fits arguments of types `args` best (None: unknown type), specialised if it is a
+    template; None when no function takes as many arguments.
+
+    `given` are explicit template arguments, which are read in scope `at`; `outer` are the template arguments of the
+    class to which `funcs` belong.
+    """
     if len(funcs) == 1:
         only = funcs[0]
         return Choice(only, _bound(domain, only, args, given, at, outer)[0] if only.node.template else {})
@@ -82,9 +85,8 @@ def _best(
 def takes(
     domain: Domain, funcs: Sequence[Func], args: Sequence[Bound | None], given: Sequence[ir.Expr], at: Scope
 ) -> bool:
-    """Whether one of these functions can be meant by a call. Where none can, it means a library's function of the same
-    name: a text that defines `exp(float4)` calls CUDA's own `exp` for a float.
-    """
+    """Whether a call with arguments of types `args` can mean one of `funcs`. If not, it means a function of a library
+    with the same name: a text that defines `exp(float4)` still calls CUDA's `exp` for a float."""
     fits = (_fit(domain, func, args, given, at, {}) for func in funcs if arity(func.node, len(args)))
     return any(fit is not None and fit[0] < NEVER for fit in fits)
 
@@ -157,7 +159,8 @@ def _bound(
 
 
 def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: ir.TypeRef) -> int:
-    """What it costs to turn an argument of one type into a parameter of another."""
+    """The rank (lower is better) of the conversion of an argument of type `given` to a parameter of type `wanted`,
+    which is written as `ref`."""
     one = None if given is None else domain.key(given)
     other = None if wanted is None else domain.key(wanted)
     if not isinstance(one, Type) or not isinstance(other, Type):
@@ -193,7 +196,7 @@ def _of_numbers(one: str, other: str) -> int:
 
 
 def promotes(given: str, wanted: str) -> bool:
-    """Whether a number of one type is promoted to another, and not only converted."""
+    """Whether converting a number from type `given` to `wanted` is a promotion, which ranks above other conversions."""
     return given in _SMALL and wanted == "i32" or given == "f32" and wanted == "f64"
 
 

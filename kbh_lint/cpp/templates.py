@@ -22,8 +22,8 @@ def bind(
     outer: Mapping[str, Bound],
     bound: dict[str, Bound] | None = None,
 ) -> dict[str, Bound]:
-    """Template parameters by name: those that are `given` in the scope `at`, those that are `bound` already, then
-    defaults in the scope of the template, in which the parameters before them are known."""
+    """Binds the template parameters `params`, by name: to the arguments `given`, which are read in scope `at`, then to
+    those `bound` already, then to defaults, which may use earlier parameters."""
     made: dict[str, Bound] = {}
     for position, param in enumerate(params):
         if param.pack and bound is not None and param.name in bound:
@@ -46,7 +46,8 @@ def bind(
 
 
 def written(node: ir.Expr, kind: str) -> ir.Expr:
-    """A template argument as an expression or as a type, whichever its parameter takes: a name alone may be either."""
+    """A template argument in the form that a parameter of this `kind` needs, an expression or a type: a lone name may
+    be either."""
     if kind == "value" and isinstance(node, ir.TypeRef) and _bare(node):
         return ir.Name(node.name, node.loc)
     if kind == "value" and isinstance(node, ir.TypeRef) and node.name == "function" and node.args and not node.pointers:
@@ -58,7 +59,7 @@ def written(node: ir.Expr, kind: str) -> ir.Expr:
 
 
 def brought_in(node: ir.Using, known: object) -> CppType | None:
-    """The class template `known` where `using a::C;` brings it in: as another name for a type it had no arguments."""
+    """The class template `known`, if `using a::C;` gives it a name here; None for other aliases, which name a type."""
     ref = node.type
     if ref is None or ref.args or ref.member or ref.pointers or ref.name.rpartition("::")[2] != node.name:
         return None
@@ -83,7 +84,7 @@ def _bare(node: object) -> bool:
 
 
 def mentions(node: object, names: Collection[str], depth: int = 0) -> bool:
-    """Whether a written type or template argument has one of these template parameters in it."""
+    """Whether a type or template argument in the source contains one of the template parameters `names`."""
     if _name(node) in names:
         return True
     if isinstance(node, ir.Star):
@@ -93,7 +94,7 @@ def mentions(node: object, names: Collection[str], depth: int = 0) -> bool:
 
 
 def specificity(node: object, names: Collection[str], depth: int = 0) -> int:
-    """How much a pattern says of what it matches: nothing for a parameter, the more the more is written."""
+    """How specific a pattern is: 0 for a lone template parameter, more for every part that is written out."""
     if not isinstance(node, ir.TypeRef):
         return 0 if _name(node) in names else 8
     if not mentions(node, names):
@@ -111,8 +112,8 @@ def match(
     bound: dict[str, Bound],
     at: Scope,
 ) -> bool | None:
-    """Whether a template argument fits a pattern over the parameters `names`, which are bound on the way; None when
-    that is not known."""
+    """Whether the template argument `value` matches `pattern`; binds the parameters `names` of the pattern in `bound`.
+    None where that is unknown."""
     key = domain.key(value)
     if key is None:
         return None
@@ -139,9 +140,10 @@ def deduce(
     at: Scope,
     depth: int = 0,
 ) -> bool | None:
-    """Binds template parameters that a written type has in it to what the type of an argument has there.
+    """Deduces the template parameters `names` in the parameter type `ref` from an argument of type `kind`; writes them
+    into `bound`.
 
-    False when the argument cannot be of that type, None when nothing is known of it.
+    False when the argument cannot have that type, None when nothing is known of its type.
     """
     key = None if kind is None else domain.key(kind)
     if key is None or depth > MAX_DEPTH:
@@ -226,8 +228,8 @@ def _sequence(
 
 
 def specialised(domain: Domain, found: CppType, bound: Mapping[str, Bound]) -> tuple[CppType, dict[str, Bound]]:
-    """The specialisation of a class template that arguments pick, the closest of those that fit, with its own
-    parameters; the template itself and all arguments when there is none."""
+    """The most specific specialisation of a class template that the arguments `bound` match, with what its own
+    parameters are bound to; the template itself with `bound` when there is none."""
     best, chosen = -1, (found, dict(bound))
     for kind in found.special:
         node = kind.node
@@ -253,7 +255,7 @@ def specialised(domain: Domain, found: CppType, bound: Mapping[str, Bound]) -> t
 def specialisation(
     domain: Domain, primary: Func, bound: Mapping[str, Bound], funcs: Sequence[Func], outer: Mapping[str, Bound]
 ) -> Func | None:
-    """The explicit specialisation of a function template for its arguments, if there is one."""
+    """The explicit specialisation of the function template `primary` for the arguments `bound`; None without one."""
     params = primary.node.template
     keys = {param.name: domain.key(bound[param.name]) for param in params if param.name in bound and not param.pack}
     for func in funcs:

@@ -25,7 +25,8 @@ def _number(kind: Type, among: frozenset[str]) -> bool:
 
 
 def asked(ref: ir.TypeRef) -> str:
-    """The trait that a template-id asks for as a value; empty when it is none."""
+    """The name of the trait that a type expression such as `std::is_integral_v<T>` takes the value of; empty for
+    others."""
     last = ref.name.rpartition("::")[2]
     name = last.removesuffix("_v") if not ref.member else last if ref.member == ("value",) else ""
     if ref.pointers or last == name and not ref.member:
@@ -34,7 +35,7 @@ def asked(ref: ir.TypeRef) -> str:
 
 
 def value(domain: Domain, ref: ir.TypeRef, scope: Scope) -> bool | None:
-    """What a trait says; None when a type is not known, or for what is no trait."""
+    """The value of a type trait; None for other expressions, and where a type is unknown."""
     trait = asked(ref)
     kinds = [domain.argument(arg, "type", scope) for arg in ref.args] if trait else []
     keys = [None if kind is None else domain.key(kind) for kind in kinds]
@@ -46,9 +47,9 @@ def value(domain: Domain, ref: ir.TypeRef, scope: Scope) -> bool | None:
 
 
 def is_choice(ref: ir.TypeRef) -> bool:
-    """Whether a type is the standard library's choice of two: `std::conditional_t<B, T, F>` and its kin.
+    """Whether a type is a choice between two, `std::conditional_t<B, T, F>` or `std::conditional<B, T, F>::type`.
 
-    CUTLASS and CuTe have their own of the same name and meaning.
+    CUTLASS and CuTe have the same under their own names.
     """
     if len(ref.args) != 3:
         return False
@@ -57,7 +58,8 @@ def is_choice(ref: ir.TypeRef) -> bool:
 
 
 def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
-    """The type that a choice comes to, without what is asked of it; None when its condition is not known."""
+    """The type that a choice such as `std::conditional_t<B, T, F>` selects, without members that are named behind it;
+    None where the condition is unknown."""
     test = domain.argument(templates.written(ref.args[0], "value"), "value", scope)
     known = None if test is None else domain.key(test)
     if not isinstance(known, int):
@@ -66,5 +68,5 @@ def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
 
 
 def of_choice(ref: ir.TypeRef) -> tuple[str, ...]:
-    """The members of the chosen type that are asked for."""
+    """The names of the members that are taken of the selected type."""
     return ref.member[1:] if ref.name.endswith("conditional") else ref.member
