@@ -20,7 +20,8 @@ INSTANCE, HAS, PART = "<match class>", "<match has>", "<match part>"  # (subject
 
 
 def test(lowering: Lowering, subject: ir.Expr, pattern: ast.pattern, loc: ir.Loc) -> ir.Expr:
-    """Whether `subject`, a name, matches."""
+    """Lowers a pattern of a `match` statement to an expression that is true if the name `subject` matches, and that
+    assigns what the pattern captures."""
     if isinstance(pattern, ast.MatchValue):
         return ir.Compare(subject, ("==",), (lowering.expr(pattern.value),), loc)
     if isinstance(pattern, ast.MatchSingleton):

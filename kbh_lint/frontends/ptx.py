@@ -89,7 +89,8 @@ _Token = tuple[str, str, int]
 
 
 def parse(text: str) -> list[Instr]:
-    """The instructions of PTX text, in order; blocks in braces are opened. Bounded; text beyond is one `?`."""
+    """The instructions of PTX text, in order, also those inside braces. Their number is bounded; the rest of a longer
+    text becomes one instruction `?`."""
     found: list[Instr] = []
     start: list[_Token] = []
     depth = 0

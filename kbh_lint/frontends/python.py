@@ -36,7 +36,8 @@ class PythonUnit:
     _lines: list[str] | None = None
 
     def span(self, loc: ir.Loc) -> Span:
-        """Columns come from `ast` as UTF-8 byte offsets; they leave as characters, counted from 1."""
+        """The place of `loc` in the file; columns, which `ast` counts in UTF-8 bytes, become characters, counted from
+        1."""
         _, line, column, end_line, end_column = loc
         return Span(
             self.path,
@@ -47,7 +48,7 @@ class PythonUnit:
         )
 
     def character(self, line: int, byte_column: int) -> int:
-        """The character index in `line` (from 1) of a UTF-8 byte offset."""
+        """The index of a character in `line`, counted from 1, given the offset of its first UTF-8 byte."""
         if self._lines is None:
             self._lines = self.text.split("\n")
         if not 0 < line <= len(self._lines):
@@ -63,9 +64,10 @@ class TooDeep(Exception):
 
 
 def lower(text: str, path: str = "<text>", first_line: int = 1, unit: PythonUnit | None = None) -> ir.Module:
-    """The IR of a Python text; `unit` replaces the one that is made from path and first line.
+    """Lowers Python text to IR; `unit` replaces the unit that is made from `path` and `first_line`.
 
-    Raises SyntaxError (or ValueError for NUL bytes) when it is not Python, and TooDeep when it nests past reason.
+    Raises SyntaxError (or ValueError for NUL bytes) when the text is not Python, and TooDeep when it nests more than
+    MAX_DEPTH deep.
     """
     tree = tree_of(str(text))  # a text that knows its places is compared slowly
     unit = unit or PythonUnit(path, text, first_line)
@@ -85,11 +87,13 @@ class Lowering:
         self.parts = 0  # of subjects of `match` that were given names
 
     def loc(self, node: ast.stmt | ast.expr | ast.arg | ast.excepthandler | ast.pattern | ast.alias) -> ir.Loc:
+        """The location of a node."""
         return (self.unit, node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
 
     # --- statements
 
     def block(self, nodes: list[ast.stmt]) -> tuple[ir.Stmt, ...]:
+        """Lowers the statements of a body."""
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise TooDeep(f"nesting deeper than {MAX_DEPTH}")
@@ -125,6 +129,7 @@ class Lowering:
         )
 
     def params(self, args: ast.arguments) -> tuple[ir.Param, ...]:
+        """Lowers the parameters of a function."""
         out: list[ir.Param] = []
         plain = [*args.posonlyargs, *args.args]
         missing = len(plain) - len(args.defaults)
@@ -240,6 +245,7 @@ class Lowering:
     # --- expressions
 
     def expr(self, node: ast.expr) -> ir.Expr:
+        """Lowers an expression."""
         handler = _EXPRESSIONS.get(type(node))
         if handler is None:
             return ir.Opaque(type(node).__name__, (), self.loc(node))

@@ -17,16 +17,18 @@ _ANSWERS: list[dict[int, Any]] = []
 
 
 def forget_nodes() -> None:
-    """Forgets the answers about nodes, with which these would stay: at the end of a file nobody asks again."""
+    """Clears all results stored by functions under `by_node`, so that the nodes are freed; called when a file is
+    done."""
     for known in _ANSWERS:
         known.clear()
 
 
 def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
-    """`ask`, which answers once for a node, or for a tuple of nodes that is a part of one.
+    """A decorator for a function of one IR node, or of a tuple of nodes that is part of one: its result is computed
+    once for each node.
 
-    Kernels are looked at again for each shape, call and path, and lowered nodes never change. They are no keys
-    themselves, for they are compared by what they hold: answers go by identity, and keep their node.
+    Kernels are analysed for each shape, call and path, and lowered nodes never change. Results are stored by the
+    identity of the node, which is kept alive, as nodes compare by their contents.
     """
     known: dict[int, tuple[Any, _T]] = {}
     _ANSWERS.append(known)
@@ -79,8 +81,8 @@ all_nodes = by_node(walk)
 
 
 def free_names(func: ir.FuncDef) -> dict[str, ir.Loc]:
-    """The names that a C++ lambda uses and that are no parameters of it, with where each is first; those of functions
-    and types too. A lambda inside stands for what it captures."""
+    """The names that a C++ lambda uses and does not declare as parameters, also those of functions and types, with the
+    location of the first use. A lambda inside counts as uses of what it captures."""
     own = {param.name for param in func.params}
     found: dict[str, ir.Loc] = {}
     stack: list[Any] = list(reversed(func.body or ()))

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def template_call(lower: Exprs, node: Node, left: ir.Expr) -> ir.Expr | None:
-    """`a.f<1>(x, y)`, which the grammar takes for two comparisons; None for what may be such."""
+    """The method call `a.f<1>(x, y)` from a node that the grammar reads as two comparisons; None where it may be
+    comparisons."""
     right = node.child_by_field_name("right")
     if right is None or right.type != "parenthesized_expression" or node.children[0].type != "binary_expression":
         return None
@@ -43,7 +44,8 @@ def template_call(lower: Exprs, node: Node, left: ir.Expr) -> ir.Expr | None:
 
 
 def less_than_a_template(lower: Exprs, func: Node, args: tuple[ir.Expr, ...], where: ir.Loc) -> ir.Expr | None:
-    """`k < size<2>(a)`, which the grammar takes for a call of a template `k`: what is given values is none."""
+    """The comparison `k < size<2>(a)` from a node that the grammar reads as a call of a template `k`; None where it may
+    be such a call."""
     name, given = func.child_by_field_name("name"), func.child_by_field_name("arguments")
     inner = [child for child in given.named_children if child.type != "comment"] if given is not None else []
     if name is None or len(inner) != 1 or inner[0].type != "binary_expression":
@@ -64,7 +66,8 @@ def _is_given_values(lower: Exprs, name: str) -> bool:
 
 
 def is_value(lower: Exprs, described: Node) -> bool:
-    """Whether `(name)` in front of an operator is a value: a lone name that is no known type."""
+    """Whether `(name)` in front of an operator is a value in parentheses and not a cast: a lone name of no known
+    type."""
     if described.child_count != 1 or described.children[0].type != "type_identifier":
         return False
     name = lower.source(described)
@@ -72,7 +75,8 @@ def is_value(lower: Exprs, described: Node) -> bool:
 
 
 def no_cast(lower: Exprs, node: Node, described: Node, value: Node) -> ir.Expr | None:
-    """`(n) - 1` and `(a) & b` read as casts of `-1` and `&b` in the grammar."""
+    """The binary operation `(n) - 1` or `(a) & b` from a node that the grammar reads as a cast of `-1` or `&b`; None
+    for real casts."""
     if value.type not in ("unary_expression", "pointer_expression"):
         return None
     op = value.children[0].type

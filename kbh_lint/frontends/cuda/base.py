@@ -28,7 +28,7 @@ LEAST_TREE_SITTER = (0, 26, 1)
 
 
 def check_version(found: str) -> None:
-    """Raises ImportError for a tree-sitter that would crash on the first text."""
+    """Raises ImportError for a version of tree-sitter that crashes on CUDA text."""
     if tuple(int(part) for part in re.findall(r"\d+", found)[:3]) < LEAST_TREE_SITTER:
         least = ".".join(map(str, LEAST_TREE_SITTER))
         raise ImportError(f"tree-sitter {found} crashes on CUDA text; kbh-lint needs {least} or newer: pip install -U")
@@ -54,7 +54,8 @@ class Parser:
         self._parser = tree_sitter.Parser(_LANGUAGE)
 
     def parse(self, text: str) -> Node | None:
-        """The root of a syntax tree whose byte offsets are the character offsets of `text`; None: budget spent."""
+        """The root of the syntax tree of `text`, whose byte offsets are character offsets of `text`; None when the
+        budget is spent."""
         data = text.encode("ascii", "replace")
         budget = min(self.left, MAX_STEPS_AT_ONCE)
 
@@ -73,7 +74,7 @@ class Parser:
 
 
 def type_names(text: str) -> set[str]:
-    """The names that a text itself makes types, wherever it does."""
+    """The names that a text declares as types, anywhere."""
     return {name for match in _TYPE_NAMES.finditer(text) for name in match.groups() if name}
 
 
@@ -93,7 +94,8 @@ class Base:
         self.pending: list[ir.Stmt] = []  # classes defined inside a declaration: `struct {...} x;`
 
     def parse(self, start: int, end: int, before: str = "", after: str = "") -> tuple[Node, ...]:
-        """The top nodes of a range of the text parsed on its own, between `before` and `after`; sets `shift`."""
+        """Parses the text from `start` to `end` on its own, with `before` and `after` around it, and returns the top
+        nodes; sets `shift` so that their offsets are those of the whole text."""
         self.shift = start - len(before)
         root = self.parser.parse(before + self.text[start:end] + after)
         if root is None:
@@ -108,18 +110,20 @@ class Base:
     # --- places and text ---
 
     def loc(self, node: Node) -> ir.Loc:
+        """The location of a node."""
         return (self.unit, node.start_byte + self.shift, node.end_byte + self.shift)
 
     def source(self, node: Node) -> str:
+        """The source text of a node."""
         return self.text[node.start_byte + self.shift : node.end_byte + self.shift]
 
     def compact(self, node: Node) -> str:
-        """The text of a node with single spaces."""
+        """The source text of a node, with each run of white space as one space."""
         text = self.source(node)
         return text if text.isidentifier() else _SPACES.sub(" ", text).strip()
 
     def is_type(self, name: str) -> bool:
-        """Whether a name is known to be a type: the text makes it one, or it is a scalar or vector type."""
+        """Whether a name is known to be a type: one that the text declares, or a scalar or vector type."""
         if name in self.unit.known_types:
             return True
         return dtypes.from_cpp(name) is not None or dtypes.vector_from_cpp(name) is not None
@@ -127,6 +131,7 @@ class Base:
     # --- depth ---
 
     def too_deep(self, node: Node) -> ir.Opaque:
+        """Records that the text nests too deeply here; returns the Opaque to use in place of the node."""
         where = self.loc(node)
         reason = f"nested more than {MAX_DEPTH} deep"
         if not any(entry[0] == reason for entry in self.unread):
@@ -140,41 +145,51 @@ class Base:
     # --- what the parts offer one another ---
 
     def expr(self, node: Node) -> ir.Expr:
+        """Lowers an expression."""
         raise NotImplementedError
 
     def maybe(self, node: Node | None) -> ir.Expr | None:
-        """The expression, or None for None."""
+        """Lowers an expression; None for None."""
         return None if node is None else self.expr(node)
 
     def exprs(self, nodes: Iterable[Node]) -> tuple[ir.Expr, ...]:
+        """Lowers several expressions."""
         return tuple([self.expr(node) for node in nodes])
 
     def statement(self, node: Node) -> list[ir.Stmt]:
+        """Lowers a statement, to any number of statements."""
         raise NotImplementedError
 
     def block(self, node: Node | None) -> tuple[ir.Stmt, ...]:
+        """Lowers the body of a function or statement."""
         raise NotImplementedError
 
     def type_of(self, node: Node | None) -> ir.TypeRef:
+        """Lowers a type."""
         raise NotImplementedError
 
     def template_params(self, node: Node | None) -> tuple[ir.TemplateParam, ...]:
+        """Lowers a list of template parameters."""
         raise NotImplementedError
 
     def declared(self, node: Node | None, of: ir.TypeRef) -> tuple[Node | None, ir.TypeRef]:
+        """The name node inside a declarator, and the type of what is declared, `of` being the type in front of it."""
         raise NotImplementedError
 
     def parameters(self, node: Node | None) -> tuple[ir.Param, ...]:
+        """Lowers a list of parameters."""
         raise NotImplementedError
 
     def class_def(self, node: Node, name: str | None = None) -> list[ir.Stmt]:
+        """Lowers a class or enumeration with a body."""
         raise NotImplementedError
 
     def opaque(self, node: Node, reason: str | None = None) -> ir.Opaque:
-        """A node nothing better is known for, with what can be lowered inside it."""
+        """An Opaque for a node that is not understood, with the lowered nodes inside it."""
         if reason is None:
             reason = "syntax error" if node.type == "ERROR" else node.type.replace("_", " ")
         return ir.Opaque(reason, tuple(self.anything(node.named_children)), self.loc(node))
 
     def anything(self, nodes: Iterable[Node]) -> list[object]:
+        """Lowers nodes of any kind, expressions and statements."""
         raise NotImplementedError

@@ -79,7 +79,7 @@ class Blanked:
     asms: dict[int, AsmMarks] = field(default_factory=dict)  # by the offset of the asm word
 
     def before(self, start: int) -> list[str]:
-        """The words that stood just before `start`, only white space between."""
+        """The words taken out just before offset `start`, with only white space between."""
         found: list[str] = []
         index = bisect_left(self.words, (start, 0, "")) - 1
         while index >= 0:
@@ -92,7 +92,7 @@ class Blanked:
         return found
 
     def inside(self, start: int, end: int) -> list[str]:
-        """The words that stood from `start` to `end`."""
+        """The words taken out between two offsets."""
         if not self.words:
             return []
         low = bisect_left(self.words, (start, 0, ""))
@@ -104,7 +104,8 @@ class Blanked:
 
 
 def blank(text: str) -> Blanked:
-    """Blanks CUDA words, attributes, `extern "C"`; writes a launch as a call of a call and asm as a call."""
+    """Replaces what a C++ grammar does not know, keeping the length: blanks CUDA keywords, attributes and `extern "C"`,
+    and writes a launch as a call of a call and an asm statement as a call."""
     run = _Run(_without_lone_macros(text))
     run.scan()
     run.parts.append(run.text[run.copied :])
@@ -137,7 +138,8 @@ class _Run:
         self.edits: list[tuple[int, int, str]] = []  # to make inside a region the scan has not come to yet
 
     def put(self, start: int, end: int, new: str) -> None:
-        """Replaces text by other text of the same length; what was replaced already stays as it is."""
+        """Replaces the text from `start` to `end` by `new`, of the same length; text that was replaced before stays as
+        it is."""
         if start < self.copied:
             return
         self.parts.append(self.text[self.copied : start])

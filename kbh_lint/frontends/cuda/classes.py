@@ -16,12 +16,14 @@ class Classes(Statements):
     explicit = False  # whether a `template <>` is around the declaration being lowered
 
     def take_template(self) -> tuple[ir.TemplateParam, ...]:
-        """The parameters of the `template <...>` just around the declaration being lowered."""
+        """Takes the template parameters that wait for the declaration being lowered: those of the `template <...>`
+        around it."""
         params, self.template = self.template, ()
         return params
 
     def take_explicit(self) -> bool:
-        """Whether the declaration being lowered is a specialisation; what is inside it is none."""
+        """Takes the mark that the declaration being lowered is an explicit specialisation; declarations inside it are
+        none."""
         explicit, self.explicit = self.explicit, False
         return explicit
 
@@ -30,9 +32,10 @@ class Classes(Statements):
         return () if args is None else self.template_args(args)
 
     def class_def(self, node: Node, name: str | None = None) -> list[ir.Stmt]:
-        """A class with a body as a ClassDef; an enum as its constants and an alias of its integer type.
+        """Lowers a class with a body to a ClassDef, and an enumeration to its constants and an alias of its integer
+        type.
 
-        A union is a ClassDef with the keyword `union`, and what asks for an alignment is the keyword `aligned`.
+        A union has the keyword `union`, an alignment is the keyword `aligned`.
         """
         if node.type == "enum_specifier":
             return self._enum(node, name)
@@ -65,7 +68,8 @@ class Classes(Statements):
         return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
 
     def class_declared(self, node: Node) -> list[ir.Stmt]:
-        """`template <class T> struct S;`: a template whose members stand in its specialisations, or further on."""
+        """Lowers `template <class T> struct S;`: a template that is defined by its specialisations, or later in the
+        text."""
         template = self.take_template()
         name = node.child_by_field_name("name")
         if not template or name is None or name.type != "type_identifier" or self.in_function:

@@ -37,7 +37,8 @@ class ConditionError(ValueError):
 
 
 def feature(name: str, arch: int | None) -> bool | None:
-    """Whether a feature macro that headers define per architecture is defined; None when it is not one."""
+    """Whether a feature macro that CUDA's headers define per architecture is defined for `arch`; None for other
+    macros."""
     if name in ("__CUDA_ARCH_SPECIFIC__", "__CUDA_ARCH_FAMILY_SPECIFIC__"):
         return arch is None or arch >= 900
     match = _FEATURE.match(name)
@@ -50,7 +51,8 @@ def feature(name: str, arch: int | None) -> bool | None:
 
 
 def evaluate(text: str) -> int:
-    """The value of an expanded condition: an undefined name is 0, as in C. Raises ConditionError."""
+    """The value of a preprocessor condition whose macros are expanded; an undefined name is 0, as in C. Raises
+    ConditionError."""
     tokens: list[tuple[str, str]] = []
     for match in _TOKEN.finditer(text):
         if match.lastgroup is not None:
@@ -70,9 +72,11 @@ class _Parser:
         self.at = 0
 
     def peek(self) -> str:
+        """The next token; empty at the end."""
         return self.tokens[self.at][1] if self.at < len(self.tokens) else ""
 
     def ternary(self, depth: int) -> int:
+        """Parses and evaluates a conditional expression."""
         test = self.binary(1, depth + 1)
         if self.peek() != "?":
             return test
@@ -85,6 +89,7 @@ class _Parser:
         return yes if test else no
 
     def binary(self, level: int, depth: int) -> int:
+        """Parses and evaluates operators that bind at least as tightly as `level`."""
         left = self.unary(depth + 1)
         while True:
             op = self.peek()
@@ -95,6 +100,7 @@ class _Parser:
             left = _apply(op, left, self.binary(own + 1, depth + 1))
 
     def unary(self, depth: int) -> int:
+        """Parses and evaluates a prefix operator, a number, a name or an expression in parentheses."""
         if depth > _MAX_DEPTH:
             raise ConditionError("the condition is nested too deeply")
         if self.at >= len(self.tokens):

@@ -14,7 +14,7 @@ MAX_ALIASES = 8
 
 
 def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> object:
-    """The number that a declared constant is, or the Decl itself."""
+    """The number of a declared constant; for other declarations the Decl itself."""
     if node.init is None or not (node.storage & {"constexpr", "const", "enum"}) or node.type is None:
         return node
     if node.type.pointers or node.type.reference or node.type.dims:
@@ -30,8 +30,8 @@ def constant(node: ir.Decl, env: values.Env, prefix: str = "") -> object:
 
 
 def fold(node: ir.Expr, env: values.Env, prefix: str = "") -> Number | None:
-    """The value of a constant expression over literals and the file's constants, seen from a namespace; None when it is
-    none, or not simple."""
+    """The number that a constant expression has, from literals and constants of the file as seen from the namespace
+    `prefix`; None where it is not constant or too complex."""
     value = constants.value(_File(env, prefix), node)
     return int(value) if isinstance(value, integers.Typed) else value
 

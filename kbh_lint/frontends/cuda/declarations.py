@@ -14,6 +14,7 @@ class Declarations(Functions):
     """Lowers declarations, in functions, in classes and at the top."""
 
     def declaration(self, node: Node) -> list[ir.Stmt]:
+        """Lowers a declaration, to one statement for each name that it declares."""
         lower = _DECLARATIONS.get(node.type)
         if lower is None:
             return [self.opaque(node)]

@@ -14,11 +14,11 @@ from kbh_lint.frontends.cuda.unit import CudaUnit
 
 
 def module_env(module: ir.Module) -> values.Env:
-    """C++ names of a module, qualified and not: Overloads, CppType, folded integer constants, Decl nodes.
+    """The scope of a C++ module: its names, qualified and not, bound to Overloads, CppType, numbers of constants, or
+    Decl nodes.
 
-    What stands in a namespace is defined in a scope of its own, within the file's, which knows its names first. In the
-    file's scope the names of namespaces are known without them too, unless the file has others of the name: those of
-    the namespaces that it uses, or of all.
+    Names in a namespace are defined in a scope of their own inside that of the file. In the file's scope they are also
+    known unqualified, unless the file has other names like them: those of the namespaces in use, or of all namespaces.
     """
     env = values.Env()
     scopes = {"": env}
@@ -156,7 +156,7 @@ def _declares_function(scope: values.Env, node: ir.Decl) -> bool:
 
 
 def use(env: values.Env, namespace: str, where: str = "") -> None:
-    """Notes `using namespace` for the scope `where`."""
+    """Records a `using namespace` directive for `namespace` in the namespace `where`."""
     env.uses = {**(env.uses or {}), where: (*(env.uses or {}).get(where, ()), namespace)}
 
 
@@ -169,7 +169,8 @@ def _used_inside(env: values.Env, scopes: dict[str, values.Env], where: str, spa
 
 
 def bring_in(env: values.Env, namespace: str) -> None:
-    """`using namespace` in a block: the namespace's names come before others of the file, not before local ones."""
+    """Executes `using namespace` in a block: the namespace's names then hide other names of the file, but no local
+    ones."""
     around: list[values.Env] = []
     scope = env
     while not scope.outermost and scope.parent is not None:

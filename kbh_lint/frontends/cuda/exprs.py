@@ -30,11 +30,11 @@ class Exprs(Types):
     gotos = False  # whether the text has labels or gotos
 
     def structured(self, body: tuple[ir.Stmt, ...]) -> tuple[ir.Stmt, ...]:
-        """The body of a function without labels and gotos, as far as they can be written otherwise."""
+        """The body of a function with its labels and gotos replaced by structured statements, as far as possible."""
         return jumps.structured(body) if self.gotos else body
 
     def expr(self, node: Node) -> ir.Expr:
-        """The expression a node stands for; what is not understood becomes an Opaque."""
+        """Lowers an expression; one that is not understood becomes an Opaque."""
         kind = node.type
         if kind == "identifier":  # two of five nodes
             start, end = node.start_byte + self.shift, node.end_byte + self.shift
@@ -50,7 +50,7 @@ class Exprs(Types):
             self.depth -= 1
 
     def field(self, node: Node, name: str) -> ir.Expr:
-        """The expression in a field of a node; a missing one is an Opaque."""
+        """Lowers the expression in the field `name` of a node; a missing one becomes an Opaque."""
         child = node.child_by_field_name(name)
         return ir.Opaque(f"missing {name}", (), self.loc(node)) if child is None else self.expr(child)
 

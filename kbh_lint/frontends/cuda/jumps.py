@@ -15,7 +15,7 @@ _Body = tuple[ir.Stmt, ...]
 
 
 def structured(body: _Body) -> _Body:
-    """The body of a function without labels, and without the gotos that loops and copies could take the place of."""
+    """The body of a function without labels, its gotos replaced by loops and copies of code where possible."""
     run = _Run()
     return _each(run.block(body, "function"), lambda node: () if _is(node, "label") else (node,))
 
@@ -75,8 +75,8 @@ class _Run:
         self.left = MAX_COPIED
 
     def block(self, body: _Body, kind: str, depth: int = 0) -> _Body:
-        """A body with its own labels settled; `kind` says what it is the body of: a function, a loop or another
-        statement."""
+        """A body with the gotos to its own labels replaced; `kind` says what the body belongs to: a function, a loop or
+        another statement."""
         if depth > MAX_DEPTH:
             return body
         inner: list[ir.Stmt] = []

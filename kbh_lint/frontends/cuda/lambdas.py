@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def lowered(lower: Exprs, node: Node) -> ir.Expr:
-    """A lambda expression."""
+    """Lowers a lambda expression, with what it captures."""
     captures = node.child_by_field_name("captures")
     declarator = node.child_by_field_name("declarator")
     params: tuple[ir.Param, ...] = ()

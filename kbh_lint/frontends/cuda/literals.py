@@ -22,7 +22,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v"
 
 
 def integer(text: str) -> int | None:
-    """`0x1Fu`, `1'000`, `0b101`, `017` -> int; None when it is not an integer literal."""
+    """The value of an integer literal such as `0x1Fu`, `1'000`, `0b101` or `017`; None for other text."""
     text = text.replace("'", "")
     match = _INTEGER.match(text) if len(text) <= _MAX_DIGITS else None
     if match is None:
@@ -38,7 +38,8 @@ def integer(text: str) -> int | None:
 
 
 def integer_type(text: str, value: int) -> str:
-    """The type of an integer literal: the first that its suffix allows and that holds it."""
+    """The type of an integer literal with this value: the first type that its suffix allows and that can hold the
+    value."""
     suffix = text.lower().lstrip("0123456789xabcdef'+- ")
     unsigned = "u" in suffix or (text[:2].lower() in ("0x", "0b") or text[:1] == "0") and value >= 1 << 31
     wide = "l" in suffix or "z" in suffix or not -(1 << 31) <= value < (1 << 32 if unsigned else 1 << 31)
@@ -50,7 +51,7 @@ def integer_type(text: str, value: int) -> str:
 
 
 def number(text: str) -> int | float | None:
-    """The value of a number literal with any standard suffix, a sign before it or not; None when it is not one."""
+    """The value of a number literal with any standard suffix, with or without a sign; None for other text."""
     if text[:1] in ("-", "+"):
         unsigned = number(text[1:].lstrip(" ")) if text[1:2] not in ("-", "+") else None
         return -unsigned if unsigned is not None and text[0] == "-" else unsigned
@@ -96,7 +97,7 @@ def _unescape(text: str) -> str:
 
 
 def strings(text: str) -> str:
-    """The joined value of one or more adjacent string literals."""
+    """The value of adjacent string literals, joined."""
     parts = []
     for match in STRING.finditer(text):
         raw = match.group("raw")
@@ -105,7 +106,8 @@ def strings(text: str) -> str:
 
 
 def string_offsets(text: str) -> Iterator[tuple[int, int]]:
-    """For each run of characters of `strings(text)`: (its offset in the value, its offset in `text`)."""
+    """Yields, for each run of characters in the value of `strings(text)`, its offset in that value and its offset in
+    `text`."""
     at = 0
     for match in STRING.finditer(text):
         group = "raw" if match.group("raw") is not None else "plain"
@@ -123,7 +125,7 @@ def string_offsets(text: str) -> Iterator[tuple[int, int]]:
 
 
 def is_separator(text: str, quote: int) -> bool:
-    """Whether a single quote stands inside a number (`1'000`) and not before a character."""
+    """Whether the single quote at `quote` separates digits (`1'000`) and does not begin a character literal."""
     at = quote
     while at > 0 and quote - at < 24 and (text[at - 1].isalnum() or text[at - 1] in "_'."):
         at -= 1
@@ -135,7 +137,8 @@ _RAW_MARK = regex(r'"([^()\\\s]{0,16})\(')
 
 
 def raw_end(text: str, quote: int) -> int | None:
-    """Where the raw string ends whose `"` is at `quote`, the end of the text if it never does; None: not a raw one."""
+    """The end of the raw string literal whose `"` is at `quote`: the end of the text if it is not closed, None if there
+    is no raw string."""
     if text[quote - 1 : quote] != "R" or not _RAW_PREFIX.search(text, max(quote - 4, 0), quote):
         return None
     mark = _RAW_MARK.match(text, quote)

@@ -19,12 +19,13 @@ def lower(
     cuda_arch: int | None = None,
     known: dict[Hashable, ir.Module] | None = None,
 ) -> ir.Module:
-    """Lowers CUDA C++ text as a build with these `-D` defines, for `cuda_arch` (900 is sm_90), would see it.
+    """Lowers CUDA C++ text to IR, as a build with the `-D` macros `defines` for `cuda_arch` (900 is sm_90) would see
+    it.
 
-    `origin(offset)` gives (path, line, column) of a character of `text` in the file a reader can open. Raises
-    SetupError without a tree-sitter that can be used, else never: what was not read is in `Module.unread` and in
-    `Opaque` nodes. `known` holds what this text came to before:
-    conditions that come out the same for two architectures leave the parser the same text.
+    `origin(offset)` gives path, line and column of a character of `text` in the file that a reader can open. Raises
+    SetupError if no usable tree-sitter is installed, and nothing else: what could not be read is in `Module.unread` and
+    in `Opaque` nodes. `known` stores results by preprocessed text, as two architectures often leave the same text after
+    preprocessing.
     """
     try:
         from kbh_lint.frontends.cuda import parsed, preprocess  # start-up: many submissions have no C++ text

@@ -48,7 +48,7 @@ class ExpansionError(Exception):
 
 
 def tokenize(text: str, start: int, end: int, frame: int = 0) -> list[Token]:
-    """The tokens of a piece of text; white space and comments are one space each."""
+    """The tokens of the text from `start` to `end`; white space and comments become one space each."""
     tokens = []
     for match in LEX.finditer(text, start, end):
         kind = match.lastgroup
@@ -64,7 +64,7 @@ _HEAD = regex(r"\s*([A-Za-z_$][\w$]*)(\(([^)]*)\))?")
 
 
 def parse_define(text: str, start: int, end: int) -> Macro | None:
-    """The macro that `#define` with this rest of the line defines; None when it has no name."""
+    """The macro that a `#define` with the text from `start` to `end` behind it defines; None when it has no name."""
     head = _HEAD.match(text, start, end)
     if head is None:
         return None
@@ -97,7 +97,7 @@ class Expander:
         self.depth = 0
 
     def use(self, macro: Macro, args: list[list[Token]] | None, hidden: frozenset[str] = frozenset()) -> list[Token]:
-        """The tokens that one use of a macro becomes, further macros in them expanded."""
+        """The tokens to which one use of a macro with these arguments expands; macros in them are expanded too."""
         if self.depth >= MAX_MACRO_DEPTH:
             raise ExpansionError("macros nest too deeply")
         self.depth += 1
@@ -109,7 +109,7 @@ class Expander:
         return expanded
 
     def expand(self, tokens: Sequence[Token], hidden: frozenset[str]) -> list[Token]:
-        """All macros in `tokens` expanded but those of `hidden`, which are being expanded already."""
+        """`tokens` with all macros expanded except `hidden`, those that are being expanded already."""
         out: list[Token] = []
         at = 0
         while at < len(tokens):
@@ -174,7 +174,8 @@ class Expander:
 
 
 def read_args(tokens: Sequence[Token], at: int) -> tuple[list[list[Token]] | None, int]:
-    """The arguments in parentheses from `at` on (white space first), and where they end; None when there are none."""
+    """The arguments in parentheses that begin at token `at` (or behind a space there), and the index behind them; None
+    for the arguments when there are no parentheses."""
     while at < len(tokens) and tokens[at].text == " ":
         at += 1
     if at >= len(tokens) or tokens[at].text != "(":
@@ -200,7 +201,7 @@ def read_args(tokens: Sequence[Token], at: int) -> tuple[list[list[Token]] | Non
 
 
 def trim(tokens: list[Token]) -> list[Token]:
-    """Without white space around."""
+    """`tokens` without spaces at either end."""
     start, end = 0, len(tokens)
     while start < end and tokens[start].text == " ":
         start += 1
@@ -210,7 +211,7 @@ def trim(tokens: list[Token]) -> list[Token]:
 
 
 def bind(macro: Macro, args: list[list[Token]]) -> dict[str, list[Token]]:
-    """Parameter names to argument tokens; the last one of a variadic macro takes all that is left."""
+    """The argument tokens of each parameter, by name; the last parameter of a variadic macro gets all that are left."""
     names = macro.params or ()
     bound: dict[str, list[Token]] = {name: [] for name in names}
     for index, name in enumerate(names):
@@ -314,5 +315,5 @@ def _paste(tokens: list[Token]) -> list[Token]:
 
 
 def needs_space(left: str, right: str) -> bool:
-    """Whether two tokens that were not written next to each other would read as one."""
+    """Whether two tokens would be read as one if they were written without a space between."""
     return bool(left and right and _GLUE.match(left[-1] + right[0]))

@@ -10,9 +10,8 @@ from kbh_lint.frontends.walk import walk
 
 
 def settle(unit: CudaUnit, names: Iterable[ir.Name], body: Iterable[ir.Stmt]) -> None:
-    """Names that were written `::n` are `::n` again where something nearer than the file's own has that name, and are
-    noted in `unit.outermost`. The others stay `n`: what the file does not define (`::max`) has one meaning.
-    """
+    """Renames those of `names` that were written `::n` back to `::n` if an inner scope also declares `n`, and adds them
+    to `unit.outermost`. The others stay `n`, as only one meaning is possible."""
     asked = {name.id for name in names}
     declared = (ir.Decl, ir.FuncDef, ir.Param)
     outer = (

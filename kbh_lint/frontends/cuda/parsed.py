@@ -17,7 +17,7 @@ MAX_BRACKETS = 200
 
 
 def module(unit: CudaUnit, prepared: Prepared) -> ir.Module:
-    """The module of a text; what was not read is in `Module.unread` and in `Opaque` nodes."""
+    """The IR of a preprocessed text; what could not be read is in `Module.unread` and in `Opaque` nodes."""
     unit.text = unit.prepared = prepared.text
     unit.map = prepared.map
     unit.stopped = prepared.stopped
@@ -46,8 +46,8 @@ def _includes(unit: CudaUnit, includes: list[tuple[str, int, int]]) -> tuple[ir.
 
 class _Lowering(Declarations):
     def module(self) -> list[ir.Stmt]:
-        """The top-level statements. With a syntax error anywhere, each top-level piece is parsed on its own, so
-        that an error spoils one piece at most."""
+        """Lowers all top-level statements. If there is a syntax error, each top-level piece is parsed on its own, so
+        that an error affects one piece only."""
         children = self.parse(0, len(self.text))
         if not self.erroneous:
             return list(self.statements(children))

@@ -59,7 +59,7 @@ class Prepared:
     stopped: bool = False  # an #error is reached, whatever headers define
 
     def key(self) -> Hashable:
-        """What two texts share that are parsed to the same: all that the parser is given of one."""
+        """A key that is equal for texts that the parser reads alike: all that the parser uses of one."""
         return self.text, self.map.key(), tuple(self.includes), tuple(self.unread), self.stopped
 
 
@@ -74,7 +74,8 @@ class _Branch:
 
 
 def preprocess(text: str, defines: Mapping[str, str], cuda_arch: int | None) -> Prepared:
-    """Expands `text` as a CUDA build with these `-D` defines would. Never raises; what stops it is `unread`."""
+    """Preprocesses `text` as a CUDA build with the `-D` macros `defines` would. Never raises: what stops it is listed
+    in `unread` of the result."""
     run = _Run(text, defines, cuda_arch)
     try:
         run.scan()
@@ -109,7 +110,7 @@ class _Run:
     # --- output ---
 
     def copy(self, end: int) -> None:
-        """Takes the source up to `end` over, or as blanks where a condition is false."""
+        """Copies the source up to `end`, or blanks of the same length where a condition is false."""
         start = self.copied
         if end <= start:
             return
@@ -119,6 +120,7 @@ class _Run:
         self.copied = end
 
     def blank(self, start: int, end: int) -> None:
+        """Copies the source up to `start`, then blanks up to `end`."""
         self.copy(start)
         self.map.add(self.size, start, end - start, 0)
         self.parts.append(" " * (end - start))
@@ -126,6 +128,7 @@ class _Run:
         self.copied = end
 
     def emit(self, tokens: list[Token]) -> None:
+        """Writes tokens that a macro expanded to, with spaces where two would be read as one."""
         before: Token | None = None
         for token in tokens:
             if not token.text:
@@ -143,16 +146,19 @@ class _Run:
             before = token
 
     def stop(self, reason: str) -> None:
+        """Records why preprocessing cannot go on, and copies the rest of the source unchanged."""
         self.unread.append((reason, self.size, self.size + 1))
         self.active = True
         self.copy(len(self.source))
 
     def result(self) -> Prepared:
+        """The preprocessed text with its macros, includes and problems."""
         return Prepared("".join(self.parts), self.map, self.includes, self.unread, self.macros, self.stopped)
 
     # --- scan ---
 
     def scan(self) -> None:
+        """Reads the source from start to end: directives, comments and macro uses."""
         source, macros = self.source, self.macros
         search = self._stops().search
         at = 0

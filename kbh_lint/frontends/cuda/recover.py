@@ -31,7 +31,7 @@ _UNSIGNED = re.compile(r"\bunsigned(?=\s*\()")
 
 
 def repaired(text: str) -> str:
-    """Text of the same length without what the grammar is known to stop at."""
+    """The text with constructs that the grammar is known to fail at blanked or replaced; its length stays the same."""
     for pattern in _REPAIRS:
         text = pattern.sub(lambda match: " " * len(match.group()), text)
     return _UNSIGNED.sub("uint32_t", text)
@@ -51,7 +51,7 @@ class Piece:
 
 
 def too_nested(text: str, limit: int) -> int | None:
-    """Where brackets first nest deeper than `limit`; None when they do not."""
+    """The offset at which brackets first nest more than `limit` deep; None when they do not."""
     if text.count("(") + text.count("{") + text.count("[") <= limit:
         return None
     depth = 0
@@ -67,7 +67,8 @@ def too_nested(text: str, limit: int) -> int | None:
 
 
 def pieces(text: str, start: int = 0, end: int | None = None) -> list[Piece]:
-    """The pieces of a range, namespaces opened. Brackets that do not match end with the range."""
+    """The top-level pieces of the text from `start` to `end`; namespaces are opened, and their contents are pieces too.
+    Unmatched brackets end with the range."""
     end = len(text) if end is None else end
     found: list[Piece] = []
     open_namespaces: list[tuple[int, str, int]] = []

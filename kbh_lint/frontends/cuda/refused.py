@@ -38,7 +38,8 @@ _WORD = regex(r"[A-Za-z_]\w*")
 
 
 def why(modules: Sequence[ir.Module], env: Env) -> str:
-    """Why the texts of one extension, whose scope is `env`, do not compile, in words; empty where they may."""
+    """Says in words why a compiler certainly rejects the texts of one extension, whose scope is `env`; empty where they
+    may compile."""
     units = [module.unit for module in modules if isinstance(module.unit, CudaUnit)]
     if any(unit.stopped for unit in units):
         return "an #error is reached"
@@ -60,7 +61,7 @@ def why(modules: Sequence[ir.Module], env: Env) -> str:
 
 
 def unknown_header(modules: Sequence[ir.Module]) -> str:
-    """The first header that texts include and that belongs to no library which is known; or empty."""
+    """The first header that the texts include and that belongs to no known library; empty when there is none."""
     paths = [node.module for module in modules for node in module.body if isinstance(node, ir.Import)]
     return next((path for path in paths if not _HEADERS.match(path) and not _LIBRARIES.match(path)), "")
 

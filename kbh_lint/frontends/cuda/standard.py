@@ -26,18 +26,18 @@ SPACES = ("std", "cuda::std")
 
 
 def mentioned(text: str) -> bool:
-    """Whether a text has a name of these in it; most have none."""
+    """Whether a text may use one of the classes defined here; a quick test, as most do not."""
     return "_type" in text and ("true_type" in text or "false_type" in text) or "l_constant" in text
 
 
 @lru_cache(maxsize=1)
 def definitions() -> ir.Module:
-    """The text, lowered."""
+    """The definitions, lowered to IR."""
     return lower(TEXT, lines_origin(TEXT, "<the standard library>"))
 
 
 def add(env: values.Env, made: values.Env) -> None:
-    """Binds the names in a file's scope, where it has none of its own."""
+    """Adds the definitions in `made` to the scope of a file, except for names that the file defines itself."""
     for space in SPACES:
         for name in NAMES:
             env.vars.setdefault(f"{space}::{name}", made.vars[name])

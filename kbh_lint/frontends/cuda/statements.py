@@ -16,11 +16,11 @@ class Statements(Exprs):
     """Lowers statement nodes."""
 
     def declaration(self, node: Node) -> list[ir.Stmt]:
-        """The statements a declaration of any sort stands for; None lowered is an empty list."""
+        """Lowers a declaration of any kind; the list is empty if there is nothing to lower."""
         raise NotImplementedError
 
     def statement(self, node: Node) -> list[ir.Stmt]:
-        """The statements one node stands for: several for `int a, b;`, none for `;`."""
+        """Lowers a node to statements: several for `int a, b;`, none for `;`."""
         if self.depth >= MAX_DEPTH:
             return [self.too_deep(node)]
         self.depth += 1
@@ -35,14 +35,14 @@ class Statements(Exprs):
             self.depth -= 1
 
     def statements(self, nodes: Iterable[Node]) -> tuple[ir.Stmt, ...]:
-        """What several nodes of the C++ tree lower to, in one row: a declaration of two variables is two statements."""
+        """Lowers several nodes to one sequence of statements."""
         found: list[ir.Stmt] = []
         for node in nodes:
             found += self.statement(node)
         return tuple(found)
 
     def block(self, node: Node | None) -> tuple[ir.Stmt, ...]:
-        """The statements of a body: those inside braces, or the one statement."""
+        """Lowers a body: the statements inside braces, or the single statement."""
         if node is None:
             return ()
         if node.type == "compound_statement":
@@ -50,6 +50,7 @@ class Statements(Exprs):
         return tuple(self.statement(node))
 
     def anything(self, nodes: Iterable[Node]) -> list[object]:
+        """Lowers nodes of any kind, expressions and statements."""
         found: list[Any] = []
         for node in nodes:
             if node.type in _EXPRESSIONS:
@@ -72,7 +73,8 @@ class Statements(Exprs):
         return self.expression_statement(inner[0], node)
 
     def expression_statement(self, node: Node, whole: Node) -> list[ir.Stmt]:
-        """An expression used for its effect; assignments and asm have statements of their own."""
+        """Lowers an expression statement; assignments and asm become statements of their own. `whole` is the node with
+        the semicolon."""
         where = self.loc(whole)
         if node.type == "call_expression" and self.blanked.asms:
             asm = self._asm(node, where)

@@ -19,7 +19,8 @@ class TextMap:
         self._frames: list[int] = []
 
     def add(self, start: int, source: int, length: int, frame: int) -> None:
-        """The parsed text from `start` on stands at `source`, for `length` characters of the given text."""
+        """Records that `length` characters of the parsed text from `start` on were copied from the given text at
+        `source`."""
         if self._starts:
             last = len(self._starts) - 1
             reach = self._lengths[last]
@@ -33,21 +34,21 @@ class TextMap:
         self._frames.append(frame)
 
     def key(self) -> tuple[tuple[int, ...], ...]:
-        """All pieces: equal for maps that say the same of every offset."""
+        """A key that is equal for maps with the same pieces."""
         return tuple(map(tuple, (self._starts, self._sources, self._lengths, self._frames)))
 
     def source(self, offset: int) -> int:
-        """The offset in the given text of one character of the parsed text."""
+        """The offset in the given text of the character at `offset` of the parsed text."""
         if not self._starts:
             return 0
         piece = max(bisect_right(self._starts, offset) - 1, 0)
         return self._at(piece, offset)
 
     def range(self, start: int, end: int) -> tuple[int, int]:
-        """The (first, last) character of the given text that the parsed text from `start` to `end` stands for.
+        """The first and the last character of the given text that the parsed text from `start` to `end` stands for.
 
-        Text that came from elsewhere (a macro argument inside a macro body, a body inside plain text) is left
-        out; both are offsets of characters, so an empty range is one character.
+        Text from elsewhere (a macro argument inside a macro body, a body inside plain text) is left out. Both are
+        offsets of characters, so that an empty range is one character.
         """
         if not self._starts:
             return 0, 0

@@ -23,7 +23,7 @@ class Types(Base):
     """Lowers type nodes and the declarators around a declared name."""
 
     def type_of(self, node: Node | None) -> ir.TypeRef:
-        """The type a type node names; a node without a type (a constructor) gives an empty name."""
+        """Lowers a type; None, as for a constructor, gives a type with an empty name."""
         if node is None:
             return ir.TypeRef("", (), (self.unit, 0, 0))
         if node.type in _PLAIN:
@@ -75,7 +75,7 @@ class Types(Base):
     # --- names with template arguments ---
 
     def template_id(self, node: Node) -> ir.TypeRef:
-        """`A::B<x>::C` as a TypeRef."""
+        """Lowers a qualified template name such as `A::B<x>::C`."""
         parts = self.parts(node)
         names: list[str] = []
         args: tuple[ir.Expr, ...] = ()
@@ -94,7 +94,7 @@ class Types(Base):
         return ir.TypeRef("::".join(name for name in names if name), args, self.loc(node), member)
 
     def parts(self, node: Node) -> list[Part]:
-        """The pieces of a qualified name: (name, template arguments or None, node)."""
+        """The parts of a qualified name, each with its template arguments (or None) and its node."""
         parts: list[Part] = []
         current: Node | None = node
         while current is not None and current.type == "qualified_identifier":
@@ -116,7 +116,8 @@ class Types(Base):
         return (self.compact(name) if name is not None else ""), self.template_args(args), node
 
     def template_args(self, node: Node) -> tuple[ir.Expr, ...]:
-        """The arguments in angle brackets: types as TypeRef, values as expressions, a lone unknown name as Name."""
+        """Lowers the template arguments in angle brackets: types to TypeRef, values to expressions, a lone unknown name
+        to Name."""
         found: list[ir.Expr] = []
         for child in node.named_children:
             if child.type == "type_descriptor":
@@ -135,7 +136,8 @@ class Types(Base):
     # --- declarators ---
 
     def declared(self, node: Node | None, of: ir.TypeRef) -> tuple[Node | None, ir.TypeRef]:
-        """The name node inside a declarator (None when it is abstract) and the full type of what it names."""
+        """The name node inside a declarator (None if it declares no name), and the full type of what is declared, `of`
+        being the type in front of the declarator."""
         full = ir.TypeRef(of.name, of.args, of.loc, of.member, of.pointers, of.reference, of.const, of.dims)
         while node is not None:
             kind = node.type
@@ -159,7 +161,7 @@ class Types(Base):
         return None, full
 
     def inner(self, node: Node) -> Node | None:
-        """The declarator inside a declarator."""
+        """The declarator inside a declarator; None for the innermost."""
         found = node.child_by_field_name("declarator")
         if found is not None or node.type in _ARRAYS or node.type in _FUNCTIONS:
             return found
@@ -169,7 +171,7 @@ class Types(Base):
     # --- parameters ---
 
     def parameters(self, node: Node | None) -> tuple[ir.Param, ...]:
-        """The parameters of a parameter_list."""
+        """Lowers a parameter list."""
         if node is None:
             return ()
         found: list[ir.Param] = []
@@ -206,7 +208,7 @@ class Types(Base):
         )
 
     def template_params(self, node: Node | None) -> tuple[ir.TemplateParam, ...]:
-        """The parameters of a template_parameter_list."""
+        """Lowers a list of template parameters."""
         if node is None:
             return ()
         return tuple([self._template_param(child) for child in node.named_children if child.type.endswith(_PARAMETER)])

@@ -46,7 +46,8 @@ class CudaUnit:
     )  # names of the file that are asked for as `::n` where one hides them
 
     def span(self, loc: ir.Loc) -> Span:
-        """Where `loc` was written; inside a macro that is the line of the macro's body, or of its argument."""
+        """The place of `loc` in the file that a reader can open. For text from a macro it is that of the macro's body,
+        or of its argument."""
         first, last = self.map.range(loc[1], loc[2])
         path, line, column = self.origin(first)
         end_path, end_line, end_column = self.origin(last)
@@ -55,7 +56,8 @@ class CudaUnit:
         return Span(path, line, column, end_line, end_column + 1)
 
     def add_namespace(self, start: int, end: int, name: str) -> None:
-        """A namespace body; to be added in order of `start`, so that the ones around it are there already."""
+        """Records the body of a namespace. To be called in the order of `start`, so that the namespaces around it are
+        known."""
         outer = self._namespace_index(start)
         before = self.namespaces[outer].name if outer is not None else ""
         qualified = "::".join(part for part in (before, name) if part)
@@ -75,7 +77,7 @@ class CudaUnit:
         return index
 
     def within(self, literal: ir.Const, offset: int, length: int) -> ir.Loc:
-        """The place of a part of a string literal's value, such as one instruction of an asm template.
+        """The location of a part of a string literal's value, such as one instruction of an asm template.
 
         `offset` counts characters of the value, which may be joined from several adjacent literals.
         """
@@ -92,7 +94,7 @@ class CudaUnit:
 
 
 def lines_origin(text: str, path: str) -> Origin:
-    """The origin of text that is a file of its own."""
+    """A function that gives path, line and column of a character of `text`, which is a file of its own."""
     starts = [0]
     at = text.find("\n")
     while at >= 0:
@@ -100,6 +102,7 @@ def lines_origin(text: str, path: str) -> Origin:
         at = text.find("\n", at + 1)
 
     def origin(offset: int) -> tuple[str, int, int]:
+        """The path, line and column of a character."""
         line = bisect_right(starts, offset)
         return path, line, offset - starts[line - 1] + 1
 
