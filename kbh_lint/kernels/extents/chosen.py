@@ -84,6 +84,7 @@ class _Walk(Values):
             self.statement(stmt)
 
     def statement(self, stmt: ir.Stmt) -> None:
+        """Follows one statement."""
         match stmt:
             case ir.Assign(targets=targets, value=value):
                 marks = self.carried((value,), self.of(value))
@@ -132,6 +133,7 @@ class _Walk(Values):
             self.assign(target, frozenset((VARIES,)) | marks & {CHOSEN})
 
     def declared(self, stmt: ir.Decl) -> None:
+        """Follows a declaration with its initial value."""
         if isinstance(stmt.init, ir.Lambda):
             self.lambdas[stmt.name] = stmt.init.func
             return
@@ -171,6 +173,7 @@ class _Walk(Values):
         self.control, self.branch = around
 
     def loop(self, node: ir.Stmt, test: Marks, body: Sequence[ir.Stmt], step: object = None) -> None:
+        """Follows the body of a loop that runs while a condition with the marks `test` holds."""
         around = self.looped
         self.looped = around | assigned_names(tuple(body), self.cpp)
         if step is not None:
@@ -181,6 +184,7 @@ class _Walk(Values):
         self.looped = around
 
     def assign(self, target: object, marks: Marks) -> None:
+        """Gives a value with these marks to a name, a tuple of names or a place in memory."""
         if isinstance(target, (ir.Seq, ir.Star)):
             for item in target.items if isinstance(target, ir.Seq) else (target.value,):
                 self.assign(item, marks)

@@ -48,6 +48,7 @@ class _Walk(Values):
             self.statement(stmt)
 
     def statement(self, stmt: ir.Stmt) -> None:
+        """Follows one statement; raises Unsure where it uses offsets in a way that is not known."""
         self.steps += 1
         if self.steps > MAX_STEPS:
             raise Unsure
@@ -58,11 +59,13 @@ class _Walk(Values):
             self.other(stmt)
 
     def given(self, node: ir.Assign) -> None:
+        """Follows an assignment."""
         parts = self.items(node.value)
         for target in node.targets:
             self.assign(target, parts)
 
     def leaves(self, node: ir.Return | ir.Jump) -> None:
+        """Follows a return, a break or a continue."""
         if isinstance(node, ir.Jump):
             self.jumped |= self.control is not How.NOT
             return
@@ -88,6 +91,7 @@ class _Walk(Values):
     # --- branches and loops ---
 
     def branch(self, node: ir.If) -> None:
+        """Follows both sides of a branch and joins the variables behind them."""
         test = self.of(node.test)
         if test not in (How.NOT, *CONDITIONS):
             raise Unsure
@@ -123,6 +127,7 @@ class _Walk(Values):
             self.names[name] = How.DATA
 
     def counted(self, node: ir.For) -> None:
+        """Follows a `for` over a range or another iterable."""
         call, test = node.iterable, How.NOT
         ways = [self.of(part) for part in call.args] if isinstance(call, ir.Call) else [self.of(call)]
         if any(way is not How.NOT for way in ways):
@@ -137,6 +142,7 @@ class _Walk(Values):
         )
 
     def tested(self, node: ir.CFor | ir.While) -> None:
+        """Follows a loop with a test: a `while` or a C++ `for`."""
         if isinstance(node, ir.CFor):
             self.block(node.init)
         step = node.step if isinstance(node, ir.CFor) else None

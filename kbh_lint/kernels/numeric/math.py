@@ -22,11 +22,13 @@ _WHOLE: dict[str, Callable[[float], int]] = {"floor": math.floor, "ceil": math.c
 
 
 def exponential(m: Machine, c: Args) -> Value:
+    """The value of `exp(x)` and the like."""
     value = c.number(m, 0)
     return UNKNOWN if value is None else m.numbers.exp(value)
 
 
 def sigmoid(m: Machine, c: Args) -> Value:
+    """The value of `1 / (1 + exp(-x))`."""
     value = c.number(m, 0)
     if value is None:
         return UNKNOWN
@@ -97,6 +99,7 @@ def _larger(m: Machine, a: object, b: object, sign: float, site: int) -> Value:
 
 
 def absolute(m: Machine, c: Args) -> Value:
+    """The value of `abs(x)`."""
     value = c.get(0, "x")
     if isinstance(value, Num):
         return m.numbers.neg(value) if m.numbers.settle(value.f < 0) else value
@@ -104,6 +107,7 @@ def absolute(m: Machine, c: Args) -> Value:
 
 
 def fused(m: Machine, c: Args) -> Value:
+    """The value of `fma(x, y, z)`."""
     a, b, d = c.number(m, 0, "x"), c.number(m, 1, "y"), c.number(m, 2, "z")
     if a is None or b is None or d is None:
         return UNKNOWN
@@ -120,15 +124,18 @@ def operation(op: str) -> Builtin:
 
 
 def reciprocal(m: Machine, c: Args) -> Value:
+    """The value of `1 / x`."""
     value = c.number(m, 0)
     return UNKNOWN if value is None else m.numbers.div(Num(_ONE.q, _ONE.f, value.dt), value)
 
 
 def negative(m: Machine, c: Args) -> Value:
+    """The value of `-x`."""
     return ops.negated(c.get(0), m.numbers)
 
 
 def power(m: Machine, c: Args) -> Value:
+    """The value of `pow(x, y)`; a constant to the power of data counts as an exponential."""
     a, b = c.number(m, 0), c.number(m, 1)
     if a is None or b is None:
         return UNKNOWN
@@ -148,6 +155,7 @@ def nothing(m: Machine, c: Args) -> Value:
 
 
 def unknown(m: Machine, c: Args) -> Value:
+    """Models a function whose result is unknown."""
     return UNKNOWN
 
 
@@ -227,6 +235,7 @@ def combined(m: Machine, value: object, combine: object, c: Args) -> Value:
 
 
 def to_bits(m: Machine, c: Args) -> Value:
+    """The bit pattern of a float, as `__float_as_uint(x)` gives it."""
     value = c.get(0)
     return Bits(value) if isinstance(value, Num) else UNKNOWN
 

@@ -75,6 +75,7 @@ class _Walk:
     # --- statements ---
 
     def block(self, body: Sequence[ir.Stmt]) -> None:
+        """Follows the statements of a block."""
         for stmt in body:
             self.steps += 1
             if self.steps > MAX_STEPS:
@@ -100,6 +101,7 @@ class _Walk:
             self.lose_held(part)
 
     def assign(self, target: object, held: Held) -> None:
+        """Assigns a value to a name, a tuple of names or a place in memory."""
         if isinstance(target, ir.Name):
             varies = held.varies or target.id in self.looped
             old = self.names.get(target.id)
@@ -123,6 +125,7 @@ class _Walk:
         return PLAIN
 
     def given_to(self, node: ir.Assign) -> None:
+        """Follows an assignment."""
         target, value = node.targets[0], node.value
         if isinstance(target, ir.Seq) and isinstance(value, ir.Seq) and len(target.items) == len(value.items):
             parts = [self.of(item) for item in value.items]
@@ -144,6 +147,7 @@ class _Walk:
             self.assign(ir.Name(node.name, node.loc), self.of(init))
 
     def branch(self, node: ir.If) -> None:
+        """Follows both sides of a branch, each with what its condition says, and joins the variables."""
         test, around, before = self.of(node.test), self.under, dict(self.names)
         ends = []
         for body, sides in ((node.body, test.yes), (node.orelse, test.no)):
@@ -163,6 +167,7 @@ class _Walk:
                 self.names[name] = Held(held.at, True, fields=held.fields)
 
     def loop(self, node: ir.For | ir.CFor | ir.While) -> None:
+        """Follows the body of a loop twice, so that what one iteration assigns is known in the next."""
         outer, around = self.looped, self.under
         if isinstance(node, ir.CFor):
             self.block(node.init)
@@ -322,6 +327,7 @@ class _Walk:
         return (number.value if isinstance(number, values.Scalar) else number) == 1
 
     def inline(self, func: values.Func, node: ir.Call) -> Held:
+        """What a call of a function of the submission gives; its body is followed."""
         params, body = func.node.params, func.node.body
         if body is None or self.depth >= MAX_DEPTH or len(node.args) > len(params) or node.keywords and self.cpp:
             raise Lost
