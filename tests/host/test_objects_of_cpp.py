@@ -96,6 +96,46 @@ def test_a_kernel_reads_and_writes_through_objects(tmp_path: Path, how: str, ste
     assert (report.verdict == "clean") is (state == "kept")
 
 
+@pytest.mark.parametrize(
+    "made",
+    ["load_args{x.data_ptr<float>(), n}", "load_args<float>{x.data_ptr<float>(), n}",
+     "load_args<float>(x.data_ptr<float>(), n)"],
+)  # fmt: skip
+@pytest.mark.parametrize(("step", "state"), [(KAHAN, "kept"), (PLAIN, "broken")], ids=["kahan", "plain"])
+def test_an_object_is_made_where_it_is_handed_on(tmp_path: Path, made: str, step: str, state: str) -> None:
+    """Its class is of the text, whatever its name looks like: not only names with a capital are types."""
+    text = functors("of known types", step).replace("Load load{x.data_ptr<float>(), n};", "").replace("Load ", "KIND ")
+    text = text.replace("(load, store, n)", f"({made}, store, n)").replace("struct KIND {", "struct load_args {")
+    if made.startswith("load_args<"):
+        text = text.replace("struct load_args {", "template <typename T> struct load_args {")
+        text = text.replace("KIND", "load_args<float>")
+    if made.endswith(")"):
+        text = text.replace("int64_t n;\n", "int64_t n;\n  load_args(const float* a, int64_t b) : at(a), n(b) {}\n", 1)
+    report = lint(tmp_path, text.replace("KIND", "load_args"), "04_kahan_softmax")
+    assert states(report) == {"compensated-sum": state, "authored-compute": "kept"}, report.unread
+
+
+KEPT = """#include <torch/extension.h>
+#include "beside.h"
+__global__ void divide(const float* x, const float* most, float* y, int n) {
+  for (int i = threadIdx.x; i < n; i += 256) y[blockIdx.x * n + i] = __expf(x[blockIdx.x * n + i] - most[blockIdx.x]);
+}
+torch::Tensor run(torch::Tensor x) {
+  static torch::Tensor most = torch::empty({x.size(0)}, x.options());
+  auto y = torch::empty_like(x);
+  rows_of(x.data_ptr<float>(), most.data_ptr<float>(), x.size(1));
+  divide<<<x.size(0), 256>>>(x.data_ptr<float>(), most.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+  return y;
+}
+"""
+
+
+def test_what_nobody_read_fills_a_kept_buffer_on_every_call(tmp_path: Path) -> None:
+    """That a second call uses what the first left there is not said for want of reading."""
+    report = lint(tmp_path, solution(KEPT), "04_kahan_softmax")
+    assert not [finding.rule for finding in report.findings if finding.rule in ("KBH202", "KBH203", "KBH204")]
+
+
 TWO = """__device__ float2 two(float2 a, float2 b) {
   float s = a.x + b.x, z = s - a.x;
   return make_float2(s, a.y + b.y + ((a.x - (s - z)) + (b.x - z)));

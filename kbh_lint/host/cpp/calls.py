@@ -270,9 +270,19 @@ def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env)
         return cpp_types.cast(run, ref, value, env)
     if short in CONTAINERS:
         return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
-    if short[:1].islower() and short not in ("dim3",) and not short.endswith("_t"):
+    if not node.braces and _is_function(run, ref, env):
         return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
-    return cpp_construction.construct(run, ref, args, env, node.loc)
+    return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
+
+
+def _is_function(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
+    """Whether what is written like a type and called is rather a function template of a library: by its small letter,
+    unless the text defines a class of that name."""
+    short = ref.name.rpartition("::")[2]
+    if not short[:1].islower() or short.endswith("_t") or short == "dim3":
+        return False
+    target, scope = cpp_types.resolve(run, ref, env)
+    return bool(target.member) or cpp_types.class_in(scope, target.name) is None
 
 
 def _plain_type(run: Cpp, target: DType | CppType, args: list[Value], node: ir.Call, env: Env) -> Value:

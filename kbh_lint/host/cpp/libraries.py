@@ -355,9 +355,7 @@ def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Va
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
         event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
-        for pointer in found:
-            if pointer.tensor.storage.content.label in ("empty", "constant"):  # it waits for what will fill it
-                recording.write(run.interp, pointer.tensor, event)
+        recording.may_fill(run.interp, [pointer.tensor for pointer in found], event)
     return Unknown((), name)
 
 

@@ -16,7 +16,7 @@ from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.objects import Blob, Bound, LibObject
-from kbh_lint.host.values.tensors import Event, Tensor, Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -46,7 +46,7 @@ def foreign(site: Site) -> Value:
         inputs,
         {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
     )
-    _may_fill(interp, inputs, event)
+    recording.may_fill(interp, inputs, event)
     return recording.make(interp, None, inputs[0].dtype, event=event)
 
 
@@ -60,22 +60,11 @@ def _is_missing(interp: Run, path: str) -> bool:
     return any(kind == "import" and a["module"].partition(".")[0] == root for kind, a, _ in interp.trace.notes)
 
 
-def _may_fill(interp: Run, inputs: Sequence[Tensor], event: Event) -> None:
-    """An unread call may write to each buffer without contents and to each that outlives the call. It is taken not to
-    write to inputs, weights, or what was computed for it."""
-    for tensor in inputs:
-        content = tensor.storage.content
-        unread = content.event is not None and content.event.kind in ("unread", "library")
-        again = unread or content.call < interp.trace.call_index
-        if content.label in ("empty", "constant") or not content.label and again:
-            recording.write(interp, tensor, event, partial=not content.label and not unread)
-
-
 def addressed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
     """Records that unknown code was given addresses of tensors, whose memory it may read and write."""
     found = _handed(interp, args)
     if found:
-        _may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
+        recording.may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
 
 # Packages of kernel languages, with what is in them: `tvm` has `tvm.tir`, and nothing of `tvm_ffi`; and what people
@@ -114,7 +103,7 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
     unknown shape."""
     interp.miss(f"{name} could not be read", loc)
     event = recording.record(interp, "unread", name, loc, inputs)
-    _may_fill(interp, inputs, event)
+    recording.may_fill(interp, inputs, event)
     return recording.make(interp, None, "?", event=event)
 
 
