@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,22 @@ def test_all_rewrites_of_a_cuda_text_together_leave_its_ptx(name: str, arch: str
     assert {"cuda-rename", "cuda-using", "cuda-compact", *ALL[:4]} <= set(applied)
     assert ptx(program, arch, tmp_path / "after") == before, applied
     assert len(before) > 50
+
+
+WORK = re.compile(
+    r"(?:@!?%p\d+ )?((?:fma|mma|wgmma|ex2|st\.global|(?:add|sub|mul|div|max)\.[\w.]*f(?:16|32|64)|cvt\.[\w.]*f)[\w.]*)"
+)
+
+
+@pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
+@pytest.mark.parametrize("name", ["int4/cuda_lop3", "int4/cuda_mma", "fp8/mma_sync", "kahan/cuda_kahan"])
+def test_arguments_in_a_struct_leave_the_arithmetic_of_a_kernel(name: str, tmp_path: Path) -> None:
+    """Loads of the arguments differ, and the order that the compiler chooses."""
+    program = Program((IDIOMS / f"{name}.py").read_text(encoding="utf-8"))
+    packed = apply(evasions()["cuda-params-struct"], program, 7)
+
+    def work(one: Program, folder: str) -> Counter[str]:
+        return Counter(found[1] for line in ptx(one, "sm_90a", tmp_path / folder) if (found := WORK.match(line)))
+
+    before = work(program, "before")
+    assert work(packed, "after") == before and sum(before.values()) > 5

@@ -65,7 +65,7 @@ def declared_functions(pieces: list[Token]) -> Iterator[tuple[int, int]]:
                 break
 
 
-def _outside_words(program: Program, source: Source) -> set[str]:
+def outside_words(program: Program, source: Source) -> set[str]:
     """Words of the Python text, its CUDA strings left out."""
     text = source.text
     for node in cuda_strings(source):
@@ -73,7 +73,7 @@ def _outside_words(program: Program, source: Source) -> set[str]:
     return set(re.findall(r"[A-Za-z_]\w*", text))
 
 
-def _string_words(source: Source) -> set[str]:
+def string_words(source: Source) -> set[str]:
     """Words of strings that are not CUDA text themselves: names, placeholders, declarations."""
     kept = [text for text in source.strings if not is_cuda(text)] + source.fragments
     return {word for text in kept for word in re.findall(r"[A-Za-z_]\w*", text)}
@@ -83,14 +83,14 @@ def rename_cuda(program: Program, rng: Random) -> Program:
     """Kernels, device functions, their arguments and locals get other names throughout the CUDA text."""
     source = source_of(program)
     parts = [tokens(text) for text in texts(program, source)]
-    fixed = _fixed_words(parts) | _string_words(source)
+    fixed = _fixed_words(parts) | string_words(source)
     names = {
         pieces[at].text
         for pieces in parts
         for _, at in declared_functions(pieces)
         if pieces[at].text not in source.attributes
     }
-    functions_outside = names & _outside_words(program, source)
+    functions_outside = names & outside_words(program, source)
     names = (names - functions_outside) | {name for pieces in parts for name in _locals(pieces)}
     names = {name for name in names - fixed - _TYPES if name not in source.attributes and name != "main"}
     if not names or any("##" in piece.text for pieces in parts for piece in pieces if piece.kind == "directive"):
@@ -216,7 +216,7 @@ def cuda_helpers(program: Program, rng: Random) -> Program:
 def cuda_template(program: Program, rng: Random) -> Program:
     """Kernels become templates with a parameter that nothing depends on."""
     source = source_of(program)
-    outside = _outside_words(program, source) | _string_words(source)
+    outside = outside_words(program, source) | string_words(source)
     parameter = source.fresh(rng)
     parts = [tokens(text) for text in texts(program, source)]
     fixed = {word for pieces in parts for p in pieces if p.kind in ("directive", "string", "raw")
