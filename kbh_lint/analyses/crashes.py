@@ -55,7 +55,8 @@ def _arity(method: Func, given: int) -> str:
 
 
 def shape_crashes(run: ShapeRun) -> list[ShapeFact]:
-    """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an undeclared output."""
+    """Facts `crash` of one graded shape: an uncaught exception, an undefined name, an output that the contract does not
+    declare."""
     out: list[ShapeFact] = []
     if run.raised:
         out.append(ShapeFact(Crash(what="raises", message=f"forward or __init__: {run.stopped}"), run.stopped_at))

@@ -25,7 +25,8 @@ UNREAD = ("blob", "unread")  # kinds of events of which nobody read what they do
 
 
 def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
-    """Facts `beside`, `lazy-output`, `constant-output`, `unwritten-output`, `input-written`, `state-ignored`."""
+    """Facts about the tensors that `forward` returns: `beside`, `lazy-output`, `constant-output`, `unwritten-output`,
+    `input-written`, `state-ignored`."""
     if len(run.calls) < 2:
         return []
     result = last_call(run)

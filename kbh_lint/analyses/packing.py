@@ -23,7 +23,8 @@ GROWN = 1.8  # times the bytes of a packed entry, from which on it counts as tak
 
 @dataclass(slots=True)
 class Packing:
-    """Expansions of packed state, and the places where it is unpacked inside a multiplying kernel."""
+    """What is found of packed weights on one shape: copies that are expanded before a product, and the places where
+    kernels unpack what they multiply."""
 
     seeds: list[ShapeFact] = field(default_factory=list)
     inside: list[tuple[ir.Loc | None, str]] = field(default_factory=list)

@@ -26,7 +26,8 @@ KEYS = {
 
 @dataclass(slots=True, eq=False)
 class Stale:
-    """Contents of before a change that a result depends on, with the first event that read each of them."""
+    """Contents of inputs and weights from before they changed that the result of `call` depends on, each with the event
+    that read it first."""
 
     call: Call
     reads: list[tuple[Content, Event | None]]

@@ -18,7 +18,7 @@ MAX_RELATED = 10
 
 @dataclass(slots=True)
 class ShapeFact:
-    """A fact about one shape. `related` pairs a place with a sentence."""
+    """A fact about one graded shape. `related` has further places, each with a sentence to show beside it."""
 
     fact: FactKind
     loc: ir.Loc | None
@@ -39,7 +39,7 @@ class ShapeFact:
 
 @dataclass(slots=True)
 class ShapeFacts:
-    """The seeds of one shape and what each promise comes to on it, with places that show it."""
+    """The facts of one graded shape, the state of each promise on it, and the places that show that state."""
 
     label: str
     seeds: list[ShapeFact] = field(default_factory=list)

@@ -33,7 +33,8 @@ MAX_EARLIER = 3  # launches that what lies at a place is followed through
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """What one path computes with: operand types of its products, and which steps its kernels take."""
+    """The arithmetic behind the result of one path: operand and accumulator types of its products, and further steps of
+    its kernels."""
 
     products: frozenset[tuple[str, ...]]
     accumulators: frozenset[str]

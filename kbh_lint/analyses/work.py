@@ -21,7 +21,7 @@ SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "
 
 @dataclass(slots=True)
 class Work:
-    """What one shape's result took, sorted by who did it."""
+    """The events behind the result of one graded shape, sorted by who did them."""
 
     authored: list[Event] = field(default_factory=list)
     library: list[Event] = field(default_factory=list)  # heavy work done by a library
