@@ -27,7 +27,8 @@ class _Record:
 
 
 class Sides:
-    """The branches met so far, and the sides that are being executed: each product is added to all of these."""
+    """The branches met so far, and the sides that are being executed: each product is recorded on all sides that
+    are."""
 
     def __init__(self) -> None:
         self._records: dict[ir.Loc, _Record] = {}

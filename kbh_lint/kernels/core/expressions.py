@@ -37,11 +37,11 @@ class Expressions:
         self.run = run
 
     def e_attr(self, node: ir.Attr) -> V:
-        """`value.name`."""
+        """The value of `value.name`."""
         raise NotImplementedError
 
     def e_index(self, node: ir.Index) -> V:
-        """`value[index]`."""
+        """The value of `value[index]`."""
         raise NotImplementedError
 
     def e_call(self, node: ir.Call) -> V:

@@ -25,7 +25,8 @@ MAX_TESTED = 32  # cases of a switch on data that are told apart
 
 
 class FixPoint(Control[V]):
-    """The control of provenance: what is not known takes every way, and variables join where the ways meet."""
+    """The control flow of the provenance analysis: where a condition is unknown both sides are executed, and variables
+    are joined behind them."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

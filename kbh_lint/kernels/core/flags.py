@@ -31,7 +31,7 @@ def only_reads(name: str, given: Sequence[V]) -> bool:
 
 
 class Flags:
-    """Reads and writes flags by their values."""
+    """Tracks the numbers that flags in device memory hold during one launch."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

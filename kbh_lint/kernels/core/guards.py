@@ -21,7 +21,8 @@ MAX_DEPTH = 32  # operators, one in another
 
 
 class Term(NamedTuple):
-    """How a known number was made: by an operator of operands; or as an argument or a field, where there are none."""
+    """How a known number was computed: by an operator from `parts`, or, without parts, as an argument of the launch or
+    a field of one."""
 
     kind: str  # argument, field, binary, compare, unary, convert
     what: str  # the operator, the type, or the name
@@ -70,7 +71,7 @@ def made(value: V, kind: str, what: str, *parts: V) -> V:
 
 
 class Tests:
-    """The tests of one walk, each with what came of it."""
+    """The tests of one walk that can be computed again for other arguments, each with its outcome."""
 
     def __init__(self, most: int = MAX_TESTS) -> None:
         self.most = most

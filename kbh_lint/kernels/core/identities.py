@@ -24,7 +24,8 @@ def called(node: object) -> str:
 
 
 class Identities:
-    """Of one function: where its names are assigned, and what stands for those that are assigned once."""
+    """What holds in one function whatever its arguments are: where its names are assigned, and the expressions of those
+    that are assigned once."""
 
     def __init__(self, func: ir.FuncDef) -> None:
         self.once: dict[str, Any] = {}

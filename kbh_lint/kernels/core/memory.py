@@ -56,7 +56,7 @@ def _is_flag(entries: list[tuple[str, str, V]], exact: list[V], dtype: str) -> b
 
 
 class Memory:
-    """Cells of memory, read and written through values that lead to them."""
+    """The memory cells of a run, with reading and writing through values that point to them."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

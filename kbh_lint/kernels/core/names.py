@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Names:
-    """Scopes and assignments; languages add what else names mean."""
+    """Looks up names in scopes, and assigns to them; languages derive from it and add the meanings of other names."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

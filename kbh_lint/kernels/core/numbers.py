@@ -61,7 +61,7 @@ class Numbers:
         self.run = run
 
     def convert(self, value: V, target: str, loc: Loc) -> V:
-        """`value` as a number of type `target`: a Cast when it is loaded data whose type changes."""
+        """`value` converted to the type `target`; recorded as a cast if it is loaded data whose type changes."""
         made = guards.made(self._convert(value, target, loc), "convert", target, value)
         return self.run.ranges.converted(value, made, target) if self.run.ranges.given else made
 
@@ -143,7 +143,7 @@ class Numbers:
         return fold(op, a.const, b.const, c_division=self.c_rules)
 
     def binary(self, op: str, a: V, b: V, loc: Loc) -> V:
-        """`a op b`."""
+        """The value of `a op b`."""
         made = guards.made(self._binary(op, a, b, loc), "binary", op, a, b)
         return self.run.ranges.combined(op, a, b, made) if self.run.ranges.given else made
 
@@ -313,7 +313,7 @@ class Numbers:
         return a, b
 
     def compare(self, op: str, a: V, b: V) -> V:
-        """`a op b` for one comparison."""
+        """The truth of the comparison `a op b`, as a value."""
         made = guards.made(self._compare(op, a, b), "compare", op, a, b)
         return self.run.ranges.compared(op, a, b, made) if self.run.ranges.given else made
 
@@ -336,7 +336,7 @@ class Numbers:
                  shape=broadcast(a.shape, b.shape))  # fmt: skip
 
     def unary(self, op: str, value: V, loc: Loc) -> V:
-        """`op value` for `-`, `+`, `~`, `not`."""
+        """The value of `op value`, `op` being `-`, `+`, `~` or `not`."""
         if op in "-~" and self.run.ranges.given and not value.known:
             made = self._unary(op, value)
             return self.run.ranges.negated(value, made) if op == "-" else V.with_(made)

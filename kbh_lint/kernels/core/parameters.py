@@ -11,8 +11,8 @@ T = TypeVar("T")
 
 
 class Matched(NamedTuple, Generic[T]):
-    """Arguments by the parameter that gets them, what a `*args` collects, and the parameters that are given none: their
-    defaults are the domain's to evaluate, in the function's own scope."""
+    """The arguments of a call by parameter, what `*args` collects, and the parameters without an argument, whose
+    defaults are still to be evaluated in the function's own scope."""
 
     given: dict[str, T]
     collected: dict[str, tuple[T, ...]]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Products:
-    """Multiplies and accumulates."""
+    """Records matrix products, multiply-accumulates and sums of loaded data."""
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -21,9 +21,10 @@ _LARGEST = 1 << 31  # of a grid
 
 @dataclass(frozen=True, slots=True)
 class Rising:
-    """Offsets of which each is at least the one before: how many there are, the first and the last.
+    """Offsets that never decrease: how many there are, the first and the last.
 
-    `apart`: what neighbours are apart at most, where it is asked what a kernel makes of groups that hold so little.
+    `apart` is the greatest difference between neighbours, given where the question is what a kernel does for groups of
+    at most that size.
     """
 
     count: int
@@ -38,8 +39,8 @@ class Rising:
 
 
 class Ranged(V):
-    """A value of whole numbers between two ends; of a tile, `all` is what its elements come to, by their `sum` or their
-    `max`, where that is known."""
+    """An integer between two bounds, or a tile of such integers; of a tile, `all` is the `sum` or the `max` of its
+    elements where known."""
 
     __slots__ = ("ends", "all")
     ends: Ends
@@ -72,8 +73,8 @@ class Ranged(V):
 
 @dataclass(slots=True)
 class Ranges:
-    """What a run is given: the ends of the numbers in storages, and those that are `rising`. Nothing is kept where it
-    is given none."""
+    """The bounds of integers that the analysis is given: those of the contents of storages, and which of these are
+    `rising` offsets. Without any, no bounds are tracked."""
 
     given: dict[int, Ends]
     rising: dict[int, Rising] = field(default_factory=dict)

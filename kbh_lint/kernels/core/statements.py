@@ -19,7 +19,8 @@ OFTEN = 8  # steps from one look at what was reached to the next
 
 
 class Statements(Walker[V, Frame]):
-    """The walk of a run; languages add declarations and the like, and may bring a control of their own."""
+    """Executes the statements of a kernel on abstract values; languages derive from it for statements and control flow
+    of their own."""
 
     control: FixPoint
 

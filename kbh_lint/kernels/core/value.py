@@ -137,14 +137,14 @@ class Mul:
 
 @dataclass(frozen=True, slots=True)
 class Unbound:
-    """A kernel argument about which nothing was said: a pointer if something loads from it."""
+    """A kernel argument of which nothing is known; it is a pointer if the kernel loads through it."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Splat:
-    """What every element of a tile is, where that is one number: `tl.full((1,), 4, tl.int8)`."""
+    """Marks a tile whose elements are all one number, such as `tl.full((1,), 4, tl.int8)`."""
 
     value: int
 
@@ -176,7 +176,7 @@ TWIDDLED = _Twiddled()
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """Marks a policy of the L2 cache: whether it keeps data longest."""
+    """Marks a policy for the L2 cache, and says whether it keeps data longest."""
 
     keeps: bool
 

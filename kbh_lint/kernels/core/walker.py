@@ -37,21 +37,21 @@ _STATEMENTS: dict[type, str] = {
 
 
 class OutOfFuel(Exception):
-    """A walk reached its bound on steps."""
+    """Raised when a walk has used up its steps."""
 
 
 class Enough(Exception):
-    """All that a walk was asked about is known."""
+    """Raised when everything that a walk was asked is known."""
 
 
 class Framed(Protocol[F]):
-    """What a walk belongs to, and what holds the frame of the function that runs."""
+    """The owner of a walk, which holds the frame of the running function."""
 
     frame: F
 
 
 class Control(ABC, Generic[T]):
-    """What a domain makes of control flow."""
+    """How one analysis executes control flow: branches, loops and switches."""
 
     @abstractmethod
     def test(self, node: ir.If) -> tuple[T, bool | None]:
@@ -89,7 +89,7 @@ class Control(ABC, Generic[T]):
 
 
 class Walker(ABC, Generic[T, F]):
-    """Executes statements; a domain, and a language in it, say what the values in them are."""
+    """Executes statements; each analysis, and each language in it, derives from it and says what values are."""
 
     control: Control[T]
     statements: dict[type, Callable[[Any, Any], Exit]]  # of the class: a walker that held its own would hold itself
@@ -114,11 +114,11 @@ class Walker(ABC, Generic[T, F]):
 
     @abstractmethod
     def assign(self, target: ir.Expr, value: T) -> None:
-        """`target = value`."""
+        """Executes `target = value`."""
 
     @abstractmethod
     def s_augassign(self, node: ir.AugAssign) -> None:
-        """`target op= value`."""
+        """Executes `target op= value`."""
 
     @abstractmethod
     def result(self, node: ir.Return) -> None:

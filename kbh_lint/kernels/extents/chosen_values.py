@@ -19,7 +19,7 @@ class Axis(NamedTuple):
 
 
 class To(NamedTuple):
-    """An address in what a parameter points to."""
+    """Marks an address in the memory behind the parameter `param`."""
 
     param: str
 
@@ -57,12 +57,12 @@ _NO_MEMORY = (
 
 
 class Undecided(Exception):
-    """Rows of a tile are told apart by offsets, or it cannot be told."""
+    """Raised where offsets distinguish the rows of a tile, or where that cannot be excluded."""
 
 
 class Values:
-    """What expressions are made of, in the function that is followed; `static` are the pointers whose addresses may
-    have nothing to do with offsets."""
+    """Computes the marks of expressions, in the running function; `static` are the pointer parameters whose addresses
+    must not depend on offsets."""
 
     def __init__(
         self, kernel: values.Func, args: Mapping[str, object], offsets: Iterable[str], static: frozenset[str]

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class OneRound(Control[Value]):
-    """Takes each way under the limits that hold on it."""
+    """The control flow of the address analysis: it follows both sides of a branch, and one iteration of a loop for all,
+    under the limits that hold there."""
 
     def __init__(self, run: Follow) -> None:
         self.run = run

@@ -159,7 +159,7 @@ class Expressions:
         return Test(yes, (), doubt) if conjoined else Test((), no, doubt)
 
     def binary(self, op: str, a: Value, b: Value) -> Value:
-        """`a op b`."""
+        """The value of `a op b`."""
         if op in ("&", "|") and isinstance(a, Test) and isinstance(b, Test):
             return self.both(op == "&", [a, b])
         if op == "+" and isinstance(b, Pointer):

@@ -31,11 +31,11 @@ NOT_FOLLOWED = (OutOfFuel, RecursionError)  # how a walk ends that says nothing
 
 
 class Follow:
-    """What holds where the walk is: `limits`, and `doubt` where a condition on more than positions has to hold. What is
-    noted of loads and stores is what those that derive from this are for.
+    """A walk that follows the addresses in a kernel. `limits` hold where the walk is; `doubt` says that a condition on
+    more than positions decides whether it gets there. Subclasses record loads and stores.
 
-    A walk is asked inside a `with` statement, whose end takes it apart: its parts know it, and would keep all that was
-    worked out until the garbage collector finds them.
+    Used in a `with` statement, at whose end the references between the walk and its parts are broken, so that they are
+    freed without the garbage collector.
     """
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> None:

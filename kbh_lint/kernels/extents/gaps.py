@@ -67,14 +67,14 @@ def _holds_others(args: Mapping[str, object]) -> bool:
 
 
 class Iterations:
-    """A loop variable: where it begins, before what it ends, and how far it steps."""
+    """A loop variable: its first value, the end before which it stops, its step, and the place of the loop."""
 
     def __init__(self, first: Linear, last: Linear, step: Linear, loc: ir.Loc) -> None:
         self.first, self.last, self.step, self.loc = first, last, step, loc
 
 
 class Rounds(Follow):
-    """Notes every load and store, and the iterations of every loop."""
+    """A walk that records every load and store, and the iterations of every loop."""
 
     def __init__(self, kernel: values.Func, args: Mapping[str, Any], grid: Dims, known: Mapping[int, int]) -> None:
         super().__init__(kernel, args, grid, ())

@@ -10,7 +10,7 @@ from enum import Enum
 
 
 class Unsure(Exception):
-    """Something depends on offsets in a way of which nothing is said."""
+    """Raised where something depends on offsets in a way that is not known."""
 
 
 class How(Enum):

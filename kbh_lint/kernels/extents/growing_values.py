@@ -27,7 +27,7 @@ _COMPUTES = frozenset(  # functions of CUDA that touch no memory
 
 
 class Values:
-    """What names and expressions are in the function that is followed."""
+    """Computes how names and expressions depend on offsets, in the running function."""
 
     def __init__(self, kernel: values.Func, args: Mapping[str, object], offsets: Mapping[str, frozenset[int]]) -> None:
         self.cpp = kernel.node.kind != "python"

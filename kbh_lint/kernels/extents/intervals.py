@@ -39,7 +39,8 @@ class _Bounds:
 
 
 class Atoms:
-    """What sums are made of: numbers between two bounds, and results of operations that are no sums."""
+    """The unknown numbers that sums consist of: numbers between two bounds, and results of operations that are no
+    sums."""
 
     def __init__(self) -> None:
         self.ranges: list[tuple[Bound, Bound]] = []
@@ -93,7 +94,7 @@ _new = tuple.__new__  # what `Linear(...)` calls, after a function of its own
 
 
 def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
-    """`a + sign * b`."""
+    """The sum `a + sign * b`."""
     const, more = a[0] + sign * b[0], b[1]
     if not more:
         return _new(Linear, (const, a[1]))
@@ -104,7 +105,7 @@ def add(a: Linear, b: Linear, sign: int = 1) -> Linear:
 
 
 def scaled(a: Linear, by: int) -> Linear:
-    """`by * a`."""
+    """The product `by * a`."""
     return _new(Linear, (a[0] * by, tuple([(t, f * by) for t, f in a[1]]) if by else ()))
 
 

@@ -23,7 +23,7 @@ _ALIASES = (*SAME, "advance", "make_block_ptr", "make_tensor_descriptor")
 
 
 class Loads:
-    """Looks for loads in expressions."""
+    """Finds the loads in expressions and records them."""
 
     def __init__(self, run: Reads) -> None:
         self.run = run

@@ -13,8 +13,8 @@ from kbh_lint.kernels.extents.values import Described
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What is touched at one place of a kernel: from element `first`, up to before element `end`, at most `count`, of
-    which all leave the same remainder `phase` divided by `step`; of structs each is the first of `width`."""
+    """The elements that one access in a kernel can touch: from `first` up to before `end`, at most `count`, all with
+    the remainder `phase` modulo `step`. For structs each is the first of `width` elements."""
 
     first: int
     end: int

@@ -52,7 +52,7 @@ def parts_under(
 
 
 class Reads(Follow):
-    """Notes the address of every load, under the conditions that hold where it stands."""
+    """A walk that records the address of every load, under the limits that hold there."""
 
     expressions: Remembered
 

@@ -19,8 +19,8 @@ from kbh_lint.kernels.extents.values import Dims
 
 
 class Restart(NamedTuple):
-    """A loop whose state begins anew in each piece: in so many elements of what it stores the place moves in one step
-    of its counter, and so many steps the longest piece has."""
+    """A loop that restarts its state in each piece of an axis: per iteration, the stores move by `stride` elements, and
+    the longest piece has `longest` iterations."""
 
     loc: ir.Loc
     stride: int

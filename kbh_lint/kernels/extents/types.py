@@ -25,7 +25,7 @@ _LANES = "xyzw"
 
 
 class NotKnown(Exception):
-    """A specialisation is chosen by something that is not known."""
+    """Raised where an unknown template argument decides which specialisation is meant."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ Dims = tuple[Any, ...]
 
 @dataclass(slots=True, eq=False, repr=False)
 class Laid:
-    """How a struct or a vector of so many bits lies in memory: its fields by name."""
+    """The memory layout of a struct or vector of `bits` bits: its fields by name."""
 
     bits: int
     fields: Mapping[str, Field]
@@ -68,7 +68,8 @@ AtMost = tuple[Linear, Linear, int]  # a <= b - room
 
 @dataclass(frozen=True, slots=True)
 class Test:
-    """A condition: what is known where it holds and where it does not; `doubt`: more than positions decides it."""
+    """A condition: the limits that hold where it is true and where it is false; `doubt` says that it depends on more
+    than positions."""
 
     yes: tuple[AtMost, ...] = ()
     no: tuple[AtMost, ...] = ()
@@ -80,7 +81,7 @@ Env = dict[str, Value]
 
 
 class Frame:
-    """A function that runs: what its names stand for, and of which element types they were declared in C++."""
+    """The running function: the values of its variables, and in C++ the element types with which they were declared."""
 
     __slots__ = ("kernel", "env", "declared")
 

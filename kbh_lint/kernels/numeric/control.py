@@ -23,14 +23,15 @@ TURNS = 6  # how often it must: an error comes in at the second and counts at th
 
 
 class Truth(NamedTuple):
-    """What a condition is in our lane (UNKNOWN where that is not known), and another lane for which it is not so."""
+    """The truth of a condition in our lane (UNKNOWN where it is not known), and another lane in which it is the
+    opposite."""
 
     here: Any
     elsewhere: int | None = None
 
 
 class OneLane(Control[Truth]):
-    """Runs what one lane does."""
+    """The control flow of the evaluation on numbers: it executes what one lane does."""
 
     def __init__(self, m: Machine) -> None:
         self.m = m

@@ -37,7 +37,7 @@ _BARE = ("", "auto", "decltype", "void")
 
 
 class CTypes:
-    """What types mean, and values of them: declared, converted, set to zero."""
+    """Resolves C++ types, and makes values of them: declared, converted, zero-initialised."""
 
     def __init__(self, m: Machine) -> None:
         self.m = m

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Dialect:
-    """Derived from once a language: its `functions`, its `methods`, and nobody else's, beside those of Python."""
+    """What one kernel language adds to Python in the evaluation on numbers; each language derives a class with its own
+    `functions` and `methods`."""
 
     packages: ClassVar[tuple[str, ...]] = ()  # what its paths begin with
     modules: ClassVar[tuple[str, ...]] = ("math", "operator")  # of Python, that its kernels call

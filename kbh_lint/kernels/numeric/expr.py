@@ -114,7 +114,7 @@ class Expressions:
         return found
 
     def field(self, value: object, node: ir.Attr, frame: Frame) -> Value:
-        """`value.name`."""
+        """The value of `value.name`."""
         name = node.name
         special = self.m.dialect.attribute(self.m, value, name, frame)
         if special is not None:

@@ -16,9 +16,10 @@ __all__ = [
 
 
 class Lane(Typed):
-    """A number that lanes (threads of a block, elements of a tile) have different ones of: ours, and `of` for others.
+    """An integer that differs between lanes (threads of a block, elements of a tile): this is ours, and `of(lane)` is
+    another's.
 
-    `count` lanes there are, ours is the first; `size` is how many operations `of` does.
+    There are `count` lanes, of which ours is the first; computing `of` takes `size` operations.
     """
 
     dt = "i32"
@@ -59,7 +60,7 @@ def in_lane(value: int, lane: int) -> int:
 
 
 class Elsewhere(int):
-    """A condition that does not hold in our lane but in another one."""
+    """The truth of a condition that fails in our lane but holds in another."""
 
     lane = 0
 

@@ -293,7 +293,7 @@ class Numbers:
         return Num(q, f, dt, a.src | b.src)
 
     def neg(self, a: Num) -> Num:
-        """`-a`."""
+        """The value of `-a`."""
         return Num(None if a.q is None else -a.q % PRIME, -a.f, a.dt, a.src, a.near, a.wide)
 
     def cast(self, a: Num, dt: str) -> Num:

@@ -262,7 +262,7 @@ def _ordered(op: str, a: float, b: float) -> Value:
 
 
 def negated(value: object, numbers: Numbers) -> Value:
-    """`-value`."""
+    """The value of `-value`; UNKNOWN where it cannot be computed."""
     if isinstance(value, Num):
         return numbers.neg(value)
     if isinstance(value, int):

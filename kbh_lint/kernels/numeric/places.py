@@ -17,7 +17,7 @@ TYPE = "type of "  # and a variable's name: what it was declared as, where it ho
 
 
 class Places:
-    """Where expressions live, and what is read and written there."""
+    """Finds the places that expressions denote, and reads and writes them."""
 
     def __init__(self, m: Machine) -> None:
         self.m = m

@@ -25,7 +25,8 @@ _MOVED = 2.0**-16  # relative change of a stored value that no rounding explains
 
 @dataclass(slots=True)
 class Answer:
-    """What some runs found: residuals, and the sites among them that move what is stored to which parameters."""
+    """What runs found: residuals by site, the sites whose errors change stored values, and the parameters with such
+    values."""
 
     runs: list[Run]
     found: dict[int, Zero]
@@ -34,7 +35,7 @@ class Answer:
 
 
 class Search(Evaluation):
-    """The search for residuals, by runs on numbers."""
+    """Searches for residuals by running a kernel on numbers."""
 
     __slots__ = ()
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Statements(Walker[Any, Frame]):
-    """The walk of a machine, in the frame that it holds."""
+    """Executes the statements of a kernel for one lane, in the frame that the machine holds."""
 
     def __init__(self, m: Machine) -> None:
         super().__init__(m)

@@ -14,8 +14,12 @@ NONE: Sides = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a name holds: where it may point to, each storage on which tests; whether it varies inside of a block; the
-    inputs of whose one element it was made; and what is known where it holds, as a condition, and where it does not."""
+    """What is known of the value of a name.
+
+    `at` are the storages that it may point to, each with the tests under which it does; `varies` says whether it
+    differs inside a block; `of` are the inputs of which one element was used to compute it; `yes` and `no` are the
+    tests that are known to hold where it is true or false.
+    """
 
     at: tuple[tuple[int, Sides], ...] = ()
     varies: bool = False

@@ -25,7 +25,7 @@ _UNIFORM = frozenset(("program_id", "num_programs", "cdiv", "min", "max", "minim
 
 
 class Lost(Exception):
-    """Nothing can be said of a kernel."""
+    """Raised where a kernel cannot be followed."""
 
 
 def asked_once(kernel: values.Func, args: Mapping[str, object], inputs: frozenset[int]) -> frozenset[int]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class CudaFields:
-    """Reads and writes of fields of structs, and where the objects in them lie."""
+    """Reads and writes fields of structs, and finds their addresses."""
 
     def __init__(self, run: CudaRun) -> None:
         self.run = run

@@ -28,7 +28,7 @@ _LIMITS = {**integers.LIMITS, "warpSize": 32}
 
 
 class CudaNames(Names):
-    """What names mean, and what is assigned to."""
+    """Looks up and assigns the names of C++: locals, members, globals and built-in variables."""
 
     run: CudaRun
 

@@ -52,7 +52,7 @@ TENSOR_MAP = CType(pointers=1, name="CUtensorMap")
 
 
 class CppCall:
-    """One call of something the file does not define."""
+    """A call of a function that the file does not define: its path, its arguments and the run."""
 
     __slots__ = ("m", "path", "args", "explicit", "nodes", "loc")
 

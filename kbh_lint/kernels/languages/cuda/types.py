@@ -219,7 +219,7 @@ class CudaTypes:
         return V(const=value, deps=deps)
 
     def size_of(self, ct: CType, aligned: bool = False) -> V:
-        """The value of `sizeof(T)` or, if `aligned`, `alignof(T)`; unknown where the size is."""
+        """The value of `sizeof(T)` or, if `aligned`, of `alignof(T)`, as a value; unknown where the type's size is."""
         sizes = ct.sizes if ct.dims and not aligned else (None,) * ct.dims
         key = self.cpp.key(V(const=replace(ct, dims=0, sizes=())))
         found = (layout.alignment if aligned else layout.size)(key) if isinstance(key, Type) else None

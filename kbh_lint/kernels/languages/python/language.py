@@ -13,7 +13,7 @@ from kbh_lint.kernels.languages.python.run import PythonRun
 
 
 class KernelLanguage:
-    """Derived from once a language: what kernels may call is its `operations`, and nobody else's."""
+    """A kernel language; each derives a class, whose `operations` are what its kernels may call."""
 
     packages: ClassVar[tuple[str, ...]] = ()  # what its paths begin with
     operations: ClassVar[Mapping[str, Builtin]] = {}  # by the last part of the path

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PythonMemory(Memory):
-    """Memory with a cell for each place that allocates some."""
+    """Memory with one cell for each place in the code that allocates."""
 
     run: PythonRun
 

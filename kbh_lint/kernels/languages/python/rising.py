@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 
 class Element(NamedTuple):
-    """An element that is loaded: by which argument, at which place (terms that are added, and a number), and how."""
+    """An element of rising offsets that is loaded: from which argument, at which index (a sum of terms and a number),
+    and how."""
 
     cell: Cell
     terms: tuple[ir.Expr, ...]

@@ -17,7 +17,7 @@ MAX_TILE = 1 << 20  # elements: Triton's own bound
 
 
 class Tiles:
-    """The sizes of tiles."""
+    """Checks the sizes of tiles, and tracks which arguments they come from."""
 
     def __init__(self, run: PythonRun) -> None:
         self.run = run
