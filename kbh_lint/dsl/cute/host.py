@@ -70,7 +70,7 @@ class Launcher(Modelled):
 
     @models("launch")
     def launch(self, site: Site, *rest: Value, grid: Value = None, block: Value = None, **options: Value) -> None:
-        """Records the launch."""
+        """Records a launch of the kernel with the given grid and block."""
         _launch(site.run, self, grid, block, site.loc)
 
     def called(self, site: Site) -> Value:

@@ -22,7 +22,8 @@ _NUMBERS = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "e": math.e}
 
 
 class TileExpressions(PythonExpressions):
-    """Arrays have sizes that are known when the kernel runs, and tiles a product."""
+    """Evaluates expressions on tiles: sizes of arrays, which are known only when the kernel runs, and products by
+    `@`."""
 
     def value_attribute(self, base: V, node: ir.Attr) -> V:
         if base.cells and node.name in _SIZES:

@@ -11,7 +11,8 @@ _SMALL = frozenset(("i8", "u8", "i16", "u16", "bool"))  # whole numbers that fp3
 
 
 class InferredTypes(Numbers):
-    """A whole number that fp32 may not hold makes fp64 of it, as a constant with a point does."""
+    """Infers types as numba does: an integer that fp32 may not hold exactly, or a constant with a point, makes an
+    operation fp64."""
 
     def promote(self, op: str, a: V, b: V) -> str:
         x, y = _type(a), _type(b)

@@ -28,7 +28,8 @@ _PLACES[LANE] = "threadIdx", "x"
 
 
 class Element(Num):
-    """A number that was read by an index, and of what: it may be a row, of which an index takes an element."""
+    """A number that was read by an index and may in fact be a row: `part` says of which array, so that a further index
+    takes an element."""
 
     __slots__ = ("part",)
 

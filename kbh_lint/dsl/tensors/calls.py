@@ -23,7 +23,7 @@ _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "/
 
 
 class TensorCalls(PythonCalls):
-    """Arguments and callees that are objects of the host."""
+    """Binds and calls arguments and functions that are objects of the host."""
 
     run: TensorRun
 

@@ -26,7 +26,7 @@ _SIZE_NAMES = frozenset(
 
 
 class TensorExpressions(PythonExpressions):
-    """Attributes, items and calls of tensors."""
+    """Evaluates attributes, items and calls of tensors."""
 
     run: TensorRun
 

@@ -18,7 +18,7 @@ _PLAIN = (int, float, str, bytes, values.DType, values.Sym, values.Func, values.
 
 
 class TensorNames(PythonNames):
-    """Values of the host, and stores through items."""
+    """Converts host values that a kernel sees, and stores through items and attributes."""
 
     run: TensorRun
 

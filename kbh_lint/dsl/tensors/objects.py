@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Objects:
-    """What `values.Made` holds, and what a kernel assigns to it."""
+    """Reads and assigns attributes of host objects, and makes objects of the submission's classes, inside a kernel."""
 
     def __init__(self, run: TensorRun) -> None:
         self.run = run

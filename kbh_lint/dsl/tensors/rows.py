@@ -8,13 +8,15 @@ from kbh_lint.kernels.core.value import V
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Row:
-    """Marks what was read by an index: how many an array takes is not known, so it may be a part of the array."""
+    """Marks a value that was read from an array by an index: as the number of dimensions is unknown, it may be a
+    row."""
 
     array: V
 
 
 class Rows:
-    """The marks of a run: one for all reads that are alike, so that values meet and calls are known again."""
+    """The marks of a run: one for all reads of the same array, so that values can be joined and equal calls
+    recognised."""
 
     def __init__(self) -> None:
         self.made: dict[object, Row] = {}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class TensorControl(FixPoint):
-    """Loops that allocate."""
+    """Control flow in which each iteration of an unrolled loop allocates memory of its own."""
 
     run: TensorRun
 
@@ -31,7 +31,7 @@ class TensorControl(FixPoint):
 
 
 class TensorStatements(Statements):
-    """Classes that are memory."""
+    """Executes statements in which a class definition may describe memory."""
 
     run: TensorRun
 

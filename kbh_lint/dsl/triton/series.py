@@ -91,7 +91,8 @@ def short_series(
 
 
 class Series:
-    """What is known of the values of a run by what made them: masks, and sums of powers. Loops are unrolled."""
+    """What is known of the values of a run: which are triangular masks, and which are sums of powers of a triangular
+    matrix. Loops are unrolled."""
 
     def __init__(self, run: PythonRun) -> None:
         self.run = run
@@ -192,7 +193,7 @@ class Series:
 
 
 class SeriesNumbers(Numbers):
-    """Operators on masks and powers."""
+    """Tracks masks and powers through operators."""
 
     def __init__(self, run: PythonRun, series: Series) -> None:
         super().__init__(run)
@@ -232,7 +233,7 @@ class SeriesNumbers(Numbers):
 
 
 class SeriesTiles(Tiles):
-    """Places an axis."""
+    """Finds out which axis of a tile an index runs along."""
 
     def __init__(self, run: PythonRun, series: Series) -> None:
         super().__init__(run)
@@ -247,7 +248,7 @@ class SeriesTiles(Tiles):
 
 
 class SeriesCalls(PythonCalls):
-    """Built-ins on masks and powers."""
+    """Tracks masks and powers through built-ins."""
 
     def __init__(self, run: PythonRun, series: Series) -> None:
         super().__init__(run)
@@ -270,7 +271,7 @@ class SeriesCalls(PythonCalls):
 
 
 class SeriesControl(FixPoint):
-    """Unrolls loops, and forgets what a side of a branch or a loop that is not unrolled gives another value."""
+    """Unrolls loops; forgets variables that a branch, or a loop that is not unrolled, may change."""
 
     def __init__(self, run: PythonRun, series: Series) -> None:
         super().__init__(run)
