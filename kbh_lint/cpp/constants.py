@@ -28,7 +28,7 @@ _EXTREMES: dict[str, Callable[[Number, Number], Number]] = {"max": max, "std::ma
 
 
 class Names(Protocol):
-    """What the names in a constant expression mean, in one scope."""
+    """What a constant expression asks of its scope: the values of names, and types and their sizes."""
 
     def number(self, node: ir.Name | ir.TypeRef, depth: int) -> Number | None:
         """The number of a named constant, or of a static constant of a class; None for other names."""

@@ -15,8 +15,11 @@ from kbh_lint.cpp.overloads import CONVERSION, EXACT, PROMOTION, arity, promotes
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """`constructor`: one of `makers`, among which the types of the arguments choose. `copy`: of the one argument, an
-    object of the same class, for which the class has no constructor of its own. `aggregate`: field by field."""
+    """How an object is made.
+
+    `constructor`: by one of `makers`, chosen by the types of the arguments. `copy`: from its one argument, an object of
+    the same class, which has no copy constructor of its own. `aggregate`: field by field.
+    """
 
     by: Literal["constructor", "copy", "aggregate"]
     makers: tuple[Func, ...] = ()

@@ -33,7 +33,7 @@ class Type:
 
 
 class Domain(Protocol):
-    """An interpreter of C++ as the rules of the language see it."""
+    """What the rules of C++ need of an interpreter: its types and its scopes."""
 
     classes: Classes
 

@@ -46,14 +46,14 @@ class ClassEnv(Env):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Injected(CppType):
-    """The name of a class template where it stands for one class: inside it, and as a type that was made."""
+    """The name of a class template where it means one class: inside that class, and for a type that was made of it."""
 
     own: tuple[CppType, dict[str, Bound]] | None = None
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Class(Brief):
-    """A class for its template arguments."""
+    """A class with its template arguments, scope, bases and members."""
 
     kind: CppType
     args: dict[str, Bound]

@@ -231,7 +231,7 @@ class Lowering:
         return ir.Jump("break" if isinstance(node, ast.Break) else "continue", self.loc(node))
 
     def match(self, node: ast.Match) -> tuple[ir.Stmt, ...]:
-        """`match` lowers to a chain of ifs on the subject."""
+        """Lowers a `match` statement to a chain of ifs on its subject."""
         subject = ir.Name(patterns.SUBJECT, self.loc(node.subject))
         orelse: tuple[ir.Stmt, ...] = ()
         for case in reversed(node.cases):

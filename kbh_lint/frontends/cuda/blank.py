@@ -71,7 +71,8 @@ class AsmMarks:
 
 @dataclass(slots=True)
 class Blanked:
-    """The C++ that is left, and what was taken out of it by offset."""
+    """The text that is left for a C++ grammar, and the words, launches and asm statements that were taken out, by
+    offset."""
 
     text: str
     words: list[tuple[int, int, str]] = field(default_factory=list)

@@ -71,7 +71,7 @@ class _File:
         return layout.size(Type(base, lanes, node.pointers)) if plain or node.pointers and not node.dims else None
 
     def spend(self, steps: int) -> None:
-        """Texts are bounded, and so is the depth of an expression."""
+        """Does nothing, as the length of a text and the depth of an expression are bounded."""
 
     def _found(self, name: str, kinds: tuple[type, ...]) -> tuple[str, object]:
         """What a name means from the namespace outwards, and the name that it has in the file's scope."""

@@ -35,7 +35,8 @@ class Token(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """`params` is None for an object-like macro; a variadic one has its last parameter collect the rest."""
+    """A macro definition. `params` is None for an object-like macro; the last parameter of a variadic one takes all
+    remaining arguments."""
 
     name: str
     params: tuple[str, ...] | None
