@@ -243,7 +243,7 @@ def facts_of(event: Event) -> list[KernelFacts]:
 
 
 def fills_unseen(run: ShapeRun) -> bool:
-    """Whether the last call launches a kernel that could not be read to its end and that no store was seen of: it may
+    """Whether the last call launches a kernel that could not be read to its end and of which no store was seen: it may
     have written any memory, the result's too."""
     launches = [e for e in run.calls[-1].events if e.kind == "launch" and not e.writes] if run.calls else []
     return any(f.unread or any(s.storage < 0 for s in f.stores) for e in launches for f in facts_of(e))

@@ -76,7 +76,7 @@ class Asked:
 
 
 def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
-    """What a problem's formulas and its promises say of one graded shape."""
+    """The operations, bytes and inputs that a problem's formulas and promises give for one graded shape."""
     promises = problem.promises_for(contract.id)
     names = {n for p in promises if p.params.get("work") == "elementwise" for n in p.params.get("inputs", ())}
     read = {n for p in promises if p.params.get("work") for n in p.params.get("must_read", ())}

@@ -75,8 +75,8 @@ class Flags:
             self.run.memory.dirty = True
 
     def awaited(self, names: frozenset[str]) -> None:
-        """Records that a loop waits for other threads to change the flags that the arguments `names` hold: their
-        initial values are no longer used."""
+        """Records that a loop waits for other threads to change flags, given the `names` of their arguments: the
+        initial values of these flags are no longer used."""
         flags = {name for name in self.initial if PREFIX + name in names} - self.unsteady
         self.unsteady |= flags
         self.run.memory.dirty = self.run.memory.dirty or bool(flags)

@@ -67,8 +67,8 @@ class Search(Evaluation):
         return Answer(runs, found, [], set())
 
     def waiting(self, run: Run) -> Answer | None:
-        """Looks for residuals that a loop has only after many iterations, such as those of sums of blocks; None if no
-        loop has such a test."""
+        """Looks for residuals that a loop has only after many iterations, such as those of sums of blocks; None if
+        there are none."""
         rest = max(self.fuel - _WAITING, 0)
         self.fuel -= rest
         found: Answer | None = None
