@@ -40,5 +40,7 @@ LANES: tuple[Operation, ...] = (
     # --- whole algorithms
     op("topk", "job", triton="topk"),
     op("sort", "job", triton="sort"),
+    op("standard.sort_impl", "job", triton="sort_impl"),
+    op("bitonic_merge", "job", triton="bitonic_merge _bitonic_merge _bitonic_merge_hypercube"),
     op("softmax", "job", flag="exp", triton="softmax"),
 )  # fmt: skip

@@ -136,6 +136,70 @@ def test_a_kernel_that_picks_from_the_keys_of_another_does(tmp_path: Path) -> No
     assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
 
 
+LEADERS = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+{setup}
+
+
+@triton.jit
+def leading(x, v, i, n, K: tl.constexpr, B: tl.constexpr):
+    row, o = tl.program_id(0), tl.arange(0, B)
+    bits = tl.load(x + row * n + o, mask=o < n, other=float("-inf")).to(tl.int32, bitcast=True)
+    keys = (tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64) << 32) | o
+    found = {call}
+    high = (found >> 32).to(tl.int32)
+    tl.store(v + row * K + tl.arange(0, K), tl.where(high < 0, high ^ 0x7FFFFFFF, high).to(tl.float32, bitcast=True))
+    tl.store(i + row * K + tl.arange(0, K), found & 0xFFFFFFFF)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+        self.register_buffer("_dummy", torch.zeros(1))
+
+    def forward(self, x):
+        (rows, n), k = x.shape, self.k
+        v, i = torch.empty(rows, k, device=x.device), torch.empty(rows, k, dtype=torch.int64, device=x.device)
+        leading[(rows,)](x, v, i, n, K=k, B=triton.next_power_of_2(n))
+        return v, i
+"""
+OWN_LEADERS = """
+@triton.jit
+def sort_impl(keys, K: tl.constexpr):
+    slots = tl.arange(0, K)
+    made = tl.zeros((K,), tl.int64)
+    for j in range(K):
+        best = tl.max(keys, 0)
+        made = tl.where(slots == j, best, made)
+        keys = tl.where(keys == best, -9223372036854775808, keys)
+    return made
+"""
+BUILT_IN = {
+    "its full name": ("", "tl.standard.sort_impl(keys, K, None, True)"),
+    "an alias": ("network = tl.standard.sort_impl", "network(keys, K, descending=True)"),
+    "an import": ("from triton.language.standard import sort_impl as network", "network(keys, k=K, descending=True)"),
+    "getattr": ("network = getattr(tl.standard, 'sort' + '_impl')", "network(keys, K, None, True)"),
+    "its text again": ("network = triton.jit(tl.standard.sort_impl.fn)", "network(keys, K, None, True)"),
+}
+
+
+@pytest.mark.parametrize("how", BUILT_IN)
+def test_the_languages_own_network_is_a_built_in_however_it_is_reached(tmp_path: Path, how: str) -> None:
+    setup, call = BUILT_IN[how]
+    report = report_of(tmp_path, LEADERS.format(setup=setup, call=call), "05_topk_bitonic")
+    assert {p.state for p in report.promises} == {"broken"}, report.promises
+    assert {f.leak_class for f in report.findings} == {"builtin-op-sidestep"}
+
+
+def test_a_function_of_ones_own_with_the_name_of_the_built_in_is_none(tmp_path: Path) -> None:
+    report = report_of(tmp_path, LEADERS.format(setup=OWN_LEADERS, call="sort_impl(keys, K)"), "05_topk_bitonic")
+    assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
+
+
 NETWORK = r'''
 import torch
 import torch.nn as nn

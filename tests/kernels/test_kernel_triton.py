@@ -217,6 +217,29 @@ def test_built_ins_that_do_the_whole_job_are_uses(name: str) -> None:
     assert [u.symbol for u in facts.uses] == [f"triton.language.{name}"]
 
 
+@pytest.mark.parametrize(
+    ("call", "name"),
+    [
+        ("tl.standard.sort_impl(v, 8, None, True)", "standard.sort_impl"),
+        ("tl.standard.sort_impl(v, descending=True)", "standard.sort_impl"),
+        ("tl.bitonic_merge(v)", "bitonic_merge"),
+        ("tl.standard._bitonic_merge_hypercube(v, 3, True)", "bitonic_merge"),
+    ],
+)
+def test_the_network_under_the_built_ins_is_one_itself(call: str, name: str) -> None:
+    facts = run(
+        f"""
+        def kernel(x, out, B: tl.constexpr):
+            v = tl.load(x + tl.arange(0, B))
+            made = {call}
+            tl.store(out + tl.arange(0, made.shape[0]), made)
+        """,
+        x=X16, out=OUT, B=64,
+    )  # fmt: skip
+    assert [u.symbol for u in facts.uses] == [f"triton.language.{name}"]
+    assert not facts.unread and [params(s.origins) for s in facts.stores] == [{"x"}]
+
+
 def test_block_pointers_and_descriptors_lead_to_their_tensors() -> None:
     facts = run(
         """

@@ -184,9 +184,9 @@ def whole_job(symbol: str, flag: str) -> Callable[[Call], V]:
     def run(call: Call) -> V:
         call.m.facts.use(f"triton.language.{symbol}", call.loc)
         value = first(call)
-        if symbol == "topk":
-            count = call.get(1, "k")
-            size = count.const if count is not None and isinstance(count.const, int) else None
+        count = call.get(1, "k") if symbol in ("topk", "standard.sort_impl") else None
+        if count is not None and count.const is not None:
+            size = count.const if isinstance(count.const, int) else None
             value = value.with_(shape=(*value.shape[:-1], size) if value.shape else None)
         return value.with_(origins=flagged(value.origins, flag) if flag else value.origins, x=None, const=NOTHING)
 

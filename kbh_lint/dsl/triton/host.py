@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import Func, JitFunction
+from kbh_lint.base.values import Func, JitFunction, Sym
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.libs import autotuning
 from kbh_lint.host.values import tensor_arguments, unknowns
@@ -166,6 +166,8 @@ class Triton(Library):
 
 
 def _kernel(site: Site, target: Value) -> Value:
+    if isinstance(target, Sym):
+        return Sym(target.path.removesuffix(".fn"))  # the text of another's kernel, as of tl.sort, compiled again
     if not isinstance(target, Func):
         return target
     made = JitFunction(target)
