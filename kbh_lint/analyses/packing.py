@@ -15,6 +15,7 @@ from kbh_lint.base.facts import Int4
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.problems import Contract, Problem
 from kbh_lint.problems.promise_kinds import PromiseKind
 
@@ -50,7 +51,7 @@ def expansions(problem: Problem, contract: Contract, run: ShapeRun, work: Work) 
         if not set(use.inputs) & set(names):
             continue
         if id(use.event) not in operands:
-            operands[id(use.event)] = _operands(use.event)
+            operands[id(use.event)] = [*_operands(use.event), *_staged(use.event)]
         for content in operands[id(use.event)]:
             wide = _expanded(content, names, packed_bytes)
             if wide is None:
@@ -78,7 +79,11 @@ def _seed(content: Content, wide: tuple[ir.Loc | None, ...], use: ProductUse, ru
     )
     related: list[tuple[ir.Loc | None, str]] = [(loc, "the nibbles are taken apart here") for loc in wide if loc]
     related += [(use.loc, "the expanded weight is multiplied here"), *launched_from(use.event)]
-    if content.event is not None:
+    if content.event is use.event:
+        stores = (store for facts in facts_of(use.event) for store in facts.stores)
+        stored = dict.fromkeys(store.loc for store in stores if store.storage == content.storage.ident)
+        related[:0] = [(loc, "this launch writes them to the memory that it multiplies from") for loc in stored][:2]
+    elif content.event is not None:
         related += launched_from(content.event)
     return ShapeFact(fact, content.event.loc if content.event is not None else use.loc, tuple(related))
 
@@ -127,14 +132,31 @@ def _operands(event: Event) -> list[Content]:
     if event.kind != "launch":
         return [content for content, _ in event.reads]
     held: dict[int, Content] = event.attrs["contents"]
-    idents = {
-        o.storage
-        for facts in facts_of(event)
-        for product in facts.products
-        for o in (*product.a_origins, *product.b_origins)
-        if "index" not in o.flags and "product" not in o.flags
-    }
+    idents = {ident for facts in facts_of(event) for ident in _multiplied(facts)}
     return [held[i] for i in sorted(idents) if i in held]
+
+
+def _multiplied(facts: KernelFacts) -> set[int]:
+    """The storages whose elements are operands of a kernel's products."""
+    sides = (side for product in facts.products for side in (product.a_origins, product.b_origins))
+    return {o.storage for side in sides for o in side if not o.flags & {"index", "product"}}
+
+
+def _staged(event: Event) -> list[Content]:
+    """What a launch leaves in memory that its own products read, where it takes numbers apart and stores them there:
+    what was in that memory before is no operand. Sums of them are none of the numbers."""
+    if event.kind != "launch":
+        return []
+    idents: set[int] = set()
+    for facts in facts_of(event):
+        read = _multiplied(facts)
+        idents |= {
+            store.storage
+            for store in facts.stores
+            if store.storage in read
+            and any("unpack" in o.flags and not o.flags & {"index", "product", "reduce"} for o in store.origins)
+        }
+    return [content for content in event.writes if content.storage.ident in idents]
 
 
 def _expanded(content: Content, names: list[str], packed: dict[str, int | None]) -> tuple[ir.Loc | None, ...] | None:
