@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -11,7 +12,8 @@ from kbh_lint.cpp import construction, templates
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp.std.copying import copied
-from kbh_lint.host.values.cpp_objects import CStruct
+from kbh_lint.host.python import lanes
+from kbh_lint.host.values.cpp_objects import CStruct, StreamGuard
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
@@ -80,13 +82,16 @@ def method(owner: LibObject, name: str) -> Overloads | None:
     return Overloads(member.funcs) if member is not None and member.funcs else None
 
 
-def ends_with_scope(value: Value, env: Env) -> None:
-    """Registers the destructor of the object `value`, held by a variable of this scope, to be called when the scope
-    ends."""
+def ends_with_scope(run: Cpp, value: Value, env: Env) -> None:
+    """Registers what happens to the object `value`, held by a variable of this scope, when the scope ends: its
+    destructor is called, and a guard of the current stream gives back the one before."""
+    if isinstance(value, StreamGuard):
+        env.vars.setdefault("~", []).append((value, partial(lanes.leave, run.interp)))
     if isinstance(value, LibObject) and isinstance(kind := value.kwargs.get("kind"), CppType):
         ending = method(value, f"~{kind.node.name}")
         if ending is not None and ending.funcs[0].node.body:
-            env.vars.setdefault("~", []).append((value, ending.funcs[0]))
+            func = ending.funcs[0]
+            env.vars.setdefault("~", []).append((value, partial(run.call, func, [], func.node.loc, this=value)))
 
 
 def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Value:

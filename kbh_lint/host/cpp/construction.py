@@ -15,6 +15,7 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import cutlass as cpp_cutlass
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std.making import MAKERS, Making
 from kbh_lint.host.values.cpp_objects import CStruct, CutlassOperator, Dim3, Pointer, Slot
@@ -211,4 +212,4 @@ def _dim3(made: Making) -> Dim3:
     return Dim3("dim3", dict(zip("xyz", [*given, 1, 1, 1], strict=False)))
 
 
-_MAKERS: dict[str, Callable[[Making], Value]] = {**MAKERS, "CUDAGraph": _graph, "dim3": _dim3}
+_MAKERS: dict[str, Callable[[Making], Value]] = {**MAKERS, **streams.MAKERS, "CUDAGraph": _graph, "dim3": _dim3}

@@ -286,7 +286,7 @@ class Cpp:
             kept = signal.value if isinstance(signal, Returned) else None
             for held, ending in reversed(env.vars.pop("~")):
                 if held is not kept:
-                    self.call(ending, [], ending.node.loc, this=held)
+                    ending()
         return signal
 
     def statement(self, node: ir.Stmt, env: Env) -> Any:

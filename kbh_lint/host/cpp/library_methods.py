@@ -119,7 +119,7 @@ def _symbol(owner: TypeValue | Sym, asked: Asked) -> Value:
 
 def _known(owner: LibObject, asked: Asked) -> Value:
     """What any object may be asked, by its name; NotImplemented for all else."""
-    ordered = cpp_streams.method(asked.run, owner, asked.name)
+    ordered = cpp_streams.method(asked.run, owner, asked.name, asked.args)
     if ordered is not NotImplemented:
         return ordered
     if asked.name in ("dtype", "device", "requires_grad", "layout"):

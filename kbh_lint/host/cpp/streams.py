@@ -10,8 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.cpp.std.making import Making
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values.cpp_objects import Event, Slot
+from kbh_lint.host.values.cpp_objects import Event, Slot, StreamGuard
 from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import LibObject
 
@@ -25,6 +26,12 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
     """Models a function of the CUDA runtime about streams and events; NotImplemented for all others."""
     if short == "getStreamFromPool":
         return Stream("cpp.stream")
+    if short == "getCurrentCUDAStream":
+        stream = lanes.current(run.interp)
+        return stream if lanes.is_stream(stream) else NotImplemented
+    if short == "setCurrentCUDAStream":
+        lanes.set_stream(run.interp, args[0].get() if args and isinstance(args[0], Slot) else (args or [None])[0])
+        return None
     row = _ROWS.get(short) or next((row for begin, row in _MAKERS.items() if short.startswith(begin)), None)
     if row is None:
         return NotImplemented
@@ -88,11 +95,43 @@ def _is_non_blocking(value: Value) -> bool:
     return value == 1 or isinstance(value, Sym) and "NON_BLOCKING" in value.path.upper().replace("NONB", "NON_B")
 
 
-def method(run: Cpp, owner: LibObject, name: str) -> Any:
-    """Models methods that order work, `event.block(stream)` and the like; `stream.stream()` returns the stream itself,
-    and a blocking call waits for all work."""
+def event(made: Making) -> Event:
+    """`at::cuda::CUDAEvent`, made when it is recorded for the first time."""
+    return Event("cpp.event")
+
+
+def guard(made: Making) -> LibObject:
+    """`CUDAStreamGuard guard(stream)`: the current stream is another until the guard's scope ends."""
+    stream = made.items[0] if made.items else None
+    stream = stream.get() if isinstance(stream, Slot) else stream
+    if not lanes.is_stream(stream):
+        return LibObject.by_path("cpp:CUDAStreamGuard")
+    lanes.enter(made.run.interp, stream)
+    return StreamGuard("cpp.stream_guard", {"stream": stream})
+
+
+def method(run: Cpp, owner: LibObject, name: str, args: list[Value]) -> Any:
+    """A method of a stream or an event: `stream.stream()` is the stream itself, `event.record(stream)` and
+    `event.block(stream)` order streams, and what else blocks waits for everything. NotImplemented for all others."""
+    state = run.interp.lanes
+    plain = [a.get() if isinstance(a, Slot) else a for a in args]
     if lanes.is_stream(owner) and name in ("stream", "unwrap", "id"):
         return owner
-    if name in ("block", "synchronize", "wait"):
-        run.interp.lanes.wait_all()
+    if isinstance(owner, Event) and name in ("record", "recordOnce"):
+        state.record(owner, next((a for a in plain or [lanes.current(run.interp)] if lanes.is_stream(a)), None))
+        return None
+    if isinstance(owner, Event) and name == "block" and id(owner) in state.recorded:
+        state.wait_event(plain[0] if plain else None, owner)
+        return None
+    if isinstance(owner, Event) and name == "event":
+        return owner
+    if lanes.is_stream(owner) and name == "synchronize":
+        state.wait(None, owner)
+    elif name in ("block", "synchronize", "wait"):
+        state.wait_all()
     return NotImplemented
+
+
+MAKERS: dict[str, Callable[[Making], Value]] = {
+    "CUDAEvent": event, **dict.fromkeys(("CUDAStreamGuard", "OptionalCUDAStreamGuard"), guard),
+}  # fmt: skip

@@ -18,7 +18,16 @@ from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
-from kbh_lint.host.values.named_objects import CurrentStream, GpuEvent, PoolFuture, Stream, Thread, ThreadEvent, Timer
+from kbh_lint.host.values.named_objects import (
+    CurrentStream,
+    GpuEvent,
+    PoolFuture,
+    Stream,
+    StreamContext,
+    Thread,
+    ThreadEvent,
+    Timer,
+)
 from kbh_lint.host.values.objects import Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Event, Unknown
 
@@ -164,6 +173,22 @@ def set_stream(interp: Run, stream: Value) -> None:
         lanes.current.append(stream)
 
 
+class _StreamContexts(Methods[Owner]):
+    """`torch.cuda.stream(stream)` that is entered and left by calls, and not by `with`."""
+
+    @models("__enter__")
+    def entered(self, site: Site, owner: LibObject) -> Value:
+        """The stream is current from here on."""
+        owner.attrs["entered"] = enter(site.run, owner)
+        return owner
+
+    @models("__exit__")
+    def left(self, site: Site, owner: LibObject, *raised: Value) -> None:
+        """The stream before is current again."""
+        if owner.attrs.pop("entered", False):
+            leave(site.run)
+
+
 class GpuEvents(Methods[Owner]):
     """Events of streams."""
 
@@ -263,7 +288,10 @@ class _Threads(Methods[Owner]):
 
 
 THREADS = _Threads()
-METHODS: Rows = {Stream: _Streams(), CurrentStream: _Streams(), ThreadEvent: _ThreadEvents(), Thread: THREADS}
+METHODS: Rows = {
+    Stream: _Streams(), CurrentStream: _Streams(), StreamContext: _StreamContexts(), ThreadEvent: _ThreadEvents(),
+    Thread: THREADS,
+}  # fmt: skip
 
 
 def _sets_any(interp: Run) -> bool:

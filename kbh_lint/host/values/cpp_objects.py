@@ -79,7 +79,12 @@ class Future(LibObject):
 
 @of_paths("cpp.event")
 class Event(LibObject):
-    """`cudaEvent_t`."""
+    """`cudaEvent_t`, or torch's `CUDAEvent`, which holds one."""
+
+
+@of_paths("cpp.stream_guard")
+class StreamGuard(LibObject):
+    """torch's `CUDAStreamGuard`: until its scope ends, the current stream is another."""
 
 
 @of_paths("cutlass")

@@ -1,0 +1,93 @@
+"""Streams and events of torch in C++, and contexts that are entered by calls: whether the caller waits for the work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import HEAD, KERNEL, WORK, lint, model
+
+RULE = "KBH310"
+SOURCE = """#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+#include <ATen/cuda/CUDAEvent.h>
+#include <c10/cuda/CUDAGuard.h>
+__global__ void scale(const float* x, float* y, int n) {
+  for (int i = threadIdx.x; i < n; i += 256) y[blockIdx.x * n + i] = x[blockIdx.x * n + i];
+}
+struct Side {
+  at::cuda::CUDAStream lane = at::cuda::getStreamFromPool(true);
+  at::cuda::CUDAEvent before, after;
+};
+torch::Tensor run(torch::Tensor x) {
+  static Side side;
+  auto y = torch::empty_like(x);
+  auto caller = at::cuda::getCurrentCUDAStream();
+  side.before.record(caller);
+  side.before.block(side.lane);
+  BODY
+  return y;
+}
+"""
+MODEL = """import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+ext = load_inline("e", "torch::Tensor run(torch::Tensor x);", r'''SOURCE''', functions=["run"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return ext.run(x)
+"""
+LAUNCH = "scale<<<x.size(0), 256, 0, STREAM>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));"
+GIVEN, CURRENT = (LAUNCH.replace("STREAM", name) for name in ("side.lane", "at::cuda::getCurrentCUDAStream()"))
+ORDERS = {  # what stands between the fork and the end, and whether the caller waits for the launch
+    "recorded after the launch": (f"{GIVEN} side.after.record(side.lane); side.after.block(caller);", True),
+    "recorded before the launch": (f"side.after.record(side.lane); {GIVEN} side.after.block(caller);", False),
+    "another event": (f"{GIVEN} side.after.record(side.lane); side.before.block(caller);", False),
+    "recorded and not waited for": (f"{GIVEN} side.after.record(side.lane);", False),
+    "by the runtime": (
+        f"{GIVEN} side.after.record(side.lane); cudaStreamWaitEvent(caller.stream(), side.after.event(), 0);", True,
+    ),
+    "by the host": (f"{GIVEN} side.lane.synchronize();", True),
+    "a guard": (f"{{ at::cuda::CUDAStreamGuard guard(side.lane); {CURRENT} }}", False),
+    "a guard, joined": (
+        f"{{ at::cuda::CUDAStreamGuard guard(side.lane); {CURRENT} side.after.record(); }}"
+        "side.after.block(caller);", True,
+    ),
+    "after a guard": (f"{{ at::cuda::CUDAStreamGuard guard(side.lane); }} {CURRENT}", True),
+    "set": (f"at::cuda::setCurrentCUDAStream(side.lane); {CURRENT} at::cuda::setCurrentCUDAStream(caller);", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ORDERS)
+def test_events_of_torch_in_cpp_order_streams(tmp_path: Path, how: str) -> None:
+    body, waits = ORDERS[how]
+    report = lint(tmp_path, MODEL.replace("SOURCE", SOURCE.replace("BODY", body)), "04_kahan_softmax")
+    assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings
+
+
+SCOPE = """\
+if not hasattr(self, "side"):
+    self.side = torch.cuda.Stream()
+scope = torch.cuda.stream(self.side)
+scope.__enter__()
+IN
+scope.__exit__(None, None, None)
+AFTER
+"""
+
+
+@pytest.mark.parametrize(
+    ("within", "after", "waits"),
+    [(WORK, "", False), (WORK, "torch.cuda.current_stream().wait_stream(self.side)\n", True), ("", WORK, True)],
+    ids=["left alone", "waited for", "after it"],
+)
+def test_a_stream_is_entered_and_left_by_calls(tmp_path: Path, within: str, after: str, waits: bool) -> None:
+    body = SCOPE.replace("IN\n", within).replace("AFTER\n", after) + "return y\n"
+    report = lint(tmp_path, HEAD + KERNEL + model(body))
+    assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings
