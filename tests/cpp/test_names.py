@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from linted import report_of
-from test_extension_hosts import TENSORS, Host
+from test_extension_hosts import LAUNCH, TENSORS, Host
 
 import kbh_lint
 from kbh_lint.findings import FileReport
@@ -110,6 +110,26 @@ static const std::string kind = "top";
 static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(("aten::" + kind + "k").c_str(), "");
 """
 PUSHED = "torch::jit::Stack stack; stack.reserve(5); torch::jit::push(stack, x, c10::IValue(k), -1, true, true); "
+DISPATCHER = "c10::Dispatcher::singleton()"
+POPPED = "at::Tensor one, two; torch::jit::pop(stack, one, two); auto both = std::make_tuple(one, two);"
+KEEPER = """
+class Keeper {
+  std::map<std::string, c10::OperatorHandle> held;
+ public:
+  const c10::OperatorHandle& of(const std::string& what) {
+    auto at = held.find(what);
+    if (at == held.end()) at = held.emplace(what, *c10::Dispatcher::singleton().findSchema(
+        {"aten::" + what + "k", ""})).first;
+    return at->second;
+  }
+};
+static Keeper keeper;
+"""
+PACKED = """
+template <class... A> torch::jit::Stack packed(A&&... a) {
+  torch::jit::Stack s; (s.emplace_back(std::forward<A>(a)), ...); op.callBoxed(&s); return s;
+}
+"""
 TORCH = {
     "an alias": ("namespace t = at;", "auto both = t::topk(x, k);"),
     "a using-declaration": ("using at::topk;", "auto both = topk(x, k);"),
@@ -149,7 +169,48 @@ TORCH = {
         "auto both = std::make_tuple(torch::jit::peek(stack, 0, 2).toTensor(), "
         "torch::jit::peek(stack, 1, 2).toTensor());",
     ),
+    "an operator in an optional": (
+        BOXED,
+        PUSHED + f'const auto found = {DISPATCHER}.findSchema(c10::OperatorName(std::string("aten::") + kind + "k", '
+        f'"")); if (!found.has_value()) return; (*found).callBoxed(stack); {POPPED}',
+    ),
+    "an operator by what stands in braces": (
+        BOXED,
+        PUSHED
+        + f'auto found = {DISPATCHER}.findOp({{"aten::topk", ""}}); TORCH_CHECK(found); found->callBoxed(stack); '
+        + POPPED,
+    ),
+    "an operator that a class keeps": (
+        BOXED + KEEPER,
+        PUSHED + f"keeper.of(kind).callBoxed(stack); {POPPED}",
+    ),
+    "the dispatcher, which is handed the operator": (
+        BOXED,
+        PUSHED + f"auto& all = {DISPATCHER}; all.callBoxed(op, &stack); {POPPED}",
+    ),
+    "an operator of the interpreter": (
+        "#include <torch/csrc/jit/runtime/operator.h>",
+        PUSHED + 'auto all = torch::jit::getAllOperatorsFor(c10::Symbol::fromQualString("aten::topk")); '
+        f"all[0]->getOperation()(stack); {POPPED}",
+    ),
+    "what a pack lays out": (
+        BOXED + PACKED,
+        "auto stack = packed(x, k, -1, true, true); " + POPPED,
+    ),
+    "what a pack lays out in braces": (
+        BOXED + PACKED.replace("s; (s.emplace_back(std::forward<A>(a)), ...)", "s{c10::IValue(a)...}"),
+        "auto stack = packed(x, k, -1, true, true); " + POPPED,
+    ),
 }
+OWN_OPERATOR = f"""
+static void ranked({TENSORS}, int64_t k) {{ {LAUNCH} }}
+TORCH_LIBRARY(ranks, m) {{ m.def("go(Tensor x, Tensor(a!) top, Tensor(b!) at, int k) -> ()"); }}
+TORCH_LIBRARY_IMPL(ranks, CUDA, m) {{ m.impl("go", &ranked); }}
+void go({TENSORS}, int64_t k) {{
+  torch::jit::Stack stack{{x, top, at, k}};
+  {DISPATCHER}.findSchemaOrThrow("ranks::go", "").callBoxed(stack);
+}}
+"""
 
 
 def _lint(text: str, tmp_path: Path) -> FileReport:
@@ -180,13 +241,32 @@ def test_an_operation_of_torch_is_told_through(how: str, tmp_path: Path) -> None
     above, body = TORCH[how]
     text = f"{above}\nvoid go({TENSORS}, int64_t k) {{\n  {body}\n"
     report = _lint(text + "  top.copy_(std::get<0>(both)); at.copy_(std::get<1>(both));\n}\n", tmp_path)
-    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.unread)
+    told = [f.message for f in report.findings if f.leak_class == "builtin-op-sidestep"]
+    assert any("topk does the selection" in message for message in told), (report.verdict, told, report.unread)
+
+
+def test_an_operator_of_the_text_is_its_own(tmp_path: Path) -> None:
+    report = _lint(OWN_OPERATOR, tmp_path)
+    assert {p.state for p in report.promises} == {"kept"}, (report.verdict, report.promises, report.unread)
+
+
+def test_an_operator_of_a_name_that_is_not_known_is_unread(tmp_path: Path) -> None:
+    body = f'{LAUNCH} {PUSHED} {DISPATCHER}.findSchemaOrThrow(named_elsewhere(k), "").callBoxed(stack); {POPPED}'
+    report = _lint(f"{BOXED}void go({TENSORS}, int64_t k) {{ {body} top.copy_(one); }}", tmp_path)
+    assert report.verdict == "unproven"
+    assert any("by a name that is not known" in one.reason for one in report.unread), report.unread
 
 
 @pytest.mark.parametrize("call", ["vendor::ordered", "vendor_ordered<float>", "vendor::Ranks<float, 32>::go<int>"])
 def test_a_function_that_no_text_has_is_unread(call: str, tmp_path: Path) -> None:
     report = _lint(_sorts("#include <vendor/ranks.h>", "", call), tmp_path)
     assert report.verdict == "unproven" and report.unread
+
+
+@pytest.mark.parametrize(("source", "verdict"), [("elsewhere(x, k)", "unproven"), ("top.clone()", "clean")])
+def test_what_is_copied_from_a_function_that_no_text_has_is_unread(source: str, verdict: str, tmp_path: Path) -> None:
+    text = f"void go({TENSORS}, int64_t k) {{ {LAUNCH} auto more = {source}; top.copy_(more); }}"
+    assert _lint(text, tmp_path).verdict == verdict
 
 
 BLOCK = (Path(__file__).parents[1] / "variants" / "05_topk_bitonic" / "cub_block_sort.py").read_text(encoding="utf-8")

@@ -33,6 +33,7 @@ from kbh_lint.host.values.cpp_objects import (
     LibraryMethod,
     OwnMethod,
     PythonObject,
+    Schema,
     Slot,
     Template,
 )
@@ -233,6 +234,12 @@ def _struct(run: Cpp, target: CStruct, args: list[Value], node: ir.Call, env: En
     return _chosen(run, run.choose(found, args, (), env, node.args), args, node, env, target)
 
 
+def _operation(run: Cpp, target: Schema, args: list[Value], node: ir.Call, env: Env) -> Value:
+    """What `torch::jit::Operator::getOperation()` is, which is given a stack."""
+    made = library_work.boxed(run, target, args, node.loc)
+    return _object(run, target, args, node, env) if made is NotImplemented else made
+
+
 def _object(run: Cpp, target: LibObject, args: list[Value], node: ir.Call, env: Env) -> Value:
     """An object of a library, of which nothing is known."""
     return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
@@ -295,9 +302,10 @@ def _plain_type(run: Cpp, target: DType | CppType, args: list[Value], node: ir.C
 def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -> Value:
     """A function outside the text, some of which write through references or addresses."""
     name = target.path
-    if name in cpp_std.EXCHANGES:
+    popped = name.endswith("jit::pop")
+    if popped or name in cpp_std.EXCHANGES:
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
-    by_place = name.startswith(("cu", "nvrtc", "memcpy", "std::"))
+    by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "std::"))
     args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
     if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
         name = f"at::{name}"  # found by the namespace of its argument
@@ -336,6 +344,7 @@ _ROWS = ByClass[Callable[["Cpp", Any, list[Value], ir.Call, Env], Value]](
         Bound: _bound,
         CutlassOperator: _cutlass,
         CStruct: _struct,
+        Schema: _operation,
         LibObject: _object,
         TypeValue: _type,
         **dict.fromkeys((DType, CppType), _plain_type),

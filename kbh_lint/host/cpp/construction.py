@@ -110,7 +110,9 @@ def _designated(run: Cpp, ref: ir.TypeRef, init: ir.Seq, items: list[Value], env
 
 
 def _given(run: Cpp, ref: ir.TypeRef | None, nodes: tuple[ir.Expr, ...], env: Env) -> list[Value]:
-    """What stands in braces, with places for the fields of a class that are references."""
+    """What stands in braces, with packs laid out and places for the fields of a class that are references."""
+    if any(isinstance(node, ir.Star) for node in nodes):
+        return [value.get() if isinstance(value, Slot) else value for value in run.arguments(nodes, env)]
     kind = None if ref is None or ref.dims or ref.name == "auto" else cpp_types.own_class(run, ref, env)
     whole = run.types.classes.defined(*run.types.classes.instance(kind, ref.args, env)) if kind and ref else None
     fields = [member.node.type for member in whole.own if isinstance(member.node, ir.Decl)] if whole is not None else []

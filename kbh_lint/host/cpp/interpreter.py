@@ -354,9 +354,9 @@ class Cpp:
         packs: dict[str, Pack] = {}
         for node in walk(pattern):
             name = node.id if isinstance(node, ir.Name) else node.name if isinstance(node, ir.TypeRef) else ""
-            held = env.get(name) if name else None
-            if isinstance(held, Pack):
+            if isinstance(held := env.get(name) if name else None, Pack):
                 packs[name] = held
+        packs = {name: held for name, held in packs.items() if held} or packs  # types that were not deduced are none
         if len({len(pack) for pack in packs.values()}) != 1:
             return None
         return [Env(dict(zip(packs, items, strict=True)), env) for items in zip(*packs.values(), strict=True)]

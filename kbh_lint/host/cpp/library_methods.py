@@ -27,6 +27,7 @@ from kbh_lint.host.values.cpp_objects import (
     Allocator,
     CStruct,
     CutlassOperator,
+    Dispatcher,
     Future,
     Pointer,
     PythonObject,
@@ -124,8 +125,6 @@ def _known(owner: LibObject, asked: Asked) -> Value:
         return ordered
     if asked.name in ("dtype", "device", "requires_grad", "layout"):
         return _options(owner, asked)
-    if asked.name in ("findSchemaOrThrow", "findSchema", "findOp") and asked.args and isinstance(asked.args[0], str):
-        return Schema("cpp.schema", {"name": asked.args[0].replace("aten::", "at::", 1)})
     return asked.run.interp.session.device.sms if asked.name == "multiProcessorCount" else NotImplemented
 
 
@@ -189,16 +188,18 @@ def _cutlass(owner: CutlassOperator, asked: Asked) -> Value:
     return library_work.cutlass_method(asked.run, owner, asked.name, asked.args, asked.node.loc)
 
 
+def _dispatcher(owner: Dispatcher, asked: Asked) -> Value:
+    """Of torch's dispatcher."""
+    made = library_work.dispatched(asked.run, asked.name, asked.args, asked.node.loc)
+    return _unread(owner, asked) if made is NotImplemented else made
+
+
 def _schema(owner: Schema, asked: Asked) -> Value:
     """`.typed<F>().call(...)` of an operator that the dispatcher found, or `.callBoxed(&stack)`; before `redispatch`'s
     arguments stand keys."""
-    if asked.name in library_work.BOXED:
-        made = library_work.boxed(asked.run, owner, asked.args, asked.node.loc)
-        return _unread(owner, asked) if made is NotImplemented else made
-    if asked.name not in ("call", "redispatch"):
-        return owner
-    args = asked.args[asked.name == "redispatch" :]
-    return cpp_libraries.library(asked.run, owner.attrs["name"], asked.given, args, asked.node.loc)
+    known = asked.name in library_work.CALLED | library_work.BOXED
+    made = library_work.dispatched(asked.run, asked.name, [owner, *asked.args], asked.node.loc) if known else owner
+    return _unread(owner, asked) if made is NotImplemented else made
 
 
 # --- tensors
@@ -310,6 +311,7 @@ _ROWS = ByClass[_Row](
         Thread: _thread,
         TensorOptions: _options,
         CutlassOperator: _cutlass,
+        Dispatcher: _dispatcher,
         Schema: _schema,
     },
     _other,

@@ -13,9 +13,9 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.gpu import cub, cublas, pointer_tables
 from kbh_lint.host.torch import recording, torchlib
-from kbh_lint.host.values.cpp_objects import Pointer, Schema, Slot, TensorOptions
+from kbh_lint.host.values.cpp_objects import Dispatcher, OperatorName, Pointer, Schema, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs
+from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -166,8 +166,8 @@ def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
         return cpp_arguments.tensor_options(TensorOptions("TensorOptions"), args)
     if name.endswith("indexing::Slice"):
         return cpp_arguments.part(args)
-    if name == "c10::Dispatcher::singleton":
-        return LibObject(name)
+    if (found := _of_operators(name, args)) is not NotImplemented:
+        return found
     if short in ("kCUDA", "kCPU", "None", "nullopt", "optional", "Device", "getCurrentCUDAStream"):
         return LibObject.by_path(name)
     if short.endswith("_out") and len(args) > 1:
@@ -193,14 +193,75 @@ def without_overload(name: str) -> str:
     return base + end if cpp_names.is_operation(base) else name
 
 
-# --- boxed calls of torch's dispatcher: values lie on a stack, an operator takes them off and leaves its results
+# --- torch's dispatcher, and its boxed calls: values lie on a stack, an operator takes them off and leaves its results
 
 BOXED = frozenset({"callBoxed", "redispatchBoxed", "callBoxedForDispatchKey"})
+CALLED = frozenset({"call", "redispatch"})
+FOUND = frozenset({"findSchema", "findSchemaOrThrow", "findOp", "findOpOrThrow"})
+_FOUND_BY_JIT = frozenset({"getAllOperatorsFor", "findOperatorFor", "getOperatorForLiteral"})
+_NOT_NAMED = "an operator that torch's dispatcher finds by a name that is not known"
+
+
+def schema(args: Sequence[Value]) -> Schema:
+    """Models `findSchema(name)`: an operator by its `c10::OperatorName`, by a name and an overload, by its symbol or by
+    its whole schema. Where that is not known, the operator has no name."""
+    given = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
+    if isinstance(given, OperatorName):
+        args = given.attrs.get("items", ())
+    elif isinstance(given, (list, tuple)):  # `findSchema({"aten::mm", ""})`
+        args = given
+    named, overload = (*args, None, None)[:2]
+    named = named.path if isinstance(named, Sym) else named
+    if not isinstance(named, str) or not named:
+        return Schema("cpp.schema", {"name": None})
+    name, _, written = named.partition("(")[0].partition(".")
+    last = (overload if isinstance(overload, str) else written).endswith(("out", "values"))
+    return Schema("cpp.schema", {"name": name.rpartition("aten::")[2] if "aten::" in name else name, "last": last})
+
+
+def called(run: Cpp, owner: Schema, args: list[Value], loc: ir.Loc | None) -> Value:
+    """Calls an operator that the dispatcher found: one of torch, or one of the submission's own."""
+    name = owner.attrs["name"]
+    if name is None:
+        run.interp.miss(_NOT_NAMED, loc)
+        recording.record(run.interp, "unread", _NOT_NAMED, loc, [one.tensor for one in cpp_arguments.pointers(args)])
+        return Unknown((), _NOT_NAMED)
+    if "::" in name:
+        return run.interp.call(Sym(f"torch.ops.{name.replace('::', '.')}"), args, {}, loc)
+    return aten(run, f"at::{name}_outf" if owner.attrs["last"] else f"at::{name}", args, loc)
+
+
+def dispatched(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
+    """Models methods of `c10::Dispatcher`: it finds operators, and calls those that it is given."""
+    if name in FOUND:
+        return schema(args)
+    held = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
+    if not isinstance(held, Schema):
+        return NotImplemented
+    if name in BOXED:
+        return boxed(run, held, args[1:], loc)
+    return called(run, held, args[1 + (name == "redispatch") :], loc) if name in CALLED else NotImplemented
+
+
+def _of_operators(name: str, args: list[Value]) -> Value:
+    """Models what finds operators, of the dispatcher and of `torch::jit`, and the names and symbols that they are found
+    by; NotImplemented for others."""
+    space, _, short = name.rpartition("::")
+    if short == "OperatorName":
+        return OperatorName("c10::OperatorName", {"items": args})
+    if name == "c10::Dispatcher::singleton":
+        return Dispatcher(name)
+    if space.endswith("Symbol") and args and isinstance(args[0], str):
+        return args[0] if short == "fromQualString" else f"{short}::{args[0]}"
+    if short not in _FOUND_BY_JIT:
+        return NotImplemented
+    found = schema(args)
+    return [found] if short == "getAllOperatorsFor" else found
 
 
 def stack_call(name: str, args: Sequence[Value]) -> Value:
-    """Models `torch::jit::push(stack, a, b)`, `pop(stack)`, `drop(stack, n)`, `peek(stack, i, n)`; NotImplemented for
-    others."""
+    """Models `torch::jit::push(stack, a, b)`, `pop(stack, a, b)`, `drop(stack, n)`, `peek(stack, i, n)`; NotImplemented
+    for others."""
     stack = _stack(args[:1]) if name.startswith(("torch::jit::", "jit::")) else None
     if stack is None:
         return NotImplemented
@@ -208,8 +269,13 @@ def stack_call(name: str, args: Sequence[Value]) -> Value:
     count = rest[-1] if rest and isinstance(rest[-1], int) else 1
     if short in ("push", "push_one"):
         stack.extend(rest)
-    elif short == "pop":
+    elif short == "pop" and not rest:
         return stack.pop() if stack else NotImplemented
+    elif short == "pop" and len(rest) <= len(stack):  # to places, of which the last is what lies on top
+        for place, value in zip(args[1:], stack[-len(rest) :], strict=True):
+            if isinstance(place, Slot):
+                place.set(value)
+        del stack[-len(rest) :]
     elif short == "drop":
         del stack[max(len(stack) - count, 0) :]
     elif short == "peek" and len(rest) == 2 and isinstance(rest[0], int) and 0 <= rest[0] < count <= len(stack):
@@ -224,8 +290,9 @@ def boxed(run: Cpp, owner: Schema, args: Sequence[Value], loc: ir.Loc | None) ->
     stack = next((found for one in args if (found := _stack([one])) is not None), None)
     if stack is None:
         return NotImplemented
-    made = aten(run, owner.attrs["name"], list(stack), loc)
-    stack[:] = list(made) if isinstance(made, (tuple, list)) else [made]
+    made = called(run, owner, list(stack), loc)
+    unnamed = owner.attrs["name"] is None  # nor is it known how many results it has
+    stack[:] = list(made) if isinstance(made, (tuple, list)) else [made] * (len(stack) if unnamed else 1)
     return None
 
 

@@ -10,7 +10,7 @@ from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import memory_order, recording
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor
+from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -60,7 +60,8 @@ def to(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value
 
 
 def copy_(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
-    """Models `target.copy_(source)`, which converts to the target's element type."""
+    """Models `target.copy_(source)`, which converts to the target's element type; a source that nobody knows is
+    unread."""
     target = args[0]
     source = args[1] if len(args) > 1 else kwargs.get("src")
     if not isinstance(target, Tensor):
@@ -69,7 +70,9 @@ def copy_(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Va
     attrs: EventAttrs = {}
     if inputs:
         attrs = {"from": inputs[0].dtype, "to": target.dtype, "cast": inputs[0].dtype != target.dtype}
-    event = recording.record(interp, "copy", "copy_", loc, inputs, attrs)
+    unread = not inputs and isinstance(source, (Unknown, LibObject))
+    kind, called = ("unread", "what copy_ is given") if unread else ("copy", "copy_")
+    event = recording.record(interp, kind, called, loc, inputs, attrs)
     byte_copy = inputs and target.dtype in ("u8", "i8") and inputs[0].dtype in ("u8", "i8")
     recording.write(interp, target, event, dtype=inputs[0].storage.content.dtype if byte_copy else None)
     return target

@@ -43,9 +43,20 @@ class LibraryField(LibObject):
     """A field of a struct of a library; it comes to be when it is named."""
 
 
+@of_paths("c10::Dispatcher::singleton")
+class Dispatcher(LibObject):
+    """torch's dispatcher."""
+
+
+@of_paths(*(f"{space}c10::OperatorName" for space in ("", "cpp:")))
+class OperatorName(LibObject):
+    """`c10::OperatorName`, whose `items` are the name of an operator and that of an overload."""
+
+
 @of_paths("cpp.schema")
 class Schema(LibObject):
-    """An operator that torch's dispatcher was asked for by its name."""
+    """An operator that torch's dispatcher was asked for by its `name`, without `aten::`, None where that is not known;
+    `last` says that what it writes comes last."""
 
 
 @of_paths("TensorOptions", *(f"cpp:{space}TensorOptions" for space in ("", "at::", "c10::", "torch::")))
