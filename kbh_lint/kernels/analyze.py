@@ -15,7 +15,7 @@ from kbh_lint import registry
 from kbh_lint.base import values
 from kbh_lint.base.limits import Budget
 from kbh_lint.kernels.core.facts import KernelFacts
-from kbh_lint.kernels.core.ranges import Rising
+from kbh_lint.kernels.core.ranges import Layout, Rising
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.walker import Enough, OutOfFuel
 
@@ -41,13 +41,14 @@ def analyze(
     outer: Callable[[Any], Any] | None = None,
     ranges: Mapping[int, tuple[int, int]] | None = None,
     rising: Mapping[int, Rising] | None = None,
+    layouts: Mapping[int, Layout] | None = None,
     until: Collection[int] = (),
 ) -> KernelFacts:
     """Analyses `kernel` at the arguments of one launch (and its template arguments, by name) and returns what it does.
 
     Never raises: what cannot be followed is listed in `unread` of the result. The number of steps is bounded, and taken
     from `budget`. `outer` converts host values that the kernel sees through its scope. `ranges` (least and largest
-    integer) and `rising` describe the integers in storages, by storage id: the facts then hold for such integers only.
+    integer), `rising` and `layouts` describe the integers in storages, by id: the facts then hold for such only.
     The analysis ends early once data of every storage in `until` has reached a result, an address, a bound or a branch.
     The `decided` arguments of the result assume that a Python loop which runs more than once here runs at least once at
     other arguments.
@@ -56,6 +57,7 @@ def analyze(
     run = _run(kernel, fuel, outer)
     run.ranges.given.update(ranges or {})
     run.ranges.rising.update(rising or {})
+    run.ranges.layouts.update(layouts or {})
     run.until = frozenset(until)
     try:
         for _ in range(_MAX_RUNS):

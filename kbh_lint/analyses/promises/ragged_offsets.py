@@ -10,6 +10,7 @@ from kbh_lint.analyses.promises.asked import Asked, Judgement
 from kbh_lint.analyses.promises.holes import not_followed, unread_reason
 from kbh_lint.analyses.reading.begins import begins_elsewhere
 from kbh_lint.analyses.reading.by_tile import chosen_for_tiles
+from kbh_lint.analyses.reading.few_asked import few_asked
 from kbh_lint.analyses.reading.used import few_rows_unseen, near_unseen, used_inputs
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -73,6 +74,9 @@ TILE = _Less("tell the rows of a tile apart by", "{name} says of which group a t
 NEIGHBOUR = _Less("tell a length from one less by", "lengths in {name} that differ by one are the same here")
 
 
+FEW = _Less("depend on all of", "a few elements of {name} say that the others are not read")
+
+
 def _read_for_less(asked: Asked) -> Iterator[tuple[_Less, dict[str, Event]]]:
     """Inputs that are read for less than they say, each with a launch that does, one kind after the other."""
     found, wanted = asked.found, asked.promise.params.get("must_read", ())
@@ -81,6 +85,7 @@ def _read_for_less(asked: Asked) -> Iterator[tuple[_Less, dict[str, Event]]]:
     yield NEIGHBOUR, _lengths_unseen(found, wanted) if followed else {}
     yield BEGINNING, begins_elsewhere(found, wanted) if followed else {}
     yield TILE, chosen_for_tiles(found, wanted) if followed else {}
+    yield FEW, few_asked(found, wanted) if followed else {}
 
 
 def _few_rows_unseen(found: Slice, wanted: Collection[str]) -> dict[str, Event]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, followed, reads_of
+from kbh_lint.base import ir
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import Buffer, DType, Func, Scalar, TypeValue
 from kbh_lint.host.gpu.kernel_cache import normalised, once
@@ -17,7 +18,7 @@ from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.analyze import analyze
 from kbh_lint.kernels.core.facts import KernelFacts, Origins
 from kbh_lint.kernels.core.origins import floors
-from kbh_lint.kernels.core.ranges import Rising
+from kbh_lint.kernels.core.ranges import Layout, Rising
 from kbh_lint.kernels.extents.asides import without
 from kbh_lint.kernels.extents.unused import unused
 
@@ -168,6 +169,18 @@ def few_rows_unseen(event: Event) -> frozenset[int]:
     return frozenset(event.attrs["contents"][at].ident for at in _unneeded(event, ends, rising) & rising.keys())
 
 
+def even_unseen(event: Event) -> tuple[frozenset[int], dict[int, Layout]]:
+    """The offsets that have no effect on a kernel beyond single elements which it asks for, as long as these are those
+    of groups of one size; and, by content, which it asked for."""
+    ends = _legal_loads(event)
+    rising = {at: one for at, one in _rising(event, ends).items() if one.count > 2} if ends else {}
+    if not rising:
+        return frozenset(), {}
+    held, layouts = event.attrs["contents"], {at: Layout.even(one) for at, one in rising.items()}
+    unneeded = _unneeded(event, ends, rising, layouts)
+    return frozenset(held[at].ident for at in unneeded & rising.keys()), {held[at].ident: layouts[at] for at in rising}
+
+
 def _legal_loads(event: Event) -> dict[int, tuple[int, int]]:
     """The storages of whole numbers of legal inputs that a kernel loads, with what these are between."""
     attrs = event.attrs
@@ -194,7 +207,10 @@ def _rising(event: Event, storages: Collection[int]) -> dict[int, Rising]:
 
 
 def _unneeded(
-    event: Event, ends: dict[int, tuple[int, int]], rising: dict[int, Rising] | None = None
+    event: Event,
+    ends: dict[int, tuple[int, int]],
+    rising: dict[int, Rising] | None = None,
+    layouts: dict[int, Layout] | None = None,
 ) -> frozenset[int]:
     attrs, after = event.attrs, set[int]()
     first = {id(facts): (binding, facts) for binding, facts in zip(attrs["bindings"], attrs["facts"], strict=False)}
@@ -206,16 +222,23 @@ def _unneeded(
     wanted = before & asked
     if len(first) > MAX_WALKS:
         return frozenset()
-    for binding, _ in walked:
+    for binding, facts in walked:
         left = wanted - after  # where all that is asked about still reaches something, the rest is no question
         if not left:
             break
         budget = attrs["answered"].budgets.kernels
-        again = analyze(attrs["kernel"], binding, budget=budget, ranges=ends, rising=rising, until=left)
+        kernel, told = attrs["kernel"], layouts or {}
+        again = analyze(kernel, binding, budget=budget, ranges=ends, rising=rising, layouts=told, until=left)
         if again.unread:
             return frozenset()
+        for at, layout in told.items():
+            layout.others |= _loads_of(facts, at) != _loads_of(again, at)  # some are behind a branch that is not taken
         after |= _reached(again)
     return frozenset() if -1 in after else frozenset(wanted - after)
+
+
+def _loads_of(facts: KernelFacts, storage: int) -> set[ir.Loc]:
+    return {load.loc for load in facts.loads if load.storage == storage}
 
 
 def _legal(content: Content) -> tuple[int, int] | None:

@@ -19,6 +19,7 @@ from kbh_lint.kernels.core.value import (
     CachePolicy,
     Mul,
     Offset,
+    Place,
     Shape,
     Splat,
     Struct,
@@ -85,7 +86,7 @@ def _join_products(x: Mul, y: Mul) -> Mul:
 
 
 def _join_offsets(x: Offset, y: Offset) -> Offset:
-    return x if x == y or x.bytes is None else Offset(None)
+    return x if x == y or x.bytes is None else type(x)(None)
 
 
 def _join_tuples(x: tuple[V, ...], y: tuple[V, ...]) -> tuple[V, ...]:
@@ -111,6 +112,7 @@ _OF_A_KIND: dict[type, Callable[[Any, Any], object]] = {
     Mul: _join_products,
     CachePolicy: lambda x, y: LETS_GO,
     Offset: _join_offsets,
+    Place: _join_offsets,
     tuple: _join_tuples,
     Struct: _join_structs,
 }

@@ -116,6 +116,7 @@ class Memory:
             result = V(dtype, dtype)
         if self.run.ranges.given:
             result = self.run.ranges.loaded(cells, result)
+            result = self.run.ranges.placed(cells, result, pointer, self.stride(pointer))
         if pointer.origins:
             result = self._indexed(result, pointer, loc)
         shape = pointer.shape if pointer.shape is not None else result.shape

@@ -264,11 +264,11 @@ class Numbers:
 
     def moved(self, op: str, base: V, other: V) -> Offset:
         """The constant byte offset of the address `base op other`; unknown unless `other` is a constant."""
-        start = base.x.bytes
-        if op not in ("+", "-") or not isinstance(other.const, int) or start is None or other.cells:
-            return Offset(start)
+        at: Offset = base.x
+        if op not in ("+", "-") or not isinstance(other.const, int) or at.bytes is None or other.cells:
+            return at.moved(None)
         self.run.facts.decide(other)
-        return Offset(start + (other.const if op == "+" else -other.const) * self.run.memory.stride(base))
+        return at.moved((other.const if op == "+" else -other.const) * self.run.memory.stride(base))
 
     def _nibbles(self, value: V, *, narrow_only: bool) -> bool:
         """Whether `value` is loaded integer data out of which 4-bit fields can be taken."""

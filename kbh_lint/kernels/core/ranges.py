@@ -8,11 +8,12 @@ same numbers in another shape.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import field
 
 from kbh_lint.base import dtypes
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.core.value import NOTHING, Cell, Shape, V, everywhere
+from kbh_lint.kernels.core.value import NOTHING, Cell, Place, Shape, V, everywhere
 
 Ends = tuple[int, int]  # both included
 _SAME_NUMBERS = frozenset(("shape", "origins", "casts", "deps", "ct"))
@@ -36,6 +37,28 @@ class Rising:
         """How much two elements that are `places` apart can differ at most."""
         whole = self.last - self.first
         return whole if self.apart is None else min(whole, abs(places) * self.apart)
+
+
+@dataclass(slots=True)
+class Layout:
+    """Numbers that legal inputs may hold, by which a run knows what is loaded at a place that it knows. `asked` are
+    these places, `others` says whether anything was loaded at other ones."""
+
+    numbers: tuple[int, ...]
+    asked: set[int] = field(default_factory=set)
+    others: bool = False
+
+    @classmethod
+    def even(cls, rising: Rising) -> Layout:
+        """Offsets of groups that are all as large, but for what is left over in the last."""
+        each = (rising.last - rising.first) // (rising.count - 1)
+        return cls((*(rising.first + each * at for at in range(rising.count - 1)), rising.last))
+
+    def leaves_open(self, asked: Collection[int]) -> bool:
+        """Whether an element that is not `asked` for could be another number."""
+        numbers = self.numbers
+        free = (at for at in range(1, len(numbers) - 1) if numbers[at - 1] < numbers[at + 1])
+        return any(at not in asked for at in free)
 
 
 class Ranged(V):
@@ -73,11 +96,29 @@ class Ranged(V):
 
 @dataclass(slots=True)
 class Ranges:
-    """The bounds of integers that the analysis is given: those of the contents of storages, and which of these are
-    `rising` offsets. Without any, no bounds are tracked."""
+    """The bounds of integers that the analysis is given: those of the contents of storages, which of these are `rising`
+    offsets, and `layouts` of numbers that they may hold. Without any, no bounds are tracked."""
 
     given: dict[int, Ends]
     rising: dict[int, Rising] = field(default_factory=dict)
+    layouts: dict[int, Layout] = field(default_factory=dict)
+
+    def start(self, storage: int) -> Place | None:
+        """Where a pointer to memory of which numbers are given lies when a kernel begins."""
+        return Place(0) if storage in self.layouts else None
+
+    def placed(self, cells: list[Cell], value: V, pointer: V, stride: int) -> V:
+        """`value`, loaded from `cells`, where the place says which of the given numbers it is."""
+        layout = self.layouts.get(cells[0].storage) if len(cells) == 1 and not cells[0].entries else None
+        if layout is None:
+            return value
+        at = pointer.x.bytes if isinstance(pointer.x, Place) else None
+        plain = value.dtype == cells[0].dtype and stride in (1, dtypes.BITS.get(value.dtype, 0) // 8)
+        if at is None or not plain or not 0 <= at // stride < len(layout.numbers) or pointer.shape:
+            layout.others = True
+            return value
+        layout.asked.add(at // stride)
+        return V(value.dtype, value.dtype, const=layout.numbers[at // stride], shape=value.shape)
 
     def loaded(self, cells: list[Cell], value: V) -> V:
         """`value`, loaded from `cells`, with the bounds of legal inputs, if all cells hold inputs that the kernel has

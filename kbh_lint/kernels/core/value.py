@@ -155,6 +155,19 @@ class Offset:
 
     bytes: int | None
 
+    def moved(self, by: int | None) -> Offset:
+        """The same of an address that lies `by` bytes behind; None where that is not known."""
+        return Offset(self.bytes if by is None or self.bytes is None else self.bytes + by)
+
+
+@dataclass(frozen=True, slots=True)
+class Place(Offset):
+    """Where exactly an address lies behind the pointer that a launch is given; None where that is not known."""
+
+    def moved(self, by: int | None) -> Offset:
+        """The same of an address that lies `by` behind it."""
+        return Place(None if by is None or self.bytes is None else self.bytes + by)
+
 
 @dataclass(slots=True, eq=False)
 class Struct:

@@ -82,7 +82,8 @@ class CudaCalls(Calls):
             declared = CType(seen, name="cute::Tensor")
         elif declared.dtype == "?" and declared.decl is None:
             declared = replace(declared, dtype=seen)
-        return V(seen, value.content, cells=frozenset((cell,)), ct=declared)
+        at = self.run.ranges.start(value.storage)
+        return V(seen, value.content, cells=frozenset((cell,)), ct=declared, x=at)
 
     def _bind_array(self, name: str, items: Sequence[object], ct: CType) -> V:
         one = replace(ct, dims=0)

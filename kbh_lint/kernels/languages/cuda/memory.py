@@ -16,6 +16,7 @@ from kbh_lint.kernels.core.value import (
     Cell,
     Cells,
     CType,
+    Place,
     Struct,
     Unbound,
     V,
@@ -167,6 +168,8 @@ class CudaMemory(Memory):
                 origins=union(pointer.origins, index.origins), casts=union_casts(pointer.casts, index.casts)
             )
         at = None if index is None else index.const
+        if isinstance(pointer.x, Place) and index is not None:
+            pointer = pointer.with_(x=self.run.numbers.moved("+", pointer, index))
         if isinstance(pointer.x, tuple) and isinstance(at, int) and 0 <= at < len(pointer.x):  # of a constant array
             item: V = pointer.x[at]
             return item

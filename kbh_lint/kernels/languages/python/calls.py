@@ -46,7 +46,8 @@ class PythonCalls(Calls):
         if isinstance(value, (values.Buffer, values.Descriptor)):
             cell = self.run.memory.argument_cell(name, value)
             block = value.block if isinstance(value, values.Descriptor) else ()
-            return V(value.dtype, value.content, deps=NO_NAMES, cells=frozenset((cell,)), shape=block)
+            at = self.run.ranges.start(value.storage)
+            return V(value.dtype, value.content, deps=NO_NAMES, cells=frozenset((cell,)), shape=block, x=at)
         if isinstance(value, values.Scalar):
             dtype = value.dtype
             if value.value is values.UNKNOWN:
