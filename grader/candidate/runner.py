@@ -148,7 +148,8 @@ class Runner:
         return Kind.DONE, (seconds, float(waited))
 
     def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Steps[Answer]:
-        """Gets ready to call `rounds` slots of other memory one after the other, as often as `go` is asked for."""
+        """Maps a batch's inputs and outputs (`descriptors`, of `sizes` bytes), and prepares the `rounds` calls that each
+        `go` makes. `copies`: how many times the outputs of a call are copied out."""
         yield from self.clock.prepare(())
         self.newest = self._newest()
         self.kept = []
@@ -184,7 +185,7 @@ class Runner:
         return Kind.READY, (float(self.collector.wait() if self.collector is not None else 0),)
 
     def finish(self) -> Answer:
-        """Whether the weights are still those of the judge; the end of a shape."""
+        """Ends a shape: answers READY. Raises Faults when the submission changed a model's weights."""
         for state, pristine in zip(self.state, self.pristine, strict=True):
             changed = [name for name, tensor in state.items() if not _same(tensor, pristine[name])]
             if changed:

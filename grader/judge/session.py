@@ -234,7 +234,7 @@ class Session:
         """Runs a sealed batch on slots that were prepared, on the inputs of `cases` or, without cases, on throw-away
         values.
 
-        The values are written to memory that the candidate does not have. It gets the descriptor after the clock was
+        With `cases`, the values are written to memory that the candidate does not have. It gets the descriptor after the clock was
         read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate does
         not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
         whether work was done later.
@@ -330,8 +330,8 @@ class Session:
         return answer
 
     def unfinished(self, batch: Batch, rounds: int) -> str:
-        """Says which outputs of a batch were still missing when its time was taken, as the end of a sentence; empty
-        when none were.
+        """What the candidate did wrong with the outputs of a batch, as a sentence: it wrote some after it had said that
+        it was done, or left some out. Empty when neither.
         """
         now = self._memory["batch outputs"].raw(rounds * self.out_bytes)[batch.places]
         if not torch.equal(now, batch.bytes):

@@ -50,7 +50,8 @@ def snapshots(folder: RunFolder) -> Iterator[Snapshot]:
 
 
 def resembles(prepared: Prepared, folder: RunFolder, record: RunRecord) -> list[Finding]:
-    """Findings for known solutions that the last content is nearly identical to, with the step since which it is."""
+    """Findings for known solutions that the final solution is nearly identical to, each with the first step of those
+    compared since which it was, and for functions of libraries in it."""
     request = prepared.request
     text = (folder.path / SOLUTION).read_text(encoding="utf-8", errors="replace")
     sidecars = [

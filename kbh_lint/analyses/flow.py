@@ -82,7 +82,8 @@ def is_unknown(result: object) -> bool:
 
 
 def reach(result: object) -> Slice:
-    """The backward slice of `result`, a value that `forward` returned: all contents and events that it depends on."""
+    """The backward slice of `result`, a value that `forward` returned: the contents, up to `MAX_CONTENTS` of them, and
+    the events that it depends on, with the weights of the loop iterations that these stand for."""
     found = Slice()
     events: dict[int, Event] = {}
     stack = result_contents(result)

@@ -187,7 +187,7 @@ class Cute(Library):
 
     @models(*_VIEWS)
     def view(self, site: Site, *given: Value, **named: Value) -> Value:
-        """The value of a function that makes a view of a tensor, of coordinates or of a layout."""
+        """The value of a function that makes a view of its first argument, or a pointer to it."""
         return view(site.run, site.name, list(given), named)
 
     @models(*_LAYOUTS)

@@ -93,7 +93,7 @@ def about_process(path: str) -> bool:
 
 
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
-    """Notes that the program asked who runs it, by calling `symbol`; returns the tainted result."""
+    """Notes that the program asked who runs it, by calling or reading `symbol`; returns the tainted result."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
     return of_symbol(symbol)
 

@@ -126,7 +126,7 @@ class Loads:
             self.pointers_in(node.index)
 
     def field(self, target: ir.Attr, limits: Limits) -> None:
-        """Records the loads for an assignment to a field, of a struct in memory or of another object."""
+        """Records what the assignment to the field `target` loads: of a struct in memory, what its address needs."""
         if self.run.place_of(target) is not None:
             self.to_place(target, limits)
         else:

@@ -64,7 +64,8 @@ class Memory:
             self.cells[offset] = value
 
     def region(self, site: int) -> Memory:
-        """The part of this memory at an unknown offset that is computed at `site`: one region for each site."""
+        """The part of this memory at an unknown offset that is computed at `site`: one region for each site,
+        and this memory itself once there are `MAX_CELLS` of them."""
         found = self.regions.get(site)
         if found is None:
             if len(self.regions) >= MAX_CELLS:

@@ -269,8 +269,7 @@ class _Walk:
         return met(*ways)
 
     def cast(self, node: ir.Cast) -> Held:
-        """What `(T)x` holds. A cast to a pointer to a wider type loses the address, as more than one element is read
-        through it."""
+        """What `(T)x` holds. An address is kept only by a cast to a pointer to a type of whole numbers."""
         held = self.of(node.value)
         if held.at and not (node.type.pointers and dtypes.from_cpp(node.type.name) in dtypes.INTS):
             return self._dropped(held)
