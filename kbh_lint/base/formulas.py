@@ -10,6 +10,7 @@ import ast
 import operator
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from keyword import iskeyword
 
 Number = int | float
 Value = int | float | bool | str | None | tuple[int, ...]
@@ -72,7 +73,7 @@ def names(formula: Formula) -> frozenset[str]:
     """The symbols a formula mentions; raises FormulaError when it cannot be read."""
     if not isinstance(formula, str) or formula.isdigit():
         return frozenset()
-    if formula.isidentifier() and formula not in _FUNCTIONS:
+    if formula.isidentifier() and formula not in _FUNCTIONS and not iskeyword(formula):
         return frozenset((formula,))
     found = (node.id for node in ast.walk(_parse(formula)) if isinstance(node, ast.Name))
     return frozenset(found) - frozenset(_FUNCTIONS)
