@@ -131,9 +131,10 @@ def collect(
 
 
 def may_run(built: str, arch: str) -> bool:
-    """Whether a chip can run code built for another: that of its own major version, and no later minor one."""
+    """Whether a chip of `arch` can run code built for `built`: that of its own major version and no later minor one;
+    code for one chip alone (`sm_100a`) only on that chip."""
     one, other = (int(re.sub(r"\D", "", name) or 0) for name in (built, arch))
-    return one // 10 == other // 10 and one <= other
+    return one == other if built.endswith("a") else one // 10 == other // 10 and one <= other
 
 
 def disassemble(cubin: Path, sandbox: Sandbox | None = None) -> tuple[Census, ...]:

@@ -153,7 +153,8 @@ def test_two_versions_of_one_name_leave_it_open_until_a_launch_tells_them_apart(
 
 def test_a_chip_runs_code_of_its_own_major_version() -> None:
     assert machine_code.may_run("sm_80", "sm_89") and machine_code.may_run("sm_90a", "sm_90a")
-    assert not machine_code.may_run("sm_89", "sm_86")
+    assert machine_code.may_run("sm_100f", "sm_103a") and machine_code.may_run("sm_100", "sm_103a")
+    assert not machine_code.may_run("sm_100a", "sm_103a") and not machine_code.may_run("sm_89", "sm_86")
     assert not machine_code.may_run("sm_80", "sm_90a") and not machine_code.may_run("sm_100a", "sm_120a")
 
 
