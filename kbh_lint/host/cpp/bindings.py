@@ -28,7 +28,8 @@ _BESIDE = ("Meta", "CPU", "MPS", "XPU", "HIP", "FuncTorch", "Autocast", "Python"
 
 @dataclass(slots=True, eq=False)
 class Binding:
-    """What a name is bound to, as it is written, with the names and defaults that `py::arg` gives its parameters."""
+    """A C++ function or lambda that is bound for Python, as an expression, with the names and defaults that `py::arg`
+    gives its parameters."""
 
     target: ir.Expr
     names: tuple[str, ...] = ()
@@ -38,7 +39,7 @@ class Binding:
 
 @dataclass(slots=True, eq=False)
 class BoundClass:
-    """A class that `py::class_` binds: what makes it, its methods and its fields, by their names in Python."""
+    """A class that `py::class_` binds: its constructors, methods and fields, by their names in Python."""
 
     kind: ir.TypeRef
     makers: list[Binding] = field(default_factory=list)
@@ -48,7 +49,7 @@ class BoundClass:
 
 @dataclass(slots=True, eq=False)
 class Bindings:
-    """All that an extension binds."""
+    """All functions and classes that an extension binds for Python."""
 
     functions: dict[str, Binding] = field(default_factory=dict)
     classes: dict[str, BoundClass] = field(default_factory=dict)

@@ -47,7 +47,8 @@ _DEVICE_QUERIES = frozenset(
 
 @dataclass(slots=True)
 class Asked:
-    """A call of a function outside the text: its name, that without namespaces, template arguments, arguments."""
+    """A call of a function that the submission does not define: its full name, its name without namespaces, template
+    arguments, arguments, and place."""
 
     name: str
     short: str

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Asked:
-    """A call of a method: its name, template arguments, arguments, and where it stands."""
+    """A call of a method: its name, template arguments, arguments, and the place where it is written."""
 
     run: Cpp
     name: str

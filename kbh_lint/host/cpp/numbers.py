@@ -71,7 +71,7 @@ def extreme(interp: Run, name: str, args: list[Value]) -> Value:
 
 
 class Variables:
-    """Those of a function that a loop in it sees, by the numbers that say which round it is (`host.python.loops`)."""
+    """The variables of a C++ function that a loop in it sees (`host.python.loops.Scope`)."""
 
     def __init__(self, run: Cpp, env: Env) -> None:
         self.run, self.env, self.interp = run, env, run.interp

@@ -20,7 +20,7 @@ MAX_RANGE = bounds.MAX_ITEMS
 
 
 class _Lists(Methods[list[Value]]):
-    """Lists, deques and iterators, which are lists that are used up."""
+    """Methods of lists, deques and iterators; an iterator is a list from which items are taken."""
 
     def call(self, site: Site, owner: list[Value]) -> Value:
         """Calls a method of a list; its cost in fuel grows with the list, but for `append` and `pop`."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Measured(float):
-    """A time that was measured, or was computed from such times."""
+    """A time that the program measured, or computed from measured times."""
 
 
 def _arithmetic(name: str) -> Callable[..., Any]:
@@ -41,7 +41,7 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Reading(Unknown):
-    """What a clock showed, when so many events had happened."""
+    """A reading of a clock; `at` is the number of events until then."""
 
     at: int = 0
 

@@ -31,14 +31,14 @@ def is_enum(cls: ClassV) -> bool:
 
 
 class Number(int):
-    """A member that is a number, with the name it has and its class."""
+    """An enumeration member that is a number, with its name and class."""
 
     name: str
     cls: ClassV
 
 
 class Word(str):
-    """A member that is a text."""
+    """An enumeration member that is a text, with its name and class."""
 
     name: str
     cls: ClassV

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Ordered:
-    """A key that asks the program which of two comes first: by the function `before`, or as their classes say."""
+    """A sort key that asks the program which of two values comes first: by the function `before`, or by their classes'
+    methods."""
 
     __slots__ = ("interp", "value", "before", "loc")
 

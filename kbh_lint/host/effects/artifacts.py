@@ -32,7 +32,8 @@ _UNKNOWN = re.compile(r"<[^<>]*>")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """What one binary is made of: texts by path, compiler flags, and the parts that are no source."""
+    """The parts of one binary that was built: source texts by path, compiler flags, and the parts that have no
+    source."""
 
     sources: tuple[str, ...]
     flags: tuple[str, ...]

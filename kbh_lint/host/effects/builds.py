@@ -96,7 +96,7 @@ def opened(run: Run, file: Value, mode: Value, loc: ir.Loc | None) -> OpenFile:
 
 
 class _Files(Methods[Owner]):
-    """Files that are open."""
+    """Methods of open files."""
 
     @models("write")
     def write(self, site: Site, owner: LibObject, data: Value) -> Value:

@@ -66,7 +66,7 @@ _CODECS: dict[str, Decoder] = {
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """Where a text came into being by decoding: the place of all its characters."""
+    """The place of a call that decoded a text, which stands for the place of all the text's characters."""
 
     path: str
     line: int
@@ -79,7 +79,7 @@ class Here:
 
 @dataclass(slots=True, eq=False)
 class MadeUnit(PythonUnit):
-    """Python that was made at run time; its places are those of the texts that it was made from."""
+    """A Python text that was made at run time; its places are those of the texts that it was made from."""
 
     made: Text = field(default_factory=lambda: Text(""))
     starts: list[int] = field(default_factory=list)

@@ -42,6 +42,8 @@ def found(interp: Run, path: str, folder: str = "") -> tuple[str, str] | None:
 
 
 class _Splicer:
+    """Splices the submission's own headers into one text; `once` names those with `#pragma once` that are in it."""
+
     def __init__(self, interp: Run) -> None:
         self.interp = interp
         self.once: set[str] = set()

@@ -24,8 +24,8 @@ _KEYS = -(1 << 60)  # of the items that a container is given; no submission has 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Counter:
-    """A place that counts calls: what is there after the second call, and whether it goes up. `late` is a number long
-    after that; of a container, what it is then is made of what it holds by then."""
+    """A place in memory that counts calls: its value `now`, after the second call, and whether it `rises`. `late` is
+    its number after many more calls; a container is made longer or emptied in place of that."""
 
     slot: EscapedState
     now: Any

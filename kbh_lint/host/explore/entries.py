@@ -45,7 +45,7 @@ Examine = Callable[[PathRun, ShapeRun, "Entry"], None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A function of the module, or a method of a class: `name` is how a reader finds it."""
+    """An entry point: a function of the module, or a method of a class; `name` is its name for readers."""
 
     name: str
     func: Func
@@ -218,7 +218,7 @@ def _large(module: ir.Module) -> int:
 
 @dataclass(slots=True, eq=False)
 class _World:
-    """One size: the objects that entry points are called on and with."""
+    """The objects on which entry points are called, and with which, for one size of tensors."""
 
     interp: Run
     functions: parameters.Functions

@@ -28,7 +28,7 @@ class Leaf:
 
 @dataclass(slots=True, eq=False)
 class Box:
-    """A list, tuple, dict or object of tensors; `made` is the one that the last call was given."""
+    """A list, tuple, dict or object of tensors among the arguments; `made` is the one that the last call was given."""
 
     kind: str
     items: dict[Any, Any]

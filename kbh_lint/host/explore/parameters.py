@@ -58,6 +58,8 @@ class Param:
 
 @dataclass(slots=True)
 class _Uses:
+    """What the body of a function does with one parameter (see `Param`)."""
+
     attrs: set[str] = field(default_factory=set)
     methods: set[str] = field(default_factory=set)
     keys: dict[str, None] = field(default_factory=dict)

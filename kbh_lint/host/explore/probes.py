@@ -77,7 +77,7 @@ def probe(
 
 
 class _Kept:
-    """What an interpreter had seen before the further calls, to be put back after them."""
+    """The state of an interpreter before the probes, to be restored after them."""
 
     def __init__(self, interp: Run) -> None:
         self.interp = interp
@@ -208,7 +208,7 @@ def _calls(
 
 @dataclass(slots=True, eq=False)
 class _Caller:
-    """Calls `forward` with counters of calls where they stood after the second call, or long after it."""
+    """Calls `forward` with counters of calls set to their value after the second call, or to one long after it."""
 
     interp: Run
     run: path_runs.ShapeRun

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Arguments(LibObject):
-    """What a call in two steps is given, between them."""
+    """The arguments of a call in two steps, held between the steps."""
 
     def __init__(self, args: list[Any], kwargs: dict[str, Any]) -> None:
         super().__init__("compiled.arguments", {"args": args, "kwargs": kwargs})

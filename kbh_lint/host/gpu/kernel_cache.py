@@ -179,8 +179,8 @@ def normal(value: Value, numbers: dict[int, int]) -> Any:
 
 
 class _Moved(KernelFacts):
-    """Facts with the storages of one launch. Each kind of them is made when somebody asks for it: of most launches
-    nobody asks for more than loads and stores."""
+    """Facts of a kernel with the storages of one launch. Each kind of fact is converted when it is first asked for,
+    since most launches need no more than loads and stores."""
 
     __slots__ = ("_back", "_facts", "_known")
     _facts: KernelFacts
@@ -249,7 +249,7 @@ def normal_key(binding: Mapping[str, Value]) -> tuple[Value, ...]:
 
 
 class Normal(NamedTuple):
-    """A binding with its storages by order of appearance, which `storages` gives; and a hashable form of it."""
+    """A binding with storages numbered in order of appearance, the real storages by number, and a hashable key."""
 
     binding: dict[str, Any]
     storages: dict[int, int]

@@ -56,7 +56,7 @@ def seen(func: Func) -> dict[str, Any]:
 
 
 class _Parts:
-    """One walk over what a kernel sees: each object once, and so many parts."""
+    """One walk over what a kernel sees, which visits each object once and a bounded number of parts."""
 
     def __init__(self) -> None:
         self.left = MAX_PARTS

@@ -27,7 +27,7 @@ def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> A
 
 
 class _TimedEvents(lanes.GpuEvents):
-    """Events of streams, which tell times."""
+    """Methods of CUDA events, which measure times."""
 
     @models("record")
     def record(self, site: Site, owner: LibObject, stream: Value = None) -> None:
@@ -45,7 +45,7 @@ class _TimedEvents(lanes.GpuEvents):
 
 
 class _Timers(Methods[Owner]):
-    """`timeit.Timer` and torch's, which gives measurements of its own."""
+    """Methods of `timeit.Timer` and of torch's timer, which returns measurements of its own class."""
 
     @models("timeit", "blocked_autorange", "adaptive_autorange", "repeat", "autorange")
     def measure(self, site: Site, owner: LibObject, *times: Value, **options: Value) -> Value:

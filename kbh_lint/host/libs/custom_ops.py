@@ -24,7 +24,8 @@ _KEYS = ("composite", "cuda", "autograd")
 
 @dataclass(slots=True, eq=False)
 class Operator:
-    """What an operator runs, by rank among _KEYS. Inside one of them a call of the operator goes to the next lower."""
+    """An operator of the submission: its implementations by dispatch rank (`_KEYS`). A call from inside an
+    implementation goes to the next lower rank."""
 
     ways: dict[int, Any] = field(default_factory=dict)
     below: int = len(_KEYS)
@@ -116,7 +117,7 @@ class _Libraries(Methods[Owner]):
 
 
 class _Operators(Methods[Owner]):
-    """What `custom_op` made of a function."""
+    """Methods of an operator that `custom_op` made of a function."""
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Calls the operator."""

@@ -50,7 +50,8 @@ def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
 
 
 class Bindings(Library):
-    """cuda-python: the same functions, which give back (status, value ...) in place of writing through addresses."""
+    """cuda-python: the functions of the driver and nvrtc, which return (status, value ...) and do not write through
+    addresses."""
 
     def other(self, site: Site) -> Value:
         """Answers a call without a fitting model (`Library.other`): any function, type or constant of the bindings."""

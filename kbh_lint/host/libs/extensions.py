@@ -68,7 +68,7 @@ def built_inline(
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How torch is told to build an extension."""
+    """The options of building an extension with torch."""
 
     extra_cuda_cflags: Value = None
     extra_cflags: Value = None

@@ -119,7 +119,7 @@ _NUMPY_INTO = frozenset(("copyto", "put", "place", "putmask", "fill_diagonal"))
 
 
 class Numpy(Library):
-    """The package `numpy`: of each function that of torch with its name, but for where it writes."""
+    """The package `numpy`: each function is torch's function of that name, but for the parameter `out`."""
 
     def other(self, site: Site) -> Value:
         """Answers a call of any function of numpy (`Library.other`): most are torch's."""

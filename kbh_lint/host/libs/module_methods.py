@@ -33,7 +33,7 @@ _OF_CONTAINERS = frozenset("append extend insert keys values items get pop updat
 
 
 class _Modules(OfModules):
-    """What an object of the submission inherits from torch.nn.Module, from a layer or from a named tuple."""
+    """Methods that an object of the submission inherits from torch.nn.Module, from a layer or from a named tuple."""
 
     @models("_replace")
     def replace(self, site: Site, owner: Instance, /, **fields: Value) -> Value:
@@ -163,7 +163,7 @@ def _fields(owner: Instance) -> dict[str, Value]:
 
 
 class _Supers(Methods[Owner]):
-    """`super()`, whose methods are those of a class that torch has."""
+    """Methods of `super()` where the base class is torch's."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns `super().name`: what the classes after its own define."""

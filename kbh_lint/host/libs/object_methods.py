@@ -81,7 +81,7 @@ def of(owner: LibObject) -> Methods[Owner]:
 
 
 class _Managers(Methods[Owner]):
-    """What a function under `contextlib.contextmanager` made."""
+    """Methods of the context manager that a function under `contextlib.contextmanager` makes."""
 
     @models("__enter__")
     def enter(self, site: Site, owner: LibObject) -> Value:
@@ -96,7 +96,7 @@ class _Managers(Methods[Owner]):
 
 
 class _Queues(Methods[Owner]):
-    """Queues that are not interpreted."""
+    """Methods of queues that are not interpreted."""
 
     @models("get", "get_nowait")
     def get(self, site: Site, owner: LibObject, *given: Value, **named: Value) -> Value:
@@ -106,7 +106,7 @@ class _Queues(Methods[Owner]):
 
 
 class _NamedTuples(Methods[Owner]):
-    """Named tuples."""
+    """Methods of named tuples."""
 
     @models("_replace")
     def replace(self, site: Site, owner: NamedTuple, /, **fields: Value) -> Value:
@@ -140,7 +140,7 @@ class _Storages(Methods[Owner]):
 
 
 class _System(Methods[Owner]):
-    """Libraries of CUDA and of the system, and torch's own way to the CUDA runtime."""
+    """Functions of CUDA's and the system's libraries, and of `torch.cuda.cudart()`."""
 
     def other(self, site: Site, owner: Owner) -> Value:
         """Calls a function of a system library such as libcuda (`Methods.other`)."""
@@ -165,7 +165,7 @@ class _Contexts(Methods[Owner]):
 
 
 class _Handles(Methods[Owner]):
-    """Handles of hooks."""
+    """Methods of the handles that remove hooks."""
 
     @models("remove")
     def remove(self, site: Site, owner: LibObject) -> None:
@@ -174,7 +174,7 @@ class _Handles(Methods[Owner]):
 
 
 class _Cells(Methods[Owner]):
-    """Variables that functions take from around them."""
+    """Attributes of closure cells."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns `cell.cell_contents`."""
@@ -183,7 +183,7 @@ class _Cells(Methods[Owner]):
 
 
 class _Exceptions(Methods[Owner]):
-    """Exceptions of Python's own."""
+    """Attributes of Python's own exceptions."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns an attribute of an exception: `__cause__` and `__context__` are unknown, a StopIteration's `value` is
@@ -212,7 +212,7 @@ class _Unions(Methods[Owner]):
 
 
 class _OwnModules(Methods[Owner]):
-    """Modules of the submission."""
+    """Attributes of modules of the submission."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns an attribute of a module of the submission: its dict, or what its own `__getattr__` returns."""
@@ -223,7 +223,7 @@ class _OwnModules(Methods[Owner]):
 
 
 class _Namespaces(Methods[Owner]):
-    """Objects that are nothing but their attributes."""
+    """Attributes of objects that are nothing but their attributes."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns the `__dict__` of a namespace; raises AttributeError in the program for a name that it does not
@@ -240,7 +240,7 @@ class _Devices(Methods[Owner]):
 
 
 class _Decorators(Methods[Owner]):
-    """What makes a function another, once it is called with one."""
+    """Calls of decorators that a library made, each with the function."""
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Applies a decorator that a library made to a function."""
@@ -257,7 +257,7 @@ class _NamedTupleClasses(Methods[Owner]):
 
 
 class _Arrays(Methods[Owner]):
-    """`c_int * n`."""
+    """Calls of ctypes array types, `c_int * n`."""
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Makes an object of a ctypes array type."""
@@ -265,7 +265,7 @@ class _Arrays(Methods[Owner]):
 
 
 class _RawKernels(Methods[Owner]):
-    """Kernels that are compiled from a text at run time."""
+    """Calls of kernels that are compiled from a text at run time."""
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Launches a kernel compiled from text."""
@@ -273,7 +273,7 @@ class _RawKernels(Methods[Owner]):
 
 
 class _UnreadKernels(Methods[Owner]):
-    """Kernels that are not read."""
+    """Calls of kernels whose source is not read."""
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Launches a kernel of an unread language: a hole in the trace that may write its tensors."""
@@ -293,7 +293,7 @@ class _Properties(Methods[Owner]):
 
 
 class _Importers(Methods[Owner]):
-    """What importlib makes."""
+    """Attributes and methods of importlib's specs and loaders."""
 
     def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
         """Returns `spec.loader` of a module spec."""

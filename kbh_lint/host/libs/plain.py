@@ -10,7 +10,7 @@ from kbh_lint.host.values.objects import Bound, LibObject
 
 
 class Unfollowed(Library):
-    """Harmless functions whose results are not known: they come of what the functions are given."""
+    """A library of harmless functions whose results are unknown values computed from their arguments."""
 
     def other(self, site: Site) -> Value:
         """Answers a call of any function (`Library.other`): an unknown value computed from its arguments."""
@@ -19,7 +19,7 @@ class Unfollowed(Library):
 
 
 class Passing(Library):
-    """Wrappers that give back what they are given, their first argument."""
+    """A library of wrappers, which return their first argument."""
 
     def other(self, site: Site) -> Value:
         """Answers a call of any function (`Library.other`): its first argument."""
@@ -27,7 +27,7 @@ class Passing(Library):
 
 
 class Giving(Library):
-    """Functions that always give the same."""
+    """A library of functions that always return the same value."""
 
     def __init__(self, value: Value) -> None:
         self.value = value
@@ -38,7 +38,7 @@ class Giving(Library):
 
 
 class Decorating(Library):
-    """Context managers and decorators that change nothing of a function."""
+    """A library of context managers and decorators that change nothing of a function."""
 
     def other(self, site: Site) -> Value:
         """Answers a call of any function (`Library.other`): a function that is given is returned, as decorators do."""
@@ -47,7 +47,7 @@ class Decorating(Library):
 
 
 class Foreign(Library):
-    """Libraries that may compute whatever they are given."""
+    """A library without models, which may compute anything from its arguments."""
 
     def other(self, site: Site) -> Value:
         """Answers a call of any function (`Library.other`) as one of a foreign library."""

@@ -27,7 +27,7 @@ STATE_HOOKS = "hooks of the state"  # no name that a program can write as an att
 
 
 class OfModules(Methods[Owner]):
-    """What modules of torch.nn and of the submission have both."""
+    """Methods that modules of torch.nn and modules of the submission have in common."""
 
     @models("eval")
     def eval(self, site: Site, owner: Owner) -> Value:

@@ -20,7 +20,8 @@ MARK = "__manager__"
 
 
 class _Around(list[Any]):
-    """What such a function yields: at the first value, the body runs."""
+    """Collects the values that a function of `@contextmanager` yields; at the first one the body of the with statement
+    runs."""
 
     def __init__(self, body: Callable[[Any], Any]) -> None:
         super().__init__()

@@ -85,7 +85,7 @@ def _called(interp: Run, method: Value, args: list[Any], loc: ir.Loc | None) -> 
 
 
 class _Stacks(Methods[Owner]):
-    """An ExitStack, which leaves what was entered and calls what was given, the last first."""
+    """Methods of an ExitStack, which runs its exits and callbacks in reverse order."""
 
     @models("enter_context")
     def enter_context(self, site: Site, owner: LibObject, cm: Value) -> Value:

@@ -203,7 +203,7 @@ def sleep(run: Run, result: Value) -> LibObject:
 
 
 class _Loops(Methods[Owner]):
-    """Loops, runners and groups of tasks."""
+    """Methods of event loops, runners and task groups."""
 
     @models("run")
     def run(self, site: Site, owner: LibObject, coro: Value, **options: Value) -> Value:
@@ -242,7 +242,7 @@ class _Loops(Methods[Owner]):
 
 
 class _Coroutines(Methods[Owner]):
-    """What a call of an `async def` made."""
+    """Methods of coroutines and other awaitables."""
 
     @models("__await__")
     def wait(self, site: Site, owner: LibObject) -> Value:

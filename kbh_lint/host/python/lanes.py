@@ -43,7 +43,8 @@ GAVE, ERROR = "__gave__", "__error__"  # attributes of a thread: its result, and
 
 
 class Lanes:
-    """The lanes of one run: which is current, and what of each is not waited for yet."""
+    """The lanes (threads and streams) of one run: the current one, and the events of each that nothing has waited for
+    yet."""
 
     def __init__(self) -> None:
         self.current: list[LibObject] = []  # the innermost is last; empty: the caller's thread and stream

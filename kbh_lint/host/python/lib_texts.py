@@ -269,7 +269,7 @@ _PLAIN_OF_TEXTS = frozenset(
 
 
 class _Texts(Methods[str]):
-    """Texts; places survive in those methods that build code."""
+    """Methods of texts; results of those that build code remember where their parts were written."""
 
     def call(self, site: Site, owner: str) -> Value:
         """Calls a method of a text; with unknown arguments the result is unknown."""

@@ -80,7 +80,7 @@ def each(
 
 
 class Scope(Protocol):
-    """The variables that a loop works with."""
+    """The variables that a loop works with, of Python or C++."""
 
     interp: Run
 
@@ -106,7 +106,7 @@ class Scope(Protocol):
 
 
 class Variables:
-    """Those of a call of a Python function."""
+    """The variables of a call of a Python function."""
 
     def __init__(self, interp: Run, frame: Frame) -> None:
         self.interp, self.frame = interp, frame
@@ -237,10 +237,8 @@ def stands(events: list[Event], before: int, last: int) -> None:
 
 
 class Differing:
-    """Which of the iterations that are left out go another way at a branch on plain numbers, such as the counter.
-
-    An iteration is looked at by its plain statements alone: numbers that are assigned, and tests of numbers.
-    """
+    """Finds, among the iterations that are left out, those that take another branch on plain numbers, such as the
+    counter. Only plain statements of an iteration are evaluated: assignments and tests of numbers."""
 
     def __init__(self, scope: Scope, body: tuple[ir.Stmt, ...]) -> None:
         self.scope, self.interp, self.body = scope, scope.interp, body

@@ -13,7 +13,8 @@ NAMES = ("_buffers", "_parameters", "_modules")
 
 
 class Table(dict[Any, Any]):
-    """One of these dicts of a module: what is stored in it, or taken out, is an attribute of the module."""
+    """One of the dicts in which a module keeps what it registered: storing or removing an item sets or deletes an
+    attribute of the module."""
 
     def __init__(self, owner: Instance, name: str) -> None:
         super().__init__({key: value for key, value in owner.attrs.items() if _belongs(owner, key, value, name)})

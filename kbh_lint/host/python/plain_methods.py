@@ -32,7 +32,7 @@ def call(interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str
 
 
 class _Classes(Library):
-    """What the classes themselves have."""
+    """Functions of the built-in classes themselves, as `dict.fromkeys`."""
 
     @models("builtins.str.maketrans")
     def translation(self, site: Site, /, *given: Value) -> Value:

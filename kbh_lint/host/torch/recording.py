@@ -239,7 +239,8 @@ def steered_by(tensors: Sequence[Tensor]) -> tuple[Content, ...]:
 
 
 class Address(NamedTuple):
-    """The address of a tensor in a content: where its row begins, in bytes, and the field of a struct that holds it."""
+    """The address of a tensor, stored in a content: the byte at which its row begins, and the struct field that holds
+    it."""
 
     at: int | None
     tensor: Tensor

@@ -26,7 +26,7 @@ _ALIASES = {
 
 @dataclass(slots=True)
 class Called:
-    """One call of an operation: the given arguments by parameter, defaults where none was given."""
+    """One call of an operation: its arguments by parameter, with defaults filled in."""
 
     name: str
     given: dict[str, Any]

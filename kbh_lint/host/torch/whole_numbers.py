@@ -234,7 +234,7 @@ def _between_ends(later: object, earlier: object, made: Tensor) -> int | None:
 
 
 class Element(Unknown):
-    """An element of offsets: of which content, and which it is."""
+    """The value of one element of an offsets array: the content that it was read from, and its index."""
 
     __slots__ = ("at", "of")
     of: Content

@@ -28,7 +28,7 @@ _LONG_NUMBER = re.compile(r"\d{5}")
 
 
 class TooLarge(ValueError):
-    """A value past its bound was asked for; the text says which."""
+    """Raised for a value past its bound; the text says which bound."""
 
 
 def items(interp: Run, count: int) -> None:

@@ -15,11 +15,11 @@ class Ring(list[Any]):
 
 
 class Tensors(list[Any]):
-    """A std::vector of tensors: what it holds more of after `resize` is not defined yet."""
+    """A std::vector of tensors: elements that `resize` adds are undefined tensors."""
 
 
 class Once(list[Any]):
-    """What an iterator has left to give: what it holds, and then what `source`, if there is one, finds when asked."""
+    """An iterator: the items that it holds, and then those that `source`, if there is one, yields on demand."""
 
     source: Iterator[Any] | None = None
     gave: Any = None  # what a generator returned
@@ -51,7 +51,7 @@ class Once(list[Any]):
 
 
 class Keys(list[Any]):
-    """What `keys` of a dict gives, which is as good as a set of them."""
+    """The keys of a dict, as `dict.keys()` returns them, which work as a set."""
 
 
 class Tally(dict[Any, Any]):
@@ -59,6 +59,6 @@ class Tally(dict[Any, Any]):
 
 
 class Defaults(dict[Any, Any]):
-    """collections.defaultdict, with what makes a value that is not there."""
+    """collections.defaultdict; `factory` makes the value of a missing key."""
 
     factory: Any = None

@@ -13,7 +13,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 
 @of_paths("struct:")
 class CStruct(LibObject):
-    """An object of a class of the text, or of a vector of CUDA; `struct:NAME` is what reports call it."""
+    """An object of a class of the submission's C++, or a CUDA vector; reports call it `struct:NAME`."""
 
     by_fields = True
 
@@ -25,7 +25,7 @@ class Template(LibObject):
 
 @of_paths("cpp.method")
 class OwnMethod(LibObject):
-    """A method of a class of the text, of an object: `object.f`."""
+    """A method of an object of a class of the submission's C++: `object.f`."""
 
 
 @of_paths("cpp.bound")
@@ -40,7 +40,7 @@ class PythonObject(LibObject):
 
 @of_paths("cpp:field")
 class LibraryField(LibObject):
-    """A field of a struct of a library; it comes to be when it is named."""
+    """A field of a library's struct, created when it is first named."""
 
 
 @of_paths("c10::Dispatcher::singleton")
@@ -66,7 +66,8 @@ class TensorOptions(LibObject):
 
 @of_paths("cpp.bind")
 class Bound(LibObject):
-    """What std::bind or std::mem_fn made: a function `func` and `args`; with `more`, what it is called with follows."""
+    """The result of std::bind or std::mem_fn: a function `func` and `args`; with `more`, arguments of the call are
+    appended."""
 
 
 @of_paths(
@@ -105,7 +106,7 @@ class CutlassOperator(LibObject):
 
 @of_paths("cublaslt.layout")
 class MatrixLayout(LibObject):
-    """A matrix as cuBLASLt is told of it: its element `type`, `rows`, `cols` and how many there are, `batch`."""
+    """A matrix layout of cuBLASLt: element `type`, `rows`, `cols`, and the number of matrices, `batch`."""
 
 
 @of_paths("cpp:at::IntArrayRef")
@@ -115,7 +116,7 @@ class IntArrayRef(LibObject):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Slot(Brief):
-    """A C++ lvalue: a variable a reference or an address names."""
+    """A C++ lvalue: the place of a variable that a reference or an address names."""
 
     env: Any
     name: Any
@@ -138,15 +139,15 @@ class Slot(Brief):
 
 
 class Pack(tuple[Any, ...]):
-    """What a parameter pack of C++ is bound to."""
+    """The values that a C++ parameter pack is bound to."""
 
     __slots__ = ()
 
 
 @dataclass(slots=True, eq=False, repr=False)
 class Pointer(Brief):
-    """A C++ pointer into a storage: the tensor it came from, the element type it is seen as and how many of these it
-    lies beyond the tensor's start. Equal addresses are equal pointers, also as keys."""
+    """A C++ pointer into a storage: its tensor, the element type that it points to, and its offset from the tensor's
+    start in such elements. Pointers to equal addresses are equal, also as dict keys."""
 
     tensor: Tensor
     dtype: str

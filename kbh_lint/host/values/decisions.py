@@ -26,6 +26,6 @@ FORK = Asked(about="fork")
 
 @dataclass(frozen=True, slots=True)
 class Fastest:
-    """Of several ways whose time is taken, the one with this work is the fastest."""
+    """A decision: of several ways that a program times, the one with this `work` is taken for the fastest."""
 
     work: frozenset[Hashable]

@@ -31,7 +31,8 @@ _TORCH = {
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Sizes in bytes; an Unknown where nothing is known. The name is never known: runs take both sides of its tests."""
+    """The GPU that a submission finds. Sizes are in bytes; an Unknown where nothing is known. The name is never known:
+    runs take both sides of tests of it."""
 
     major: int
     minor: int

@@ -50,14 +50,14 @@ KEPT = (Tensor, Unknown, Graph, HostDescriptor, Pointer, *CODE)
 
 
 class Version(int):
-    """What `_version` gave: a number that can be told from a size when it is part of a key, and whose it is."""
+    """A tensor's `_version`: a number that, as part of a key, can be told from a size, with the storage that it is
+    of."""
 
     storage: Storage | None = None
 
 
 class Length(int):
-    """How many items a container, or characters a text, has. Its `table` is the container itself, or where the text
-    is stored."""
+    """The length of a container or a text. Its slot's `table` is the container itself, or where the text is stored."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

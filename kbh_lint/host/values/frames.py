@@ -38,7 +38,7 @@ Leave = Callable[[Raised | None], Any]  # what ends a `with`, given the exceptio
 
 
 class Returned:
-    """A `return` on its way out."""
+    """The signal of a `return` statement, with its value."""
 
     __slots__ = ("value",)
 
@@ -56,7 +56,7 @@ SERIALS = count(1)  # of calls: what id() gives of one that ended is given out a
 
 
 class CallSite:
-    """A call in progress: where it was made. `serial` is another one for each call."""
+    """A call in progress: the place where it was made, and a `serial` number that no other call has."""
 
     __slots__ = ("loc", "serial")
 

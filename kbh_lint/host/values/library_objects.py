@@ -11,7 +11,7 @@ from kbh_lint.host.values.tensors import Tensor
 
 
 class Property(LibObject):
-    """`property(fget, fset)`, and `functools.cached_property`, which keeps what it gave."""
+    """`property(fget, fset)`, or `functools.cached_property`, which keeps its first result."""
 
     def __init__(self, fget: object, fset: object = None, cached: bool = False) -> None:
         super().__init__("property", {"fget": fget, "fset": fset, "cached": cached})
@@ -33,7 +33,7 @@ class Property(LibObject):
 
 
 class Cell(LibObject):
-    """A variable that a function takes from a function around it, as `function.__closure__` holds it."""
+    """A closure cell of `function.__closure__`: a variable of an enclosing function."""
 
     def __init__(self, env: Env, name: str) -> None:
         super().__init__("types.CellType", {"name": name})
@@ -62,7 +62,7 @@ class ClassMethod(_Method):
 
 
 class OwnModule(LibObject):
-    """A file beside the submission, or the submission itself, as a module with its names."""
+    """The submission, or a file beside it, as a module object."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__("module", names)

@@ -174,7 +174,7 @@ def of_kernel(site: Site, kernel: JitFunction) -> Value:
 
 
 class Builtin(Library):
-    """Functions that are there without an import."""
+    """A library of built-in functions, which need no import."""
 
     @classmethod
     def functions_by_name(cls) -> dict[str, Callable[..., Any]]:
@@ -193,7 +193,7 @@ class Builtin(Library):
 
 
 class Modelled(LibObject):
-    """An object that a library made, of a class with a model. `path` is what it is called in reports."""
+    """An object that a library made, whose class models its methods. `path` is its name in reports."""
 
     methods: ClassVar[dict[str, Callable[..., Any]]] = {}
 
@@ -224,8 +224,8 @@ class Modelled(LibObject):
 
 
 class Methods(Generic[_T]):
-    """What objects of one class do, where that class stands below what that needs. Of a model, that of a method, the
-    first parameters are the `Site` and the object."""
+    """The methods of objects of one class, where that class stands in a module below those that its methods need. The
+    first parameters of a method's model are the `Site` and the object."""
 
     functions: ClassVar[dict[str, Callable[..., Any]]] = {}
 

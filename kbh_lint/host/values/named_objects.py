@@ -28,32 +28,32 @@ class StopIterationError(BuiltinObject):
 
 @of_paths("types.CodeType")
 class Code(LibObject):
-    """`function.__code__`."""
+    """A code object, `function.__code__`."""
 
 
 @of_paths("importlib.")
 class Importer(LibObject):
-    """What importlib makes: a loader."""
+    """An object that importlib makes: a loader."""
 
 
 @of_paths("importlib.spec")
 class ImportSpec(Importer):
-    """What `importlib` knows of a module that it is to load."""
+    """A module spec of importlib."""
 
 
 @of_paths("collections.namedtuple")
 class NamedTupleClass(LibObject):
-    """A class of named tuples whose fields are attributes of it."""
+    """A class of named tuples that a library made, with its fields as attributes."""
 
 
 @of_paths("ctypes.array")
 class CArray(LibObject):
-    """`c_int * n`: the class of arrays of C."""
+    """A ctypes array type, `c_int * n`."""
 
 
 @of_paths("ctypes.cell")
 class CCell(LibObject):
-    """A C variable, in which functions of libraries leave what they make."""
+    """A ctypes variable, in which C functions leave results."""
 
 
 @of_paths("raw.module")
@@ -128,7 +128,7 @@ class Stream(LibObject):
 
 @of_paths("torch.cuda.current_stream", "torch.cuda.default_stream")
 class CurrentStream(LibObject):
-    """The stream on which work goes where none is named."""
+    """The current stream, where the submission set none."""
 
 
 @of_paths("torch.cuda.Event", "torch.Event")
@@ -153,7 +153,7 @@ class Timer(Thread):
 
 @of_paths("future")
 class PoolFuture(Thread):
-    """What a pool of threads or processes gives for a task."""
+    """The future of a task in a pool of threads or processes."""
 
 
 @of_paths(
@@ -168,7 +168,7 @@ class Pool(LibObject):
 
 @of_paths("coroutine")
 class Coroutine(LibObject):
-    """What a call of an `async def` makes."""
+    """A coroutine, made by a call of an `async def`."""
 
 
 @of_paths("asyncio.")
@@ -178,17 +178,17 @@ class AsyncioObject(LibObject):
 
 @of_paths("asyncio.waiting")
 class Waiting(AsyncioObject):
-    """What a function of asyncio gives, to be waited for: that of `asyncio.sleep`, of `asyncio.gather`."""
+    """An awaitable that a function of asyncio returns: of `asyncio.sleep`, of `asyncio.gather`."""
 
 
 @of_paths("asyncio.Task")
 class Task(AsyncioObject):
-    """A coroutine that runs when its loop gets to it."""
+    """A task: a coroutine that runs when its loop gets to it."""
 
 
 @of_paths("asyncio.loop", "asyncio.Runner")
 class EventLoop(AsyncioObject):
-    """What runs tasks."""
+    """An event loop of asyncio."""
 
 
 @of_paths("asyncio.TaskGroup")
@@ -213,12 +213,12 @@ class TorchLayer(LibObject):
 
 @of_paths("torch.utils.hooks.RemovableHandle")
 class HookHandle(LibObject):
-    """What the registration of a hook of a module gives, to remove it by."""
+    """The handle that removes a module's hook."""
 
 
 @of_paths("torch.library.CustomOp")
 class CustomOperator(LibObject):
-    """What `torch.library.custom_op` makes of a function."""
+    """An operator that `torch.library.custom_op` made of a function."""
 
 
 @of_paths("weakref.finalize")
@@ -233,12 +233,12 @@ class UnionType(LibObject):
 
 @of_paths("functools.lru_cache.decorator")
 class CacheDecorator(LibObject):
-    """`functools.lru_cache(maxsize=...)`, before it has its function."""
+    """The decorator `functools.lru_cache(maxsize=...)`."""
 
 
 @of_paths("contextlib.manager")
 class GeneratorManager(LibObject):
-    """What a call of a function under `contextlib.contextmanager` makes."""
+    """The context manager that a function under `contextlib.contextmanager` makes."""
 
 
 @of_paths("dataclasses.field")
@@ -253,7 +253,7 @@ class Auto(LibObject):
 
 @of_paths("pickle.bytes")
 class Pickled(LibObject):
-    """What `pickle.dumps` gives."""
+    """The bytes that `pickle.dumps` returns."""
 
 
 @of_paths("built.bytes")
@@ -263,7 +263,7 @@ class BuiltBytes(LibObject):
 
 @of_paths("ctypes.system", OF_TORCH)
 class SystemLibrary(LibObject):
-    """A library of the system that was loaded, or torch's own way to the CUDA runtime."""
+    """A system library that was loaded, or `torch.cuda.cudart()`."""
 
 
 @of_paths("timeit.Timer")
@@ -278,19 +278,19 @@ class BenchmarkTimer(TimeitTimer):
 
 @of_paths("queue.")
 class QueueObject(LibObject):
-    """A queue, or something else of that module."""
+    """An object of the module `queue` whose class is not interpreted."""
 
 
 @of_paths("queue.Full")
 class QueueFull(LibObject):
-    """The exception of a queue that takes no more."""
+    """The exception of a queue that is full."""
 
 
 @of_paths("contextvars.")
 class ContextObject(LibObject):
-    """A context, or a variable of one."""
+    """A `contextvars.Context`, or a context variable."""
 
 
 @of_paths("torch.compile.decorator")
 class CompileDecorator(LibObject):
-    """`torch.compile(mode=...)`, before it has its function."""
+    """The decorator `torch.compile(mode=...)`."""

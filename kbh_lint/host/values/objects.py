@@ -216,8 +216,8 @@ def ordered_as(value: Value) -> Value:
 
 
 class ProcessNumber(int):
-    """An integer that differs from process to process: what `id()` gives, the hash of a text, the process id. One that
-    was computed from such a number may be any; one that was not equals no number that a program writes."""
+    """An integer that differs from process to process: an `id()`, the hash of a text, the process id. One that was
+    computed from such a number may be any number; one that was not equals no number that a program writes."""
 
     computed: bool = False
 
@@ -239,7 +239,7 @@ class Graph(Brief):
 
 @dataclass(slots=True, eq=False, repr=False)
 class Bound(Brief):
-    """A function with its `self`."""
+    """A function bound to its `self`."""
 
     self: Any
     func: Any

@@ -16,8 +16,8 @@ from kbh_lint.problems import Binding, Contract
 
 
 class Ended(NamedTuple):
-    """What ended a run before its end: why, for readers; of an exception of the program, where it was raised and the
-    name of its class."""
+    """Why a run ended early, for readers; for an exception of the program also where it was raised and its class
+    name."""
 
     why: str
     loc: ir.Loc | None = None
@@ -26,7 +26,7 @@ class Ended(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class ShapeRun:
-    """What happened at one graded shape. `stopped` says why it did not come to its end."""
+    """One run at one graded shape. `stopped` says why it did not come to its end."""
 
     label: str
     binding: Binding | None

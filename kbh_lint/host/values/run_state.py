@@ -23,7 +23,7 @@ Note = tuple[str, dict[str, Any], ir.Loc | None]  # a fact about the program its
 
 
 class HoleKind(Enum):
-    """What a hole leaves open besides what it is in."""
+    """What else a hole leaves open, besides the code around it."""
 
     PLAIN = "nothing else"
     LOST = "what a statement did"
@@ -34,7 +34,7 @@ class HoleKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Hole:
-    """Something that could not be followed: why, for readers, and where."""
+    """Something that could not be followed: the reason, for readers, and the place."""
 
     why: str
     loc: ir.Loc | None
@@ -56,7 +56,7 @@ class Trace:
 
 
 class Decisions:
-    """What decides a branch. `forced` holds the decisions of this run that differ from the default."""
+    """The sides that branches take. `forced` holds the decisions of this run that differ from the default."""
 
     def __init__(self, forced: dict[Any, bool]) -> None:
         self.forced = forced

@@ -17,7 +17,7 @@ from kbh_lint.problems import Target
 
 
 class Known(NamedTuple):
-    """What was found of a kernel at the arguments of a launch."""
+    """The facts that an analysis found of a kernel, at the arguments of one launch."""
 
     kernel: Func  # which keeps its node: nodes are keys by identity
     binding: dict[str, Any]

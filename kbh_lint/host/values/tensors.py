@@ -25,8 +25,8 @@ ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an off
 
 @dataclass(frozen=True, slots=True)
 class Taint:
-    """What was asked for about the caller and is in a value: `symbol` was called or read; or, with no symbol, only a
-    clock, in the call of forward `clock`."""
+    """What a value tells about the caller: `symbol` is the function or variable that was asked; without a symbol the
+    value comes of a clock alone, read in the call of forward `clock`."""
 
     symbol: str = ""
     clock: int = 0
@@ -36,7 +36,7 @@ class Taint:
 
 
 class Sort(Enum):
-    """Unknowns that are something of their own."""
+    """Special sorts of unknown values."""
 
     PATH = "whether a path exists"
     LIBRARY = "a value of a library"
@@ -141,7 +141,7 @@ _Copy = TypedDict("_Copy", {"from": str, "to": str, "cast": bool}, total=False)
 
 @dataclass(slots=True, eq=False, repr=False)
 class Answered(Brief):
-    """What analyses worked out about launches, once for equal ones, and what they may spend on it."""
+    """A cache of what analyses worked out about launches, and the budgets that they may spend."""
 
     here: dict[Any, Any]  # for the launches of a submission on one GPU
     everywhere: dict[Any, Any]  # and on all GPUs, by what `EventAttrs.seen` and normalised arguments say
@@ -150,7 +150,7 @@ class Answered(Brief):
 
 @dataclass(frozen=True, slots=True)
 class CutlassType:
-    """What a CUTLASS device type multiplies, and the architecture its collectives are written for."""
+    """The matrix product of a CUTLASS device type: its element types, and the architecture that it is written for."""
 
     a: str
     b: str
@@ -162,7 +162,7 @@ class CutlassType:
 
 
 class EventAttrs(_Copy, total=False):
-    """What is known of an event beside what it reads and writes. Its kind decides which of it there is."""
+    """What is known of an event besides what it reads and writes; which keys are there depends on its kind."""
 
     # launches: the kernel with its configurations; what the analysis says of each, and of those it tells apart
     kernel: Func

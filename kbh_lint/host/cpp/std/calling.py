@@ -32,7 +32,7 @@ HANDED_ON = frozenset("move forward make_pair make_tuple tie get as_const ref cr
 
 @dataclass(slots=True)
 class _Call:
-    """A call that is given a function, which stands `at` a place among the arguments."""
+    """A call of a standard function that is given a callable, the argument number `at`."""
 
     run: Cpp
     name: str

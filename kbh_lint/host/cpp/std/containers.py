@@ -17,7 +17,7 @@ END = "end"  # what `end()` of a container is
 
 
 class End(str):
-    """What is behind the last entry of a map, `owner`."""
+    """The end iterator of a map, `owner`."""
 
     owner: dict[Value, Value]
 
@@ -30,7 +30,7 @@ def end_of(owner: dict[Value, Value]) -> End:
 
 
 class Keys(dict[Any, Any]):
-    """std::set and std::unordered_set, as a dict of its keys; `rising` says that they lie in their order."""
+    """std::set and std::unordered_set, as a dict of its keys; `rising` says whether the set is ordered."""
 
     rising = False
 
@@ -40,7 +40,7 @@ class SoMany(Unknown):
 
 
 class Back(list[Any]):
-    """What std::back_inserter gives: whatever is written there comes behind all that `owner` has."""
+    """The iterator that std::back_inserter returns: what is written through it is appended to `owner`."""
 
     def __init__(self, owner: list[Any]) -> None:
         super().__init__()
@@ -48,7 +48,8 @@ class Back(list[Any]):
 
 
 class Objects(list[Any]):
-    """A std::vector of objects of a class or of pairs; `made` makes one of what `emplace_back` is given."""
+    """A std::vector of objects of a class or of pairs; `made` constructs an element from the arguments of
+    `emplace_back`."""
 
     made: Callable[[list[Any]], Any]
 
@@ -69,15 +70,15 @@ def put_through(to: list[Any], items: list[Any]) -> None:
 
 
 class Entries(dict[Any, Any]):
-    """std::map and std::unordered_map; `fresh` makes the value of a key that is not there, of nothing for `[]` and of
-    what `emplace` is given, `rising` says that the keys lie in their order."""
+    """std::map and std::unordered_map. `fresh` constructs the value of a new key, from no arguments for `[]` and from
+    those of `emplace`; `rising` says whether the map is ordered."""
 
     fresh: Callable[[Sequence[Value]], Any] | None = None
     rising = False
 
 
 class _Pair(dict[str, Any]):
-    """What an iterator of a map points at: `second` is the entry itself, and takes what is assigned to it."""
+    """The pair that a map iterator points at; assigning to `second` changes the map's entry."""
 
     def __init__(self, owner: dict[Any, Any], key: Value) -> None:
         super().__init__(first=key, second=owner[key])

@@ -36,7 +36,7 @@ def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
 
 
 class _Values(Library):
-    """What is given values, of which an iterator is the container that it goes over."""
+    """Functions that are given values; an iterator is the container that it goes over."""
 
     @models("getenv", "secure_getenv")
     def variable(self, site: Site, name: Value, /) -> Value:
@@ -130,7 +130,7 @@ class _Values(Library):
 
 
 class _Places(Library):
-    """What is given references and addresses."""
+    """Functions that are given references and addresses."""
 
     @models("std::swap")
     def swap(self, site: Site, left: Value, right: Value, /) -> Value:

@@ -34,7 +34,7 @@ CONTAINERS = VIEWS | SIZED | {"initializer_list", "array"}
 
 @dataclass(slots=True)
 class Making:
-    """An object that is made of a type, of constructor arguments or what stands in `braces`."""
+    """The construction of an object: its type, and constructor arguments or a `braces` list."""
 
     run: Cpp
     ref: ir.TypeRef

@@ -13,7 +13,7 @@ from kbh_lint.host.values.tensors import Unknown
 
 
 class Decoders(Library):
-    """Modules with functions that make bytes of bytes."""
+    """The modules `base64`, `zlib` and others with functions that decode bytes."""
 
     @models("codecs.decode")
     def decode(self, site: Site, obj: Value, encoding: Value = "utf-8", errors: Value = "strict") -> Value:

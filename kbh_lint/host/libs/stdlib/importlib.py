@@ -11,7 +11,7 @@ from kbh_lint.host.values.tensors import Unknown
 
 
 class Importing(Library):
-    """What `builtins` and `importlib` have both."""
+    """The function `__import__`, which both `builtins` and `importlib` have."""
 
     @models("__import__", "builtins.__import__")
     def by_statement(

@@ -29,7 +29,8 @@ _ITEM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\])(\?|[*+]|\{\d*,?\d*\})?"
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """A pattern, the ways through its choices, what is repeated in it, and how many groups are."""
+    """A compiled pattern, with the number of ways through its alternatives, what is repeated in it, and the number of
+    groups."""
 
     pattern: re.Pattern[str]
     ways: int
@@ -130,7 +131,7 @@ class Match(Modelled):
 
 
 class _Searched(NamedTuple):
-    """A text that is searched: as the program has it, its characters alone, and how often it may be cut."""
+    """A text to be searched: as the program has it, as a plain str, and the limit of substitutions or splits."""
 
     written: str
     plain: str
