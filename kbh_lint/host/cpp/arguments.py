@@ -120,7 +120,7 @@ def numbers(interp: Run, args: Value, depth: int = 0) -> tuple[Content, ...]:
     return tuple(dict.fromkeys(found))
 
 
-def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
+def note_fresh(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
     """Notes that an unknown function or type `name` was given memory that nothing has written so far: it may be what
     fills the memory."""
     if fresh := [pointer for pointer in pointers(args) if pointer.tensor.storage.content.label == "empty"]:
@@ -129,7 +129,7 @@ def given(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> None:
             pointer.tensor.storage.content.notes.setdefault("handed", name)
 
 
-def unanswered(interp: Run, target: Value, args: list[Any], answer: Value, loc: ir.Loc | None) -> None:
+def note_unknown_call(interp: Run, target: Value, args: list[Any], answer: Value, loc: ir.Loc | None) -> None:
     """Notes a call whose callee and result are both unknown: it may have filled the memory that it was given, and
     whatever else an unknown function can reach."""
     if isinstance(target, Unknown):
@@ -140,11 +140,11 @@ def unanswered(interp: Run, target: Value, args: list[Any], answer: Value, loc: 
         method = target.attrs["method"]
         known = isinstance(method.self, Tensor) and cpp_names.is_operation(method.name)
         if not known:
-            given(interp, method.name, [method.self, *args], loc)
+            note_fresh(interp, method.name, [method.self, *args], loc)
     elif isinstance(target, (Sym, TypeValue)):
-        given(interp, target.path if isinstance(target, Sym) else target.ref.name, args, loc)
+        note_fresh(interp, target.path if isinstance(target, Sym) else target.ref.name, args, loc)
     elif isinstance(target, (Unknown, LibObject)) and not isinstance(target, (Template, OwnMethod)):
-        given(interp, "a function that is not known", [target, *args], loc)
+        note_fresh(interp, "a function that is not known", [target, *args], loc)
 
 
 def _holds_fields(value: LibObject) -> bool:

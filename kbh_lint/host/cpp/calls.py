@@ -58,7 +58,7 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
     value = _call(run, node, env)
     called, run.called = run.called, None
     if called is not None and len(run.interp.trace.events) == before:
-        cpp_arguments.unanswered(run.interp, *called, value, node.loc)
+        cpp_arguments.note_unknown_call(run.interp, *called, value, node.loc)
     return value
 
 

@@ -113,7 +113,7 @@ def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, p
     return run.call(choice.func, [left if place is None else place, right], loc, choice.bound)
 
 
-def changes(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Value:
+def compound_assign(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Value:
     """Evaluates `target op= by` by an operator of the submission, which is given `target` by reference; NotImplemented
     where there is none."""
     sides = (old, by)

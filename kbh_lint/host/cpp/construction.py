@@ -199,7 +199,7 @@ def _unread(run: Cpp, ref: ir.TypeRef, items: list[Value], env: Env, loc: ir.Loc
     kind = cpp_cutlass.cutlass(run, ref, env) if not ref.member or ref.member[-1] != "Arguments" else None
     if kind is not None:
         return CutlassOperator("cutlass", {"kind": kind, "pointers": pointers, "__name__": ref.name})
-    cpp_arguments.given(run.interp, ref.name, items, loc)
+    cpp_arguments.note_fresh(run.interp, ref.name, items, loc)
     return LibObject.by_path(f"cpp:{ref.name}", {"items": list(items), "pointers": pointers}, tuple(items))
 
 

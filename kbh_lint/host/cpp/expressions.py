@@ -292,7 +292,7 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
     value = run.eval(node.value, env)
     if node.op:
         old = run.eval(node.target, env)
-        own = cpp_classes.changes(run, node.op, node.target, old, value, env, node.loc)
+        own = cpp_classes.compound_assign(run, node.op, node.target, old, value, env, node.loc)
         if own is not NotImplemented:
             return own
         value = run.binary(node.op, old, value, node.loc)

@@ -51,7 +51,7 @@ def _limit(run: Cpp, block: object, shared: object) -> None:
 def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
     """Launches the value of a kernel expression; `grid` is [grid, block] where known. A kernel without source is
     recorded as unread."""
-    args = [launch_arguments.opened(run.interp, arg) for arg in args]
+    args = [launch_arguments.lambda_opened(run.interp, arg) for arg in args]
     given, env = (), None
     func = target
     if isinstance(target, Template):

@@ -165,7 +165,7 @@ def _other(run: Cpp, call: Asked) -> Value:
         return call.args[0] if casts else Unknown((), name)
     if short.startswith(_OF_THE_RUNTIME):
         return LibObject.by_path(name, {"pointers": found})
-    cpp_arguments.given(run.interp, name, call.args, call.loc)
+    cpp_arguments.note_fresh(run.interp, name, call.args, call.loc)
     return LibObject.by_path(name, {"pointers": cpp_arguments.pointers(call.args), "items": call.args, "called": True})
 
 

@@ -41,7 +41,7 @@ def compare(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None)
         return _COMPARE[op](left, right)
     if isinstance(left, Instance) or isinstance(right, Instance):
         own, reflected = _ORDER[op]
-        answer = operators.asked(interp, ((left, own, right), (right, reflected, left)), loc)
+        answer = operators.by_methods(interp, ((left, own, right), (right, reflected, left)), loc)
         if answer is not NotImplemented:
             return answer
         left, right = ordered_as(left), ordered_as(right)
@@ -115,7 +115,7 @@ def _by_chance(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | No
 
 def _of_times(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Value:
     """A time beside a fixed number of seconds."""
-    return Unknown((), "a time") if elapsed.against(left, right) else NotImplemented
+    return Unknown((), "a time") if elapsed.against_seconds(left, right) else NotImplemented
 
 
 _KINDS = (_in_range, _of_tensors, _of_unknowns, _by_chance, _of_times)

@@ -50,18 +50,18 @@ def between(interp: Run, left: Value, right: Value) -> Value:
     """Returns the time between two clock readings, `left - right`, taken in the same call; NotImplemented for
     others."""
     if isinstance(left, Reading) and isinstance(right, Reading) and left.taint == right.taint:
-        return took(interp, interp.trace.events[right.at : left.at])
+        return time_of(interp, interp.trace.events[right.at : left.at])
     return NotImplemented
 
 
-def against(left: Value, right: Value) -> bool:
+def against_seconds(left: Value, right: Value) -> bool:
     """Whether a measured time is compared with a fixed number of seconds, so that the answer is not known."""
     one, other = (left, right) if isinstance(left, Measured) else (right, left)
     known = isinstance(other, Measured) or not isinstance(other, (int, float)) or math.isinf(other)
     return isinstance(one, Measured) and not known
 
 
-def took(interp: Run, events: Sequence[Event]) -> Value:
+def time_of(interp: Run, events: Sequence[Event]) -> Value:
     """Returns the time that `events` took: the shortest of all that are measured for the variant that this run takes
     for the fastest, a longer one for all others."""
     if not events:

@@ -86,7 +86,7 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
         return _plain(interp, op, left, right, loc)
     if isinstance(left, Instance) or isinstance(right, Instance):
         name = _SPECIAL[op]
-        answer = asked(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
+        answer = by_methods(interp, ((left, f"__{name}__", right), (right, f"__r{name}__", left)), loc)
         if answer is not NotImplemented:
             return answer
         if op in "+*":
@@ -240,7 +240,7 @@ def _as_texts(interp: Run, template: str, values: Value, loc: ir.Loc | None) -> 
     return made if isinstance(values, tuple) else made[0]
 
 
-def asked(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Value:
+def by_methods(interp: Run, ways: tuple[tuple[Any, str, Any], ...], loc: ir.Loc | None) -> Value:
     """Calls operator methods such as `__add__` in the order of `ways`, each (owner, name, operand), until one returns a
     result; NotImplemented when none does."""
     for owner, name, other in ways:
@@ -357,7 +357,7 @@ def inplace(interp: Run, op: str, old: Value, value: Value, loc: ir.Loc | None) 
         getattr(old, _SETS[op])(bounds.visited(interp, value))
         return old
     if isinstance(old, Instance):
-        answer = asked(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
+        answer = by_methods(interp, ((old, f"__i{_SPECIAL[op]}__", value),), loc)
         if answer is not NotImplemented:
             return answer
     return binary(interp, op, old, value, loc)

@@ -68,7 +68,7 @@ def absent(run: Run, file: object, loc: ir.Loc | None) -> None:
     run.files.left_over = run.files.absent = True
 
 
-def hand(site: Site) -> None:
+def note_paths(site: Site) -> None:
     """Records the paths given to a library function that may write to them; what it writes is not known."""
     if site.path.partition(".")[0] in _MAY_WRITE and not (site.path in LOADERS and _only_reads(site)):
         for value in (*site.args, *site.kwargs.values()):

@@ -77,7 +77,7 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
         return Argument(value, tensor, tensor.dtype if tensor is not None else "?")
     if depth >= MAX_DEPTH:
         return Argument(value)
-    value = opened(interp, value)
+    value = lambda_opened(interp, value)
     if isinstance(value, CStruct) and not isinstance(_kind(value), Type):
         return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
     if isinstance(value, (tuple, list)):
@@ -137,7 +137,7 @@ def _parts(interp: Run, items: Iterable[tuple[Any, Any]], depth: int) -> tuple[t
     return tuple((str(name), tree(interp, item, depth + 1)) for name, item in items)
 
 
-def opened(interp: Run, value: Value) -> Value:
+def lambda_opened(interp: Run, value: Value) -> Value:
     """Returns an argument of a launch, a lambda as an object with its captures as fields."""
     return lambdas.as_object(interp, value) if lambdas.is_lambda(value) else value
 

@@ -23,7 +23,7 @@ def call(interp: Run, function: Value, args: list[Any], loc: ir.Loc | None) -> A
     """Calls a function and returns the time that the call took."""
     start = len(interp.trace.events)
     interp.call(function, args, {}, loc)
-    return elapsed.took(interp, interp.trace.events[start:])
+    return elapsed.time_of(interp, interp.trace.events[start:])
 
 
 class _TimedEvents(lanes.GpuEvents):
@@ -41,7 +41,7 @@ class _TimedEvents(lanes.GpuEvents):
         if not isinstance(end_event, LibObject):
             return NotImplemented
         events, start, end = site.run.trace.events, owner.attrs.get("at"), end_event.attrs.get("at")
-        return elapsed.took(site.run, events[start:end] if start is not None and end is not None else ())
+        return elapsed.time_of(site.run, events[start:end] if start is not None and end is not None else ())
 
 
 class _Timers(Methods[Owner]):
@@ -84,4 +84,4 @@ def timed(interp: Run, function: Value, scope: Value, loc: ir.Loc | None) -> Val
     start, made = len(interp.trace.events), interp.made
     decoding.execute(interp, function, dict(scope) if isinstance(scope, dict) else {}, loc)
     interp.made = made  # it is no code of its own
-    return elapsed.took(interp, interp.trace.events[start:])
+    return elapsed.time_of(interp, interp.trace.events[start:])

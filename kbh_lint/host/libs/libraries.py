@@ -83,7 +83,7 @@ def _answer(site: Site) -> Value:
         told = autotuning.statistic(site.name, args[0])
         if told is not NotImplemented:
             return told
-    saved.hand(site)
+    saved.note_paths(site)
     if path in saved.VALUE_THEN_FILE or path in saved.FILE_THEN_VALUE:
         saved.save(site)
     elif path in saved.LOADERS and (held := saved.load(site)) is not None:
