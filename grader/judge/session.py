@@ -234,10 +234,10 @@ class Session:
         """Runs a sealed batch on slots that were prepared, on the inputs of `cases` or, without cases, on throw-away
         values.
 
-        With `cases`, the values are written to memory that the candidate does not have. It gets the descriptor after the clock was
-        read, so no work on them can have been done before. The outputs of the slots in `lot`, which the candidate does
-        not know, and bytes at places over all slots are copied before the clock is read again: `unfinished` says
-        whether work was done later.
+        With `cases`, the values are written to memory that the candidate does not have. It gets the descriptor after
+        the clock was read, so no work on them can have been done before. The outputs of the slots in `lot`, which the
+        candidate does not know, and bytes at places over all slots are copied before the clock is read again:
+        `unfinished` says whether work was done later.
         """
         spare = self._memory.pop("next inputs", None)
         if spare is not None and cases is not None:

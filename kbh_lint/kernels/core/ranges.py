@@ -167,7 +167,7 @@ class Ranges:
         return made if answer is None else V("bool", "bool", const=answer, shape=made.shape)
 
     def negated(self, value: V, made: V) -> V:
-        """`made`, the result of `-value`, with the negated bounds of `value`; without any for floats and where unknown."""
+        """`made`, the result of `-value`, with the negated bounds of `value`; without any for floats."""
         ends = ends_of(value)
         plain = V.with_(made)  # another number: it must not keep the value's own ends
         return plain if ends is None or made.dtype in dtypes.FLOATS else bounded(plain, (-ends[1], -ends[0]))
