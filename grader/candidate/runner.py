@@ -148,7 +148,7 @@ class Runner:
         return Kind.DONE, (seconds, float(waited))
 
     def prepare(self, rounds: int, copies: int, sizes: Sequence[int], descriptors: Sequence[int]) -> Steps[Answer]:
-        """Maps a batch's inputs and outputs (`descriptors`, of `sizes` bytes), and prepares the `rounds` calls that `go`
+        """Maps a batch's inputs and outputs (`descriptors`, of `sizes` bytes), and prepares `rounds` calls that `go`
         makes each time. `copies`: how often the outputs of a call are copied out.
         """
         yield from self.clock.prepare(())
