@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.seeds import ShapeFacts
-from kbh_lint.base.facts import Survivor
+from kbh_lint.base.facts import Banned, LibraryWork, Product, Selection, Survivor
+from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Unknown
 
@@ -14,6 +15,7 @@ FOGGY = "on a branch that the code alone does not decide, what forward returns i
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
 STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
+FASTEST = "one of several ways whose time is taken breaks it, and any of them may be the fastest"
 UNTRIED = "more branches could not be decided than are followed both ways"
 
 
@@ -22,7 +24,8 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
     which ends shows.
 
     A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven: a branch that
-    could not be decided must not decide a verdict.
+    could not be decided must not decide a verdict. Of ways whose time a program takes, to keep the fastest, one that
+    breaks it is enough: that it may be what runs is what the program says.
     """
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
@@ -37,8 +40,10 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         apart = [facts for p, facts in ended if facts.empty and not p.left_over and not _by_data(p, paths[0])]
         kept.doubtful = [seed for facts in (*live, *apart) for seed in facts.seeds if seed.key() not in agreed]
         doubts = [_fog(ended, i) or _stale(kept, live), UNTRIED if paths[0].untried else ""]
+        timed = [facts for p, facts in ended if facts in live and _by_time(p, paths[0])]
         for name in live[0].states:
             _agree_on(name, kept, live)
+            _may_be_the_fastest(name, kept, timed)
             for reason in filter(None, doubts):
                 if kept.states[name] != "broken":
                     kept.states[name] = "unproven"
@@ -82,6 +87,26 @@ def _agree_on(name: str, kept: ShapeFacts, live: list[ShapeFacts]) -> None:
         kept.reasons[name] = reasons[0]
     elif len(set(states)) > 1:
         kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+
+
+def _may_be_the_fastest(name: str, kept: ShapeFacts, timed: list[ShapeFacts]) -> None:
+    """Breaks a promise that one of several ways breaks, of which a program keeps the fastest: any may be that. What that
+    way does the work with is told."""
+    for facts in timed:
+        if kept.states[name] == "broken" or facts.states.get(name) != "broken":
+            continue
+        kept.states[name], kept.evidence[name] = "broken", facts.evidence.get(name, [])
+        kept.reasons[name] = FASTEST
+        known = {seed.key() for seed in kept.seeds}
+        kept.seeds += [seed for seed in facts.seeds if isinstance(seed.fact, _WORK) and seed.key() not in known]
+
+
+def _by_time(path: PathRun, first: PathRun) -> bool:
+    """Whether nothing but the time that work took decides what this path is."""
+    return len(first.measured) > 1 and all(isinstance(key, Fastest) for key in path.forced)
+
+
+_WORK = (Banned, LibraryWork, Product, Selection)
 
 
 def _by_data(path: PathRun, first: PathRun) -> bool:

@@ -62,10 +62,19 @@ def tuned(how: str, ways: list[str]) -> str:
 
 @pytest.mark.parametrize("how", TUNERS)
 @pytest.mark.parametrize("at", [0, 4, 9])
-def test_a_library_among_the_ways_that_are_timed_leaves_promises_open(tmp_path: Path, how: str, at: int) -> None:
+def test_a_library_among_the_ways_that_are_timed_is_told(tmp_path: Path, how: str, at: int) -> None:
     ways = [f"tiled({16 << i % 4})" for i in range(9)]
     report = lint(tmp_path, tuned(how, [*ways[:at], "library", *ways[at:]]))
-    assert set(states(report).values()) == {"unproven"}, states(report)
+    assert set(states(report).values()) == {"broken"}, states(report)
+    assert "library-gemm-wrapper" in classes(report)
+
+
+@pytest.mark.parametrize("how", TUNERS)
+def test_a_library_whose_time_is_only_shown_is_no_way(tmp_path: Path, how: str) -> None:
+    text = tuned(how, ["tiled(16)", "library"]).replace("return self.way(self, x)", "return WAYS[0](self, x)")
+    report = lint(tmp_path, text)
+    assert not classes(report)
+    assert set(states(report).values()) == {"kept"}, reasons(report)
 
 
 @pytest.mark.parametrize("how", TUNERS)
@@ -98,7 +107,7 @@ def scaled(factor):
 """
 
 
-@pytest.mark.parametrize(("factors", "state"), [((1.0, 1.0), "kept"), ((1.0, 0.0), "unproven")])
+@pytest.mark.parametrize(("factors", "state"), [((1.0, 1.0), "kept"), ((1.0, 0.0), "broken")])
 def test_a_factor_of_nothing_makes_another_way(tmp_path: Path, factors: tuple[float, float], state: str) -> None:
     old = "tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])"
     new = f"if factor > 0.5:\n        {old}"
