@@ -124,3 +124,23 @@ def test_what_runs_a_group_is_chosen_by_rows_that_are_known(choice: str, tmp_pat
         "broken" if leak else "kept"
     )
     assert not leak or {"KBH114", "KBH115"} & {finding.rule for finding in report.findings}
+
+
+ENDS = "const int* ends = host.data_ptr<int>();"
+COPIES = {
+    "a vector of all between two pointers": "std::vector<int> ends(at, at + host.numel());",
+    "a vector that is given them": "std::vector<int> ends; ends.assign(at, at + host.size(0));",
+    "what they are copied into": "std::vector<int> ends(host.numel()); std::copy(at, at + ends.size(), ends.begin());",
+    "so many": "std::vector<int64_t> ends(host.numel()); std::copy_n(at, gate.size(0) + 1, ends.data());",
+}
+
+
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize(("choice", "verdict"), [("? own : lent", "rubric_leak"), ("? lent : own", "clean")])
+def test_offsets_that_are_copied_are_the_same(how: str, choice: str, verdict: str, tmp_path: Path) -> None:
+    assert PROGRAM.count(ENDS) == 1
+    path = tmp_path / "answer.py"
+    text = PROGRAM.replace(ENDS, f"const int* at = host.data_ptr<int>(); {COPIES[how]}")
+    path.write_text(text.replace("CHOICE", f"groups[i].rows() < 100 {choice}"))
+    report = lint([path], problem="06_sonic_moe_swiglu", raise_errors=True).files[0]
+    assert report.verdict == verdict, (report.unread, report.promises)

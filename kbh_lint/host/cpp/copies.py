@@ -9,13 +9,18 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views
+from kbh_lint.host.cpp.std.containers import SoMany
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views, whole_numbers
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
+    from kbh_lint.host.run import Run
+
+
+MAX_READ = 4096  # elements that are read one by one
 
 
 def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
@@ -128,3 +133,22 @@ def _of_device(pointer: Pointer, args: list[Any]) -> Tensor:
     dtype = kind.name if isinstance(kind, DType) else pointer.dtype
     strides = tuple(plain[1]) if len(plain) > 1 and isinstance(plain[1], (list, tuple)) else None
     return tensor_views.alias(pointer.tensor, shape, strides, dtype)
+
+
+def element(interp: Run, pointer: Pointer, key: Value, loc: ir.Loc | None) -> Value:
+    """Reads `pointer[key]` of a tensor on the host; an element of offsets knows its place."""
+    read = tensor_attributes.scalar(interp, "item", [pointer.tensor], {}, loc)
+    if not isinstance(read, Unknown) or not isinstance(key, int):
+        return read
+    return whole_numbers.element(read, pointer.tensor, pointer.moved(key).elements())
+
+
+def between(interp: Run, first: Pointer, last: Pointer, loc: ir.Loc | None) -> list[Value]:
+    """Reads all elements of a tensor on the host from one pointer to another; where the distance is not known, a number
+    of them that nobody knows."""
+    same = first.tensor.storage is last.tensor.storage and first.dtype == last.dtype
+    known = same and isinstance(first.offset, int) and isinstance(last.offset, int)
+    count = last.offset - first.offset if known else -1
+    if 0 <= count <= MAX_READ:
+        return [element(interp, first, at, loc) for at in range(count)]
+    return [SoMany(recording.steered_by([first.tensor]) or (first.tensor.storage.content,))]

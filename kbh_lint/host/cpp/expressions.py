@@ -12,6 +12,7 @@ from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import calls as cpp_calls
 from kbh_lint.host.cpp import classes as cpp_classes
+from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
@@ -20,7 +21,7 @@ from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.datamodel import comparisons, operators, subscripts
-from kbh_lint.host.torch import tensor_attributes, whole_numbers
+from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import keys, unknowns
 from kbh_lint.host.values.cpp_objects import CStruct, LibraryMethod, OwnMethod, Pointer, Slot, Template
 from kbh_lint.host.values.objects import LibObject, Method
@@ -145,11 +146,8 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Value:
         return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]
     if isinstance(owner, (list, tuple, Tensor)):
         return subscripts.get_item(run.interp, owner, key, node.loc)
-    if isinstance(owner, Pointer):  # an element of a tensor on the host
-        read = tensor_attributes.scalar(run.interp, "item", [owner.tensor], {}, node.loc)
-        if not isinstance(read, Unknown) or not isinstance(key, int):
-            return read
-        return whole_numbers.element(read, owner.tensor, owner.moved(key).elements())
+    if isinstance(owner, Pointer):
+        return cpp_copies.element(run.interp, owner, key, node.loc)
     return unknowns.merged(run.interp, owner)
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
+from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp.std import calling, copying
 from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
 from kbh_lint.host.values import bounds
-from kbh_lint.host.values.cpp_objects import CStruct, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -111,11 +112,15 @@ class _Values(Library):
     @models("copy")
     def copy(self, site: Site, first: Value, last: Value, to: Value, /) -> Value:
         """Models `std::copy`: writes all elements through an output iterator."""
+        if isinstance(first, Pointer) and isinstance(last, Pointer):
+            first = copies.between(site.run, first, last, site.loc)
         return self._copied(site, first, to, None)
 
     @models("copy_n")
     def copy_n(self, site: Site, first: Value, count: Value, to: Value, /) -> Value:
         """Models `std::copy_n`: writes n elements through an output iterator."""
+        if isinstance(first, Pointer):
+            first = copies.between(site.run, first, first.moved(count), site.loc)
         return self._copied(site, first, to, count)
 
     def _copied(self, site: Site, items: Value, to: Value, count: Value) -> Value:

@@ -10,11 +10,12 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.cpp import integers
+from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import calling, containers, copying
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.containers import Tensors
-from kbh_lint.host.values.cpp_objects import CStruct
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -101,6 +102,8 @@ def _fresh(made: Making, kind: ir.TypeRef, given: Sequence[Value]) -> Value:
 def _container(made: Making) -> Value:
     """A container of another one, of all between two iterators, or of its elements."""
     first = made.items[0] if made.items else None
+    if isinstance(first, Pointer) and len(made.items) == 2 and isinstance(last := made.items[1], Pointer):
+        return copies.between(made.run.interp, first, last, made.loc)
     if isinstance(first, list):
         if len(made.items) == 1:
             return first

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp.std.containers import END, Entries, Keys, Objects, SoMany, end_of, hashed, in_order, iterator
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
 
@@ -72,6 +74,9 @@ class _Lists(Methods[list[Value]]):
         """Models `assign(count, value)` and `assign(first, last)`: replaces all elements."""
         if len(site.args) == 2 and isinstance(count, list):
             owner[:] = list(count)
+            return None
+        if isinstance(count, Pointer) and isinstance(value, Pointer):
+            owner[:] = copies.between(site.run, count, value, site.loc)
             return None
         return self._sized(site, owner, [], count)
 
