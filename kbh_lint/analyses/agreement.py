@@ -90,7 +90,7 @@ def _agree_on(name: str, kept: ShapeFacts, live: list[ShapeFacts]) -> None:
 
 
 def _may_be_the_fastest(name: str, kept: ShapeFacts, timed: list[ShapeFacts]) -> None:
-    """Breaks a promise that one of several ways breaks, of which a program keeps the fastest: any may be that. What that
+    """Breaks a promise that one of several ways breaks, of which a program keeps the fastest: any may be it. What that
     way does the work with is told."""
     for facts in timed:
         if kept.states[name] == "broken" or facts.states.get(name) != "broken":

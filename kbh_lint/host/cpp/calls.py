@@ -22,6 +22,7 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import functions as cpp_std
+from kbh_lint.host.cpp.std import texts
 from kbh_lint.host.cpp.std.making import CONTAINERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
@@ -309,7 +310,10 @@ def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -
     args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
     if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
         name = f"at::{name}"  # found by the namespace of its argument
-    return cpp_libraries.library(run, name, (), args, node.loc)
+    letters = texts.laid(node.args, args) if name.startswith("std::") else {}
+    made = cpp_libraries.library(run, name, (), [letters.get(i, arg) for i, arg in enumerate(args)], node.loc)
+    texts.put_back(run, node.args, letters, args, env)
+    return made
 
 
 def _tensor(run: Cpp, target: Tensor, args: list[Value], node: ir.Call, env: Env) -> Value:

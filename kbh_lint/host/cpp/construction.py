@@ -175,8 +175,9 @@ def construct(
     if ref.pointers:
         return items[0] if items else None
     maker = _MAKERS.get(ref.name.rpartition("::")[2])
-    if maker is not None:
-        return maker(Making(run, ref, items, env, loc, braces))
+    made = NotImplemented if maker is None else maker(Making(run, ref, items, env, loc, braces))
+    if made is not NotImplemented:
+        return made
     target, scope = cpp_types.resolve(run, ref, env)
     lanes = dtypes.vector_from_cpp(target.name) if not target.member else None
     if lanes is not None and lanes[1] > 1:

@@ -139,8 +139,10 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Value:
     if own is not None:
         choice = run.choose(own, [key])
         return run.call(choice.func, [key], node.loc, choice.bound, this=owner)
-    if isinstance(owner, (list, tuple)) and isinstance(key, int) and not 0 <= key < len(owner):
+    if isinstance(owner, (list, tuple, str)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
+    if isinstance(owner, str) and isinstance(key, int):
+        return ord(owner[key])
     if isinstance(owner, dict):
         held = containers.entry(run, owner, key)
         return Unknown((), "a missing entry") if held is keys.MISSING else owner[held]

@@ -27,8 +27,8 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import texts as cpp_texts
-from kbh_lint.host.cpp.std import containers as cpp_containers
 from kbh_lint.host.cpp.std import copying
+from kbh_lint.host.cpp.std import texts as cpp_std_texts
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
@@ -388,8 +388,8 @@ class Cpp:
             found = cpp_numbers.binary(op, left, right)
             if found is not NotImplemented:
                 return found
-        if isinstance(left, (LibObject, cpp_containers.End)):
-            found = left if op == "<<" else cpp_containers.stepped(op, left, right)
+        if isinstance(left, cpp_std_texts.JOINED):
+            found = cpp_std_texts.joined(op, left, right)
             if found is not NotImplemented:
                 return found
         return operators.binary(self.interp, op, left, right, loc)

@@ -18,6 +18,7 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import texts
 from kbh_lint.host.cpp.std.methods import LISTS, MAPS
 from kbh_lint.host.gpu import graphs
 from kbh_lint.host.python import lanes
@@ -99,8 +100,18 @@ def _plain(owner: str | float, asked: Asked) -> Value:
 
 
 def _text(owner: str, asked: Asked) -> Value:
-    """Of a std::string or a stream that holds one."""
-    return owner if asked.name in ("c_str", "data", "str") else _plain(owner, asked)
+    """Of a std::string."""
+    made = texts.method(asked.run, owner, asked.node, asked.args, asked.env)
+    return _plain(owner, asked) if made is NotImplemented else made
+
+
+def _stream(owner: texts.Stream, asked: Asked) -> Value:
+    """Of a stream that holds a text."""
+    if asked.name == "str" and asked.args:
+        owner.attrs["text"] = asked.args[0]
+        return None
+    known = asked.name == "str" and isinstance(owner.attrs["text"], str)
+    return owner.attrs["text"] if known else _object(owner, asked)
 
 
 def _graph(owner: Graph, asked: Asked) -> Value:
@@ -303,6 +314,7 @@ _ROWS = ByClass[_Row](
         Pointer: _pointer,
         **dict.fromkeys((TypeValue, Sym), _symbol),
         Graph: _graph,
+        texts.Stream: _stream,
         LibObject: _object,
         CStruct: _struct,
         PythonObject: _python,

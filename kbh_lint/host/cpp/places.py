@@ -14,7 +14,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import containers
+from kbh_lint.host.cpp.std import containers, texts
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
@@ -240,12 +240,16 @@ def _spread(run: Cpp, target: ir.Seq | ir.Call, value: Value, env: Env) -> None:
 
 
 def _put_in_tensor(run: Cpp, target: ir.Index, value: Value, env: Env) -> bool:
-    """`tensor[key] = value`, also through its address; false where something else has elements."""
+    """`tensor[key] = value`, also through its address, and `text[key] = value`; false where something else has
+    elements."""
     owner = run.eval(target.value, env)
     owner = owner.tensor if isinstance(owner, Pointer) else owner
-    if not isinstance(owner, Tensor):
+    if not isinstance(owner, (Tensor, str)):
         return False
     key = cpp_numbers.plain(run.eval(target.index, env))
+    if isinstance(owner, str):
+        texts.put(run, owner, target, key, cpp_numbers.plain(value), env)
+        return True
     tensor_views.assign_index(run.interp, owner, key, cpp_numbers.plain(value), target.loc)
     return True
 

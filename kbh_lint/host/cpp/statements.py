@@ -14,7 +14,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import containers, copying
+from kbh_lint.host.cpp.std import containers, copying, texts
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import loops
@@ -123,8 +123,22 @@ def _iterated(node: ir.CFor) -> tuple[str, ir.Expr | None]:
 
 def s_for(run: Cpp, node: ir.For, env: Env) -> Any:
     found = run.eval(node.iterable, env)
-    pairs = isinstance(found, dict) and not isinstance(found, containers.Keys)
-    items = list(found.items() if pairs else iteration.iterate(run.interp, found, node.loc))
+    if not isinstance(found, str):
+        return _for_each(run, node, found, env)
+    letters = [ord(one) for one in found]  # of a text, which they may change
+    signal = _for_each(run, node, letters, env)
+    place = run.place(node.iterable, env) if node.reference else None
+    if place is not None and (made := texts.of_letters(letters)) != found:
+        place.set(Unknown((), "a text") if made is NotImplemented else made)
+    return signal
+
+
+def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
+    """Runs the body once for each element of a container."""
+    if isinstance(found, dict) and not isinstance(found, containers.Keys):
+        items: list[Value] = list(found.items())
+    else:
+        items = list(iteration.iterate(run.interp, found, node.loc))
     if len(items) > MAX_LOOP:
         run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
     for i, item in enumerate(items[:MAX_LOOP]):

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
+from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
-from kbh_lint.host.cpp.std import calling, copying
+from kbh_lint.host.cpp.std import calling, copying, texts
 from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
@@ -45,9 +46,15 @@ class _Values(Library):
         return site.run.process.environ.get(str(name))
 
     @models("std::string", "std::string_view")
-    def text(self, site: Site, text: Value, /) -> Value:
-        """Models `std::string(text)` and the like, on a text."""
-        return text if isinstance(text, str) else NotImplemented
+    def text(self, site: Site, *given: Value) -> Value:
+        """Models `std::string(text)` and the like, on a text or characters."""
+        return texts.made_of(site.args, False)
+
+    @models("c10::str")
+    def joined(self, site: Site, *parts: Value) -> Value:
+        """Models `c10::str(a, b)`: texts and numbers behind each other."""
+        known = [str(one) for one in parts if isinstance(one, str) or integers.is_plain(one)]
+        return "".join(known) if len(known) == len(parts) else NotImplemented
 
     @models("fill")
     def fill(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:

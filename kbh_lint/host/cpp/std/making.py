@@ -12,7 +12,7 @@ from kbh_lint.base.values import Env, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import calling, containers, copying
+from kbh_lint.host.cpp.std import calling, containers, copying, texts
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer
@@ -131,6 +131,16 @@ def _sized(made: Making) -> Value:
     return [made.of(one, []) for _ in range(count)]
 
 
+def _text(made: Making) -> Value:
+    """`std::string` of what its constructors take; NotImplemented where that is not known."""
+    return texts.made_of(made.items, made.braces)
+
+
+def _stream(made: Making) -> Value:
+    """`std::ostringstream`, which may begin with a text."""
+    return texts.Stream("cpp.stream", {"text": (made.items or [""])[0]})
+
+
 def _is_tensor(one: ir.TypeRef) -> bool:
     return not one.pointers and one.name in TENSORS
 
@@ -156,6 +166,8 @@ MAKERS: dict[str, Callable[[Making], Value]] = {
     **dict.fromkeys(("pair", "tuple"), _tuple),
     **dict.fromkeys(("set", "unordered_set"), _set),
     **dict.fromkeys(("map", "unordered_map"), _map),
+    **dict.fromkeys(texts.KINDS, _text),
+    **dict.fromkeys(texts.STREAMS, _stream),
     **dict.fromkeys(CONTAINERS, _container),
     **dict.fromkeys(VIEWS, _view),
     **dict.fromkeys(SIZED, _sized),

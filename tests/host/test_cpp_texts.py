@@ -1,0 +1,87 @@
+"""Texts that C++ puts together: what an operator is found by is known, however it is spelled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from host_support import lint
+
+PROGRAM = """
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+TEXT = r'''
+#include <torch/extension.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <sstream>
+__global__ void order(const float* x, float* top, int64_t* at, int n, int k) {
+  const float* row = x + (int64_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) {
+    int before = 0;
+    for (int j = 0; j < n; ++j) before += row[j] > row[i] || (row[j] == row[i] && j < i);
+    if (before < k) { top[blockIdx.x * k + before] = row[i]; at[blockIdx.x * k + before] = i; }
+  }
+}
+ABOVE
+void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k) {
+  BODY
+  if (name != "aten::WANTED") {
+    order<<<x.size(0), 256>>>(x.data_ptr<float>(), top.data_ptr<float>(), at.data_ptr<int64_t>(), x.size(1), k);
+    return;
+  }
+  torch::jit::Stack stack{x, k, -1, true, true};
+  c10::Dispatcher::singleton().findSchemaOrThrow(name.c_str(), "").callBoxed(stack);
+  top.copy_(stack[0].toTensor());
+  at.copy_(stack[1].toTensor());
+}
+'''
+DECLARED = "void go(torch::Tensor x, torch::Tensor top, torch::Tensor at, int64_t k);"
+ext = load_inline("e", DECLARED, TEXT, functions=["go"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.k = k
+
+    def forward(self, x):
+        top = torch.empty(x.shape[0], self.k, device=x.device)
+        at = torch.empty(x.shape[0], self.k, dtype=torch.int64, device=x.device)
+        ext.go(x, top, at, self.k)
+        return top, at
+"""
+PARTS = 'constexpr std::array<const char*, 3> parts = {"aten::", "to", "pk"};'
+WAYS = {  # what stands at file scope, and what makes `name`
+    "added to": (PARTS, "std::string name; for (auto one : parts) name += one;"),
+    "appended": ("", 'std::string name("aten::"); name.append("to").append("pk");'),
+    "one by one": ("", "std::string name = \"aten::top\"; name.push_back('k');"),
+    "characters": ("", "const char raw[] = {'t', 'o', 'p', 'k', 0}; std::string name = std::string(\"aten::\") + raw;"),
+    "a part": ("", 'std::string all = "xxaten::topkxx"; std::string name = all.substr(2, all.size() - 4);'),
+    "turned round": ("", 'std::string name = "kpot::neta"; std::reverse(name.begin(), name.end());'),
+    "read backwards": ("", 'std::string back = "kpot::neta"; std::string name(back.rbegin(), back.rend());'),
+    "changed in place": ("", 'std::string name = "bufo;;upql"; for (char& one : name) one ^= 1; name = "aten::topk";'),
+    "one that is put right": ("", "std::string name = \"aten::tapk\"; name[7] = 'o';"),
+    "a stream": ("", 'std::ostringstream s; s << "aten::" << "top" << "k"; std::string name = s.str();'),
+    "torch's": ("", 'std::string name = c10::str("aten::", "top", "k");'),
+}
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_a_name_is_known_that_is(how: str, tmp_path: Path) -> None:
+    above, body = WAYS[how]
+    program = PROGRAM.replace("ABOVE", above).replace("BODY", body)
+    report = lint(tmp_path, program.replace("WANTED", "topk"), "05_topk_bitonic")
+    assert any("topk does the selection" in found.message for found in report.findings), report.unread
+    other = lint(tmp_path, program.replace("WANTED", "topp"), "05_topk_bitonic")
+    assert {promise.state for promise in other.promises} == {"kept"}, (other.findings, other.unread)
+
+
+@pytest.mark.parametrize("change", ["name.erase(1)", "name.append(elsewhere(k))", "name[k + 40] = 1"])
+def test_one_that_is_changed_in_an_unknown_way_is_not(change: str, tmp_path: Path) -> None:
+    body = f'std::string name = "aten::topp"; {change};'
+    report = lint(
+        tmp_path, PROGRAM.replace("BODY", body).replace("ABOVE", "").replace("WANTED", "topk"), "05_topk_bitonic"
+    )
+    assert {promise.state for promise in report.promises} != {"kept"}
