@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbh_lint.host.values import cpp_objects, named_objects
-from kbh_lint.host.values.objects import LibObject, kind_of
+from kbh_lint.host.values.objects import LibObject, kind_of, of_paths
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,13 @@ def test_objects_do_not_share_their_attributes() -> None:
 
 def test_reports_call_all_of_them_by_one_name() -> None:
     assert kind_of(LibObject.by_path("torch.device")) == kind_of(LibObject("anything"))
+
+
+def test_a_path_has_one_class() -> None:
+    @of_paths("tests.once")
+    class Once(LibObject):
+        """An object of a made-up library."""
+
+    assert type(LibObject.by_path("tests.once")) is Once
+    with pytest.raises(ValueError, match=r"tests\.once"):
+        of_paths("tests.once")(LibObject)

@@ -152,11 +152,13 @@ _L = TypeVar("_L", bound=type[LibObject])
 
 def of_paths(*paths: str) -> Callable[[_L], _L]:
     """Registers a class for the objects that a library makes under these paths; `package.` or `family:` stands for all
-    paths with that prefix that have no class of their own. The class has LibObject's constructor."""
+    paths with that prefix that have no class of their own. The class has LibObject's constructor. Raises ValueError for
+    a path that has a class."""
 
     def mark(cls: _L) -> _L:
         for path in paths:
-            (_FAMILIES if path.endswith((".", ":")) else _CLASSES)[path] = cls
+            if (_FAMILIES if path.endswith((".", ":")) else _CLASSES).setdefault(path, cls) is not cls:
+                raise ValueError(f"objects of {path} have a class already")
         return cls
 
     return mark

@@ -138,7 +138,7 @@ def _text(made: Making) -> Value:
 
 def _stream(made: Making) -> Value:
     """`std::ostringstream`, which may begin with a text."""
-    return texts.Stream("cpp.stream", {"text": (made.items or [""])[0]})
+    return texts.Stream("cpp.text_stream", {"text": (made.items or [""])[0]})
 
 
 def _is_tensor(one: ir.TypeRef) -> bool:

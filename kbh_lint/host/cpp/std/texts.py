@@ -20,7 +20,7 @@ MAX_LENGTH = 4096  # of a text of one character
 JOINED = (LibObject, str)  # what `joined` may know as the left side
 
 
-@of_paths("cpp.stream")
+@of_paths("cpp.text_stream")
 class Stream(LibObject):
     """`std::ostringstream`, and the `text` that was written to it; None where that is not known."""
 
