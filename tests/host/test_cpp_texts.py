@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,14 @@ def test_one_that_is_changed_in_an_unknown_way_is_not(change: str, tmp_path: Pat
         tmp_path, PROGRAM.replace("BODY", body).replace("ABOVE", "").replace("WANTED", "topk"), "05_topk_bitonic"
     )
     assert {promise.state for promise in report.promises} != {"kept"}
+
+
+@pytest.mark.parametrize("step", ["name.append(name)", "name += name", "all << name; name = all.str()"])
+def test_one_that_doubles_in_a_loop_is_no_longer_than_a_source(step: str, tmp_path: Path) -> None:
+    body = f'std::ostringstream all; std::string name = "aten::"; for (int i = 0; i < 60; ++i) {{ {step}; }}'
+    program = PROGRAM.replace("BODY", body).replace("ABOVE", "").replace("WANTED", "topk")
+    tracemalloc.start()
+    lint(tmp_path, program, "05_topk_bitonic")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200e6

@@ -10,6 +10,7 @@ from kbh_lint.base.values import Env, Value
 from kbh_lint.host.cpp.std.containers import END, End, stepped
 from kbh_lint.host.values.objects import LibObject, of_paths
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import MAX_TEXT
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -64,8 +65,13 @@ def part(text: str, given: Sequence[Value]) -> Value:
 def _append(text: str, given: list[Value]) -> Value:
     if len(given) == 2 and isinstance(given[0], str) and given[1] != END:
         return NotImplemented  # of its first characters, or from a place on
-    more = made_of(given, False)
-    return text + more if isinstance(more, str) else NotImplemented
+    return _longer(text, made_of(given, False))
+
+
+def _longer(text: str, more: Value) -> Value:
+    """Returns a text with another behind it; NotImplemented where that is not known, or longer than any source is."""
+    known = isinstance(more, str) and len(text) + len(more) <= MAX_TEXT
+    return text + more if known and isinstance(more, str) else NotImplemented
 
 
 def _push(text: str, given: list[Value]) -> Value:
@@ -151,10 +157,10 @@ def joined(op: str, left: Value, right: Value) -> Value:
     others."""
     if op == "<<" and isinstance(left, LibObject):
         if isinstance(left, Stream):
-            known = isinstance(left.attrs["text"], str) and isinstance(right, str)
-            left.attrs["text"] = left.attrs["text"] + right if known else None
+            held = left.attrs["text"]
+            made = _longer(held, right) if isinstance(held, str) else NotImplemented
+            left.attrs["text"] = None if made is NotImplemented else made
         return left
     if op == "+" and isinstance(left, str) and not isinstance(left, End) and isinstance(right, (int, list)):
-        more = of_letters(right) if isinstance(right, list) else letter(right)
-        return left + more if isinstance(more, str) else NotImplemented
+        return _longer(left, of_letters(right) if isinstance(right, list) else letter(right))
     return stepped(op, left, right)
