@@ -354,7 +354,7 @@ def figures_of(commit: str) -> dict[str, dict[str, int]]:
         packed = subprocess.run(["git", "archive", commit], cwd=ROOT, check=True, capture_output=True)
         subprocess.run(["tar", "-x", "-C", folder], input=packed.stdout, check=True)
         script = Path(folder, "tests/structure", Path(__file__).name)
-        script.parent.mkdir(parents=True)
+        script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(Path(__file__).read_text())
         done = subprocess.run([sys.executable, str(script), "--json"], check=True, capture_output=True, text=True)
     found: dict[str, dict[str, int]] = json.loads(done.stdout)
