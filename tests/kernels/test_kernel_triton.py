@@ -220,8 +220,8 @@ def test_built_ins_that_do_the_whole_job_are_uses(name: str) -> None:
 @pytest.mark.parametrize(
     ("call", "name"),
     [
-        ("tl.standard.sort_impl(v, 8, None, True)", "standard.sort_impl"),
-        ("tl.standard.sort_impl(v, descending=True)", "standard.sort_impl"),
+        ("tl.standard.sort_impl(v, 8, None, True)", "sort"),
+        ("tl.standard.sort_impl(v, descending=True)", "sort"),
         ("tl.bitonic_merge(v)", "bitonic_merge"),
         ("tl.standard._bitonic_merge_hypercube(v, 3, True)", "bitonic_merge"),
     ],

@@ -177,12 +177,15 @@ def cumulative(call: Call) -> V:
     return call.m.ranges.over_all("cumulative", first(call), made) if call.m.ranges.rising else made
 
 
+_PART_OF = {"standard.sort_impl": "sort"}  # what tl.sort and tl.topk are made of counts as the sort
+
+
 def whole_job(symbol: str, flag: str) -> Callable[[Call], V]:
     """The handler of a function that does a whole job, such as `topk`: records its use and flags the result with
     `flag`."""
 
     def run(call: Call) -> V:
-        call.m.facts.use(f"triton.language.{symbol}", call.loc)
+        call.m.facts.use(f"triton.language.{_PART_OF.get(symbol, symbol)}", call.loc)
         value = first(call)
         count = call.get(1, "k") if symbol in ("topk", "standard.sort_impl") else None
         if count is not None and count.const is not None:
