@@ -141,3 +141,17 @@ def test_the_same_in_cuda(tmp_path: Path, note: str, position: str, read: bool) 
     report = linted(tmp_path, code, "09_fmha_preattn_mrope")
     assert (report.verdict == "clean") is read
     assert ("input-structure-hardcode" in {f.leak_class for f in report.findings}) is not read
+
+
+STEPS = {
+    "an assignment in what is noted": ("long kept = 0; unequal[0] = (int)(kept = h[at]);", "kept"),
+    "a step in the place of a note": ("int n = 0; for (long v = 0; v < h[at]; ++v) unequal[n++] = 1;", "n"),
+}
+
+
+@pytest.mark.parametrize("how", STEPS)
+def test_a_note_that_also_sets_what_the_result_needs_is_no_aside(tmp_path: Path, how: str) -> None:
+    note, height = STEPS[how]
+    code = CUDA.replace("NOTE", note).replace("POSITION", f"d < a ? t[at] : d < b ? {height} : w[at]")
+    report = linted(tmp_path, code, "09_fmha_preattn_mrope")
+    assert "input-structure-hardcode" not in {f.leak_class for f in report.findings}, report.findings

@@ -346,7 +346,8 @@ def _unused_in_cuda(event: Event, most: Mapping[str, int], kernels: list[tuple[F
             kernel = attrs["kernel"] if kernels is None else kernels[0][0]
             rising = bool(content.notes.get("rising"))
             told = names[0], highest, rising
-            key = ("unused", attrs["seen"], kernels is None, normalised(attrs["answered"].here, args).key, *told)
+            cut = 0 if kernels is None else id(kernel.node)
+            key = ("unused", attrs["seen"], cut, normalised(attrs["answered"].here, args).key, *told)
             if key not in attrs["answered"].everywhere:
                 attrs["answered"].everywhere[key] = unused(kernel, args, *told)
             if attrs["answered"].everywhere[key]:

@@ -68,24 +68,28 @@ class _Cut:
         return stmt
 
     def _aside(self, stmt: ir.Stmt) -> bool:
-        """Whether a statement does nothing but write through a parameter that has no part in the result."""
-        place: Any = None
-        if isinstance(stmt, ir.ExprS):
-            value = stmt.value
-            if isinstance(value, ir.Call) and _called(value) in _WRITES and value.args:
-                place = value.args[0]
-            elif isinstance(value, ir.AssignE) and isinstance(value.target, (ir.Index, ir.Unary)):
-                place = value.target
-        elif (
-            isinstance(stmt, ir.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], (ir.Index, ir.Unary))
-        ):
-            place = stmt.targets[0]
-        elif isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, (ir.Index, ir.Unary)):
-            place = stmt.target
-        if place is None:
+        """Whether a statement does nothing but write through a parameter that has no part in the result: `list[n] = x`
+        is an aside then, `list[n++] = x` steps `n` as well."""
+        parts = _written(stmt)
+        if parts is None or any(map(_acts, parts)):
             return False
-        through = {node.id for node in walk(place) if isinstance(node, ir.Name)} & self.pointers
+        through = {node.id for node in walk(parts[0]) if isinstance(node, ir.Name)} & self.pointers
         return len(through) == 1 and through <= self.gone
+
+
+def _written(stmt: ir.Stmt) -> tuple[Any, ...] | None:
+    """The place in memory that a statement writes, and what else it evaluates; None where it is no plain write."""
+    if isinstance(stmt, ir.ExprS):
+        value = stmt.value
+        if isinstance(value, ir.Call) and _called(value) in _WRITES and value.args:
+            return (*value.args, *(given for _, given in value.keywords))
+        if isinstance(value, ir.AssignE) and isinstance(value.target, (ir.Index, ir.Unary)):
+            return value.target, value.value
+    if isinstance(stmt, ir.Assign) and len(stmt.targets) == 1 and isinstance(stmt.targets[0], (ir.Index, ir.Unary)):
+        return stmt.targets[0], stmt.value
+    if isinstance(stmt, ir.AugAssign) and isinstance(stmt.target, (ir.Index, ir.Unary)):
+        return stmt.target, stmt.value
+    return None
 
 
 def _called(node: ir.Call) -> str:
@@ -94,8 +98,8 @@ def _called(node: ir.Call) -> str:
     return name.rpartition("::")[2]
 
 
-def _acts(test: object) -> bool:
-    """Whether the test of a branch does something beside deciding it."""
+def _acts(node: object) -> bool:
+    """Whether an expression does something beside having a value."""
     return any(
-        isinstance(node, _EFFECTS) or isinstance(node, ir.Call) and _called(node) in _WRITES for node in walk([test])
+        isinstance(part, _EFFECTS) or isinstance(part, ir.Call) and _called(part) in _WRITES for part in walk([node])
     )
