@@ -12,7 +12,7 @@ from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.objects import Config, HostDescriptor, LibObject
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown, row_major
 
 _SAME = (
     "triton.constexpr_function",
@@ -122,6 +122,7 @@ class Triton(Library):
         """The value of `TensorDescriptor.from_tensor(tensor, block_shape)`."""
         if not isinstance(tensor, Tensor):
             return Unknown((), "a descriptor")
+        _check_strides(site, tensor, tensor.strides or row_major(tensor.shape))
         return HostDescriptor(tensor, block_shape, tensor.shape, tensor.strides)
 
     @models("TensorDescriptor")
@@ -131,6 +132,7 @@ class Triton(Library):
         if tensors:
             told = dict(zip(("base", "shape", "strides", "block_shape"), given, strict=False)) | named
             block = told.get("block_shape", given[-1] if given else None)
+            _check_strides(site, tensors[0], told.get("strides"))
             return HostDescriptor(tensors[0], block, told.get("shape"), told.get("strides"))
         pointer = site.run.tensor_at(given[0]) if given else None
         return HostDescriptor(pointer) if pointer is not None else Unknown((), "a descriptor")
@@ -163,6 +165,16 @@ class Triton(Library):
         found = dtypes.from_triton(name) if root in ("triton.language", "triton.language.dtype") else None
         plain = not name.startswith(("i", "u", "b")) or name.startswith(("int", "uint", "bf"))
         return found if plain else None
+
+
+def _check_strides(site: Site, tensor: Tensor, strides: Value) -> None:
+    """A descriptor of a tensor whose rows do not begin at multiples of 16 bytes, or whose elements do not lie side by
+    side, is an AssertionError (`triton.tools.tensor_descriptor`). What is not known of the strides counts as right."""
+    known = list(strides) if isinstance(strides, (list, tuple)) else []
+    bits = dtypes.BITS.get(tensor.dtype, 0)
+    apart = [stride for stride in known[:-1] if isinstance(stride, int) and stride * bits % 128]
+    if bits and (apart or known and isinstance(known[-1], int) and known[-1] != 1):
+        site.run.fails("builtins.AssertionError", site.loc)
 
 
 def _kernel(site: Site, target: Value) -> Value:
