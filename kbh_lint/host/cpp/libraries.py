@@ -356,7 +356,9 @@ def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Va
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
         event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
-        recording.may_fill(run.interp, [pointer.tensor for pointer in found], event)
+        held = [(one.tensor, one.tensor.storage.content) for one in found]  # what a kernel left there stays
+        unread = [one for one, was in held if was.label or was.event is not None and was.event.kind == "unread"]
+        recording.may_fill(run.interp, unread, event)
     return Unknown((), name)
 
 
