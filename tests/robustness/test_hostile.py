@@ -13,7 +13,7 @@ import pytest
 from hostile import submissions
 
 ROOT = Path(__file__).resolve().parents[2]
-MAX_SECONDS = 20.0
+MAX_SECONDS = 30  # the dearest takes 17 alone, and beside two other workers on two cores a third more
 MAX_MEGABYTES = 1_500
 CASES = submissions()
 
