@@ -77,7 +77,7 @@ class _Cut:
         return len(through) == 1 and through <= self.gone
 
 
-def _written(stmt: ir.Stmt) -> tuple[Any, ...] | None:
+def _written(stmt: ir.Stmt) -> tuple[ir.Expr, ...] | None:
     """The place in memory that a statement writes, and what else it evaluates; None where it is no plain write."""
     if isinstance(stmt, ir.ExprS):
         value = stmt.value
