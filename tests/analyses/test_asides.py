@@ -155,3 +155,40 @@ def test_a_note_that_also_sets_what_the_result_needs_is_no_aside(tmp_path: Path,
     code = CUDA.replace("NOTE", note).replace("POSITION", f"d < a ? t[at] : d < b ? {height} : w[at]")
     report = linted(tmp_path, code, "09_fmha_preattn_mrope")
     assert "input-structure-hardcode" not in {f.leak_class for f in report.findings}, report.findings
+
+
+HOSTS = PROBLEMS.parent / "tests" / "variants" / "06_sonic_moe_swiglu" / "schedule_kernel_in_cpp_host.py"
+PLAN = """__global__ void plan(const int* offsets, int experts, Job* list, int* count) {
+  int n = 0;
+  for (int e = 0; e < experts; ++e)
+    for (int r = START; r < STOP; r += 64) list[n++] = Job{e, r, STOP, 0};
+  *count = n;
+}
+at::Tensor moe("""
+LISTED = """  const int64_t most = x.size(0) / 64 + wg.size(0);
+  auto list = torch::zeros({most, 4}, off.options()), count = torch::zeros({1}, off.options());
+  plan<<<1, 1>>>(off.data_ptr<int>(), wg.size(0), (Job*)list.data_ptr(), count.data_ptr<int>());
+"""
+PLANS = {
+    "by the offsets": ("offsets[e]", "offsets[e + 1]", "kept"),
+    "even": ("e * 256", "(e + 1) * 256", "broken"),
+}
+
+
+@pytest.mark.parametrize("how", PLANS)
+def test_a_list_and_its_count_are_asked_about_apart(tmp_path: Path, how: str) -> None:
+    """Without the list's stores the count depends on nothing, without the count the list does."""
+    start, stop, state = PLANS[how]
+    code = HOSTS.read_text(encoding="utf-8")
+    first, last = code.index("  auto host = off.cpu();"), code.index("  auto y = at::empty")
+    code = code[:first] + LISTED + code[last:]
+    code = code.replace("at::Tensor moe(", PLAN.replace("START", start).replace("STOP", stop), 1)
+    for old, new in (
+        ("const Job* jobs;", "const Job* jobs; const int* count;"),
+        ("  p.jobs = ", "  p.count = count.data_ptr<int>();\n  p.jobs = "),
+        ("  const Job job = ", "  if (blockIdx.y >= *p.count) return;\n  const Job job = "),
+        ("jobs.size())", "most)"),
+    ):
+        assert old in code, old
+        code = code.replace(old, new)
+    assert promise(tmp_path, code) == state
