@@ -356,9 +356,7 @@ def opaque(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Va
     if found:
         run.interp.miss(f"C++ could not be followed into {name}", loc)
         event = recording.record(run.interp, "unread", name, loc, [p.tensor for p in found])
-        held = [(one.tensor, one.tensor.storage.content) for one in found]  # what a kernel left there stays
-        unread = [one for one, was in held if was.label or was.event is not None and was.event.kind == "unread"]
-        recording.may_fill(run.interp, unread, event)
+        recording.may_fill(run.interp, [pointer.tensor for pointer in found], event, over_work=False)
     return Unknown((), name)
 
 

@@ -221,13 +221,14 @@ def record(
     return event
 
 
-def may_fill(interp: Run, tensors: Sequence[Tensor], event: Event) -> None:
-    """`event`, a call that nobody read, may write to each tensor without contents and to each that outlives the call.
-    It is taken not to write to inputs, weights, or what was computed for it."""
+def may_fill(interp: Run, tensors: Sequence[Tensor], event: Event, *, over_work: bool = True) -> None:
+    """`event`, a call that nobody read, may write to each tensor without contents and to each that outlives the call;
+    with `over_work` also where work that was read left something in an earlier call. It is taken not to write to
+    inputs, weights, or what was computed for it."""
     for tensor in tensors:
         content = tensor.storage.content
         unread = content.event is not None and content.event.kind in ("unread", "library")
-        again = unread or content.call < interp.trace.call_index
+        again = unread or over_work and content.call < interp.trace.call_index
         if content.label in ("empty", "constant") or not content.label and again:
             write(interp, tensor, event, partial=not content.label and not unread)
 
