@@ -45,6 +45,7 @@ class Model(nn.Module):
 """
 LAUNCH = "scale<<<x.size(0), 256, 0, STREAM>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));"
 GIVEN, CURRENT = (LAUNCH.replace("STREAM", name) for name in ("side.lane", "at::cuda::getCurrentCUDAStream()"))
+DEFAULT, ZERO = LAUNCH.replace(", 0, STREAM", ""), LAUNCH.replace("STREAM", "0")
 ORDERS = {  # what stands between the fork and the end, and whether the caller waits for the launch
     "recorded after the launch": (f"{GIVEN} side.after.record(side.lane); side.after.block(caller);", True),
     "recorded before the launch": (f"side.after.record(side.lane); {GIVEN} side.after.block(caller);", False),
@@ -60,6 +61,12 @@ ORDERS = {  # what stands between the fork and the end, and whether the caller w
         "side.after.block(caller);", True,
     ),
     "after a guard": (f"{{ at::cuda::CUDAStreamGuard guard(side.lane); }} {CURRENT}", True),
+    "under a guard, by no stream": (f"{{ at::cuda::CUDAStreamGuard guard(side.lane); {DEFAULT} }}", True),
+    "under a guard, by stream 0": (f"{{ at::cuda::CUDAStreamGuard guard(side.lane); {ZERO} }}", True),
+    "after a guard that an exception ended": (
+        f"try {{ at::cuda::CUDAStreamGuard guard(side.lane); throw 1; }} catch (int) {{}} {CURRENT}", True,
+    ),
+    "after a guard that nothing holds": (f"at::cuda::CUDAStreamGuard{{side.lane}}; {CURRENT}", True),
     "set": (f"at::cuda::setCurrentCUDAStream(side.lane); {CURRENT} at::cuda::setCurrentCUDAStream(caller);", False),
 }  # fmt: skip
 

@@ -82,16 +82,23 @@ def method(owner: LibObject, name: str) -> Overloads | None:
     return Overloads(member.funcs) if member is not None and member.funcs else None
 
 
-def ends_with_scope(run: Cpp, value: Value, env: Env) -> None:
-    """Registers what happens to the object `value`, held by a variable of this scope, when the scope ends: its
-    destructor is called, and a guard of the current stream gives back the one before."""
-    if isinstance(value, StreamGuard):
+def begins_in_scope(run: Cpp, value: Value, env: Env) -> None:
+    """Registers what happens to the object `value`, that a variable of this scope now holds, when the scope ends: its
+    destructor is called. A guard of the current stream makes its own current until then."""
+    if isinstance(value, StreamGuard) and lanes.enter(run.interp, value):
         env.vars.setdefault("~", []).append((value, partial(lanes.leave, run.interp)))
     if isinstance(value, LibObject) and isinstance(kind := value.kwargs.get("kind"), CppType):
         ending = method(value, f"~{kind.node.name}")
         if ending is not None and ending.funcs[0].node.body:
             func = ending.funcs[0]
             env.vars.setdefault("~", []).append((value, partial(run.call, func, [], func.node.loc, this=value)))
+
+
+def end_scope(env: Env, returned: Value) -> None:
+    """Ends the objects of a scope, the last first: calls their destructors, but for what is `returned`."""
+    for held, ending in reversed(env.vars.pop("~", ())):
+        if held is not returned:
+            ending()
 
 
 def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Value:

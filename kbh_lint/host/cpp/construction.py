@@ -215,4 +215,4 @@ def _dim3(made: Making) -> Dim3:
     return Dim3("dim3", dict(zip("xyz", [*given, 1, 1, 1], strict=False)))
 
 
-_MAKERS: dict[str, Callable[[Making], Value]] = {**MAKERS, **streams.MAKERS, "CUDAGraph": _graph, "dim3": _dim3}
+_MAKERS: dict[str, Callable[[Making], Value]] = {**MAKERS, **streams.OBJECTS, "CUDAGraph": _graph, "dim3": _dim3}

@@ -31,7 +31,7 @@ from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.cpp.std import texts as cpp_std_texts
 from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
-from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Returned, target_names
+from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Raised, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
 from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import CutlassType, Tensor, Unknown
@@ -278,15 +278,15 @@ class Cpp:
     def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
         """Runs statements in order; returns the signal (a return, a break) that ended them, or None."""
         signal = None
-        for node in body:
-            signal = self.statement(node, env)
-            if signal is not None:
-                break
-        if "~" in env.vars:  # destructors, but of what is returned
-            kept = signal.value if isinstance(signal, Returned) else None
-            for held, ending in reversed(env.vars.pop("~")):
-                if held is not kept:
-                    ending()
+        try:
+            for node in body:
+                signal = self.statement(node, env)
+                if signal is not None:
+                    break
+        except Raised:
+            cpp_classes.end_scope(env, None)
+            raise
+        cpp_classes.end_scope(env, signal.value if isinstance(signal, Returned) else None)
         return signal
 
     def statement(self, node: ir.Stmt, env: Env) -> Any:

@@ -32,9 +32,11 @@ def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
     target = run.eval(node.func, env)
     args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in run.arguments(node.args, env)]
     shape = [cpp_numbers.plain(run.eval(n, env)) if n is not None else None for n in (node.grid, node.block)]
-    stream = run.eval(node.stream, env) if node.stream is not None else None
+    stream = run.eval(node.stream, env) if node.stream is not None else 0
+    stream = stream.get() if isinstance(stream, Slot) else stream
     _limit(run, shape[1], cpp_numbers.plain(run.eval(node.shared, env)) if node.shared is not None else None)
-    with lanes.on(run.interp, stream.get() if isinstance(stream, Slot) else stream):
+    plain = stream is None or type(stream) is int and stream == 0
+    with lanes.on_default(run.interp) if plain else lanes.on(run.interp, stream):
         return launch_value(run, target, args, shape, node.loc)
 
 

@@ -51,7 +51,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
         value = cpp_construction.initial(run, node, env)
     if node.type is None or not (node.type.pointers or node.type.reference):
         value = copying.fresh(run, node.init, value, env)
-        cpp_classes.ends_with_scope(run, value, env)
+        cpp_classes.begins_in_scope(run, value, env)
     if cpp_numbers.is_number(value) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
         if dtype is not None:

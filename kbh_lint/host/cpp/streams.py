@@ -30,7 +30,7 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
         stream = lanes.current(run.interp)
         return stream if lanes.is_stream(stream) else NotImplemented
     if short == "setCurrentCUDAStream":
-        lanes.set_stream(run.interp, args[0].get() if args and isinstance(args[0], Slot) else (args or [None])[0])
+        lanes.set_stream(run.interp, *[a.get() if isinstance(a, Slot) else a for a in args[:1] or [None]])
         return None
     row = _ROWS.get(short) or next((row for begin, row in _MAKERS.items() if short.startswith(begin)), None)
     if row is None:
@@ -101,13 +101,13 @@ def event(made: Making) -> Event:
 
 
 def guard(made: Making) -> LibObject:
-    """`CUDAStreamGuard guard(stream)`: the current stream is another until the guard's scope ends."""
+    """`CUDAStreamGuard guard(stream)`: from its declaration to the end of the scope the current stream is another
+    (`classes.begins_in_scope`)."""
     stream = made.items[0] if made.items else None
     stream = stream.get() if isinstance(stream, Slot) else stream
     if not lanes.is_stream(stream):
         return LibObject.by_path("cpp:CUDAStreamGuard")
-    lanes.enter(made.run.interp, stream)
-    return StreamGuard("cpp.stream_guard", {"stream": stream})
+    return StreamGuard("cpp.stream_guard", {}, (stream,))
 
 
 def method(run: Cpp, owner: LibObject, name: str, args: list[Value]) -> Any:
@@ -132,6 +132,6 @@ def method(run: Cpp, owner: LibObject, name: str, args: list[Value]) -> Any:
     return NotImplemented
 
 
-MAKERS: dict[str, Callable[[Making], Value]] = {
+OBJECTS: dict[str, Callable[[Making], Value]] = {
     "CUDAEvent": event, **dict.fromkeys(("CUDAStreamGuard", "OptionalCUDAStreamGuard"), guard),
 }  # fmt: skip

@@ -128,7 +128,23 @@ class _Stacks(Methods[Owner]):
         return site.args[0] if site.args else None
 
 
-METHODS: Rows = {ExitStack: _Stacks()}
+class _StreamContexts(Methods[Owner]):
+    """`torch.cuda.stream(stream)` that is entered and left by calls, and not by `with`."""
+
+    @models("__enter__")
+    def entered(self, site: Site, owner: LibObject) -> Value:
+        """The stream is current from here on."""
+        owner.attrs["entered"] = lanes.enter(site.run, owner)
+        return owner
+
+    @models("__exit__")
+    def left(self, site: Site, owner: LibObject, *raised: Value) -> None:
+        """The stream before is current again."""
+        if owner.attrs.pop("entered", False):
+            lanes.leave(site.run)
+
+
+METHODS: Rows = {ExitStack: _Stacks(), StreamContext: _StreamContexts()}
 
 
 def _exits(stack: LibObject) -> list[Leave]:

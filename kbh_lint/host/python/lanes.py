@@ -23,7 +23,6 @@ from kbh_lint.host.values.named_objects import (
     GpuEvent,
     PoolFuture,
     Stream,
-    StreamContext,
     Thread,
     ThreadEvent,
     Timer,
@@ -159,6 +158,17 @@ def on(interp: Run, stream: Value) -> Iterator[None]:
         interp.lanes.current.pop()
 
 
+@contextmanager
+def on_default(interp: Run) -> Iterator[None]:
+    """Within it, what runs is on the default stream, the caller's, whichever is current: `kernel<<<g, b>>>()`."""
+    lanes: Lanes = interp.lanes
+    held, lanes.current = lanes.current, [lane for lane in lanes.current if not is_stream(lane)]
+    try:
+        yield
+    finally:
+        lanes.current = held
+
+
 def current(interp: Run) -> LibObject:
     """Models `torch.cuda.current_stream()`."""
     held = interp.lanes.current
@@ -172,22 +182,6 @@ def set_stream(interp: Run, stream: Value) -> None:
         lanes.current.pop()
     if is_stream(stream):
         lanes.current.append(stream)
-
-
-class _StreamContexts(Methods[Owner]):
-    """`torch.cuda.stream(stream)` that is entered and left by calls, and not by `with`."""
-
-    @models("__enter__")
-    def entered(self, site: Site, owner: LibObject) -> Value:
-        """The stream is current from here on."""
-        owner.attrs["entered"] = enter(site.run, owner)
-        return owner
-
-    @models("__exit__")
-    def left(self, site: Site, owner: LibObject, *raised: Value) -> None:
-        """The stream before is current again."""
-        if owner.attrs.pop("entered", False):
-            leave(site.run)
 
 
 class GpuEvents(Methods[Owner]):
@@ -289,10 +283,7 @@ class _Threads(Methods[Owner]):
 
 
 THREADS = _Threads()
-METHODS: Rows = {
-    Stream: _Streams(), CurrentStream: _Streams(), StreamContext: _StreamContexts(), ThreadEvent: _ThreadEvents(),
-    Thread: THREADS,
-}  # fmt: skip
+METHODS: Rows = {Stream: _Streams(), CurrentStream: _Streams(), ThreadEvent: _ThreadEvents(), Thread: THREADS}
 
 
 def _sets_any(interp: Run) -> bool:
