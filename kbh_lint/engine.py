@@ -156,7 +156,7 @@ def _judged(graded: Problem, contract: Contract, runs: _Explored, reference: Tra
                 shape.seeds += splits.get(shape.label, [])
         per_path += found
         agreed = agree(group, found)
-        for shape, seeds in zip(agreed, steered(contract, group), strict=False):
+        for shape, seeds in zip(agreed, steered(graded, contract, group), strict=False):
             shape.seeds += seeds
         per_target.append(agreed)
     notes = tuple(differing(per_target, [session.capability for session in runs.sessions]))

@@ -18,7 +18,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 from kbh_lint.kernels.core.facts import Branch, KernelFacts, Origin, ProductTypes
-from kbh_lint.problems import Contract
+from kbh_lint.problems import Contract, Problem
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.compensation import CompensationFacts
@@ -42,14 +42,15 @@ class Arithmetic:
     uses: tuple[ProductUse, ...] = ()
 
 
-def steered(contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
+def steered(problem: Problem, contract: Contract, paths: list[PathRun]) -> list[list[ShapeFact]]:
     """Facts `value-branch` for each shape: branches on values of inputs that change the arithmetic.
 
     `paths` are the paths of one file. Where both sides of an undecided branch come to an end, the arithmetic behind
-    their results is compared.
+    their results is compared. Whether sides of a kernel compensate their sums is asked of problems that promise it.
     """
     base = next((p for p in paths if not p.forced), paths[0])
-    out = [[*_device(contract, run)] for run in base.shapes]
+    compensates = any(promise.kind == "compensated-sum" for promise in problem.promises)
+    out = [[*_device(contract, run, compensates)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
         for key in other.forced:
             value = base.sites[key] if key in base.sites else base.settled.get(key)
@@ -180,8 +181,8 @@ def _said(side: Arithmetic) -> str:
 # --- kernels -----------------------------------------------------------------------------------------------
 
 
-def _device(contract: Contract, run: ShapeRun) -> Iterator[ShapeFact]:
-    """Branches inside the kernels that a result comes from."""
+def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[ShapeFact]:
+    """Branches inside the kernels that a result comes from; with `compensates` also those between sums."""
     for event in reach(last_call(run)).events:
         for facts in facts_of(event):
             for branch in facts.branches:
@@ -191,7 +192,8 @@ def _device(contract: Contract, run: ShapeRun) -> Iterator[ShapeFact]:
                     sides = (_types(branch.taken), _types(branch.other))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
                     yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))
-            yield from _sums(contract, event, facts)
+            if compensates:
+                yield from _sums(contract, event, facts)
 
 
 def _sums(contract: Contract, event: Event, facts: KernelFacts) -> Iterator[ShapeFact]:
