@@ -10,8 +10,9 @@ from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.torch.aten_names import family
+from kbh_lint.host.torch.memory_order import entries
 from kbh_lint.host.values.checksums import outside
-from kbh_lint.host.values.tensors import Content, Event, product
+from kbh_lint.host.values.tensors import Content, Event
 
 HEAVY_SHARE = {"product": PRODUCT_SHARE, "solver": 0.01}  # of the problem's operations; KDA's triangular solve is 3 %
 # Elements to operations. All scores of an attention are 1 / (4 * head size) of them, partial results far less.
@@ -45,7 +46,7 @@ def category(event: Event) -> str:
         return "solver"
     if known == "product" or is_product(event):
         return "product"
-    if known == "selection" or any(word in low for word in SELECTORS):
+    if known == "selection" or event.attrs.get("orders") or any(word in low for word in SELECTORS):
         return "selection"
     if known == "softmax":
         return "softmax"
@@ -167,7 +168,7 @@ def _heavy(event: Event, total_flops: int | None, sums: Mapping[str, int]) -> bo
 
 def _small(event: Event, total_flops: int | None, pieces: int) -> bool:
     """Whether a sort or a softmax is over little: expert counts, the partial results of splits."""
-    counts = [product(tensor.shape) for _, tensor in event.reads if tensor.shape is not None]
+    counts = [entries(tensor) for _, tensor in event.reads]
     sizes = [count for count in counts if count is not None]
     if not total_flops or not sizes or len(sizes) < len(event.reads):
         return False

@@ -136,6 +136,49 @@ def test_a_kernel_that_picks_from_the_keys_of_another_does(tmp_path: Path) -> No
     assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
 
 
+PLACED = (
+    KEYS
+    + """rows = torch.arange(B, device=x.device).repeat_interleave(n)
+at = torch.stack([rows, -y.view(-1).long() + (1 << 31), torch.arange(n, device=x.device).repeat(B)])
+{how}
+"""
+)
+TAKEN = """v, i = s.values().view(B, n)[:, :k], s.indices()[2].view(B, n)[:, :k]"""
+BY_PLACE = {
+    "coalesced": "s = torch.sparse_coo_tensor(at, x.view(-1), (B, 1 << 32, n)).coalesce()\n" + TAKEN,
+    "through aten": "s = torch.ops.aten._coalesce(torch.sparse_coo_tensor(at, x.view(-1), (B, 1 << 32, n)))\n" + TAKEN,
+    "coalesced for a function": "s = torch.sparse_coo_tensor(at, x.view(-1), (B, 1 << 32, n)).asinh().sinh()\n" + TAKEN,
+    "as rows": """s = torch.sparse_coo_tensor(at[:2], at[2], (B, 1 << 32)).to_sparse_csr()
+i = s.values().view(B, n)[:, :k]
+v = x.gather(1, i)""",
+    "by its layout": """s = torch.sparse_coo_tensor(at[:2], at[2], (B, 1 << 32)).to_sparse(layout=torch.sparse_csr)
+i = s.values().view(B, n)[:, :k]
+v = x.gather(1, i)""",
+}
+
+
+@pytest.mark.parametrize("how", BY_PLACE)
+def test_a_sparse_tensor_whose_places_are_values_is_a_sort(tmp_path: Path, how: str) -> None:
+    report = _report(tmp_path, PLACED.format(how=BY_PLACE[how]))
+    assert "builtin-op-sidestep" in {f.leak_class for f in report.findings}, (report.verdict, report.promises)
+    assert {p.state for p in report.promises} == {"broken"}
+
+
+IN_ORDER = {
+    "vouched for": """s = torch.sparse_coo_tensor(i.view(1, -1), v.view(-1), (n,), is_coalesced=True).coalesce()
+v = s.values().view(B, k)""",
+    "spread out": """s = torch.sparse_coo_tensor(torch.arange(B * k, device=x.device)[None], v.view(-1), (B * k,))
+v = s.to_dense().view(B, k)""",
+    "of what is dense": "v = v.to_sparse_csr().values().view(B, k)",
+}
+
+
+@pytest.mark.parametrize("how", IN_ORDER)
+def test_a_sparse_tensor_that_is_not_put_in_order_is_none(tmp_path: Path, how: str) -> None:
+    report = _report(tmp_path, KEYS + OURS + IN_ORDER[how])
+    assert report.verdict == "clean" and {p.state for p in report.promises} == {"kept"}, report.promises
+
+
 LEADERS = """
 import torch
 import torch.nn as nn

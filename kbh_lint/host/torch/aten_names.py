@@ -19,7 +19,9 @@ SOLVERS = frozenset(
     "solve_triangular solve inv inv_ex lu_factor lu_solve ldl_solve lstsq tensorsolve tensorinv pinv pinverse cholesky "
     "cholesky_solve cholesky_inverse triangular_solve inverse".split()
 )
-SELECTIONS = frozenset("topk sort argsort kthvalue msort median quantile unique".split())
+SELECTIONS = frozenset(
+    "topk sort argsort kthvalue msort median nanmedian quantile nanquantile unique unique_dim".split()
+)
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
 _FAMILIES = {

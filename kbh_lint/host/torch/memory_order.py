@@ -1,12 +1,13 @@
 """How results lie in memory: strides of views that keep their elements where they are, and of new tensors that follow
-the order of what they were computed from.
+the order of what they were computed from; and which operations put the entries of a sparse tensor in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from kbh_lint.base.values import Value
 from kbh_lint.host.values.tensors import Tensor, product, row_major
 
 Strides = tuple[Any, ...] | None
@@ -103,3 +104,44 @@ def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
             return False
         step *= size
     return True
+
+
+# --- sparse tensors of coordinates
+
+ENTRIES = "entries"  # the attribute of a tensor of coordinates: how many entries it has, as (count,)
+_MAKERS = frozenset(
+    "sparse_coo_tensor _sparse_coo_tensor_unsafe _sparse_coo_tensor_with_dims_and_tensors".split()
+)  # of indices and values, in whatever order these come
+# Each begins by adding up the entries that share a place, for which torch sorts them all.
+_ORDERING = frozenset(
+    "coalesce _coalesce to_sparse to_sparse_coo to_sparse_csr to_sparse_csc to_sparse_bsr to_sparse_bsc sparse_mask "
+    "abs asin asinh atan atanh ceil deg2rad erf erfinv expm1 floor frac isinf isnan isposinf isneginf "
+    "log1p nan_to_num rad2deg relu round sgn sign signbit sin sinh sqrt tan tanh trunc".split()
+)
+_AS_IT_IS = frozenset(("to_sparse", "to_sparse_coo"))  # of what is one already, where no other layout is named
+
+
+def is_sparse(tensor: Tensor) -> bool:
+    """Whether a tensor is one of coordinates whose entries may lie in any order."""
+    return ENTRIES in tensor.attrs
+
+
+def sorts_entries(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether an operation of torch sorts the entries of the sparse tensor that it is given first."""
+    of = args[0] if args else kwargs.get("input")
+    if not isinstance(of, Tensor) or not is_sparse(of) or name not in _ORDERING:
+        return False
+    return name not in _AS_IT_IS or len(args) > 1 or "layout" in kwargs
+
+
+def note_sparse(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Tensor) -> None:
+    """Notes on what an operation made that it is a sparse tensor, unless the caller vouches for its order."""
+    if name in _MAKERS and kwargs.get("is_coalesced") is not True:
+        values = kwargs.get("values", args[1] if len(args) > 1 else None)
+        made.attrs[ENTRIES] = (entries(values) if isinstance(values, Tensor) else None,)
+
+
+def entries(tensor: Tensor) -> int | None:
+    """Returns the number of elements that a tensor holds, of a sparse one of its entries; None when unknown."""
+    held: tuple[int | None] | None = tensor.attrs.get(ENTRIES)
+    return product(tensor.shape) if held is None else held[0]

@@ -49,6 +49,14 @@ def kind_of(name: str) -> str:
     return "op"
 
 
+def _kind(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], attrs: EventAttrs) -> str:
+    """The kind of event that a call of an operation makes."""
+    if not memory_order.sorts_entries(name, args, kwargs):
+        return kind_of(name)
+    attrs["orders"] = True
+    return "library"
+
+
 def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
     """Calls `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
     name = shapes.name_of(path)
@@ -136,7 +144,7 @@ def compute(
         attrs["least"] = least
     puts = _puts(name, args, kwargs, inplace)
     read = inputs[1:] if inputs and (puts or _unread_addend(name, args, kwargs)) else inputs
-    event = recording.record(interp, kind_of(name), name, loc, read, attrs)
+    event = recording.record(interp, _kind(name, args, kwargs, attrs), name, loc, read, attrs)
     if inplace and isinstance(args[0], Tensor):
         recording.write(interp, args[0], event, puts, count=_count_put(name, args, kwargs))
         recording.addresses(interp, args[0], args[1:])
@@ -148,6 +156,7 @@ def compute(
         made = recording.make(interp, *found, event=event, strides=_strides(name, found[0], inputs))
         made.attrs["range"] = _range(name, inputs) or whole_numbers.differences(name, args, made)
         whole_numbers.note(name, args, kwargs, made)
+        memory_order.note_sparse(name, args, kwargs, made)
         recording.addresses(interp, made, args)
         return made
     return tuple(

@@ -189,6 +189,7 @@ class EventAttrs(_Copy, total=False):
     least: int  # stands for all smaller numbers in what it makes
     cutlass: CutlassType  # the product inside a device type of CUTLASS
     foreign: bool  # what it computes is not known
+    orders: bool  # it puts elements in the order of their values, whatever its name
     keeps: bool  # it cannot have written what it was given
     places: tuple[int, ...]  # which of the pointers that it was given it wrote
     round: int  # the call of forward, counted over a whole run
