@@ -86,6 +86,8 @@ def state(tmp_path: Path, text: str) -> str:
     (APART, "", "high + low", "kept"),
     (APART, "", "high", "broken"),
     (APART, "", "high + low * 0", "broken"),
+    (APART, "", "(high + low) - (low - (low - ((high + low) - high)))", "broken"),  # which is `high`
+    (APART, "", "(high + low) + (low - ((high + low) - high))", "kept"),
     (ROWS, "", "high + low", "kept"),
     (ROWS, "", "high", "broken"),
     (SLICES, "", "high + low", "kept"),

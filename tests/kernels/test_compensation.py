@@ -168,6 +168,32 @@ def test_a_compensation_term_that_nothing_stored_depends_on_is_vacuous(loop: str
     assert (found.state, found.reason) == ("vacuous", "unused")
 
 
+TWICE = """
+u = s + v
+b = u - s
+c += tl.where(tl.abs(s) >= tl.abs(v), (s - u) + v, (v - u) + s)
+w += (s - (u - b)) + (v - b)
+s = u
+"""
+
+
+@pytest.mark.parametrize(
+    ("loop", "total", "state"),
+    [
+        (NEUMAIER, "(s + c) - (c - (c - ((s + c) - s)))", "vacuous"),  # s, by the error of s + c
+        (NEUMAIER, "(s + c) + (c - ((s + c) - s))", "effective"),  # twice as precise
+        (TWO_SUM, "(s + c) - ((s + c) - s)", "vacuous"),
+        (TWICE, "s + (c - w)", "vacuous"),  # the error, and the same found in another way
+        (TWICE, "s + (c + w) * 0.5", "effective"),
+        (TWICE, "s + (c * 2.0 - w)", "effective"),
+        ("t = v - c\nu = s + t\nc = (u - s) - t\ns = u + c", "s", "vacuous"),  # put back what the next step takes off
+    ],
+)
+def test_an_error_that_is_taken_off_again_compensates_nothing(loop: str, total: str, state: str) -> None:
+    found = row(loop, total, ROW.replace("c = 0.0", "c = 0.0\n    w = 0.0"))
+    assert found.state == state
+
+
 def test_kahan_discards_its_last_error_so_two_iterations_are_not_enough() -> None:
     assert row(KAHAN, "s", n=2048).state == "vacuous"
     assert row(KAHAN, "s - c", n=2048).state == "effective"

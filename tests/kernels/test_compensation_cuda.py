@@ -83,6 +83,21 @@ def test_what_only_looks_like_a_compensation_is_not_one(loop: str, total: str) -
     assert thread("s += e;").state == "absent"
 
 
+FAST = """
+struct Pair { float high, low; };
+__device__ Pair fast(float a, float b) { float high = a + b; return {high, b - (high - a)}; }
+__device__ float folded(Pair p, float c) { return FOLDED; }
+"""
+
+
+@pytest.mark.parametrize(
+    ("folded", "state"), [("p.high - (c - p.low)", "vacuous"), ("p.high + p.low", "effective"), ("p.high", "effective")]
+)
+def test_a_helper_may_take_an_error_off_again(folded: str, state: str) -> None:
+    found = thread(NEUMAIER, "folded(fast(s, c), c)", FAST.replace("FOLDED", folded))
+    assert found.state == state
+
+
 def test_an_unused_term_is_vacuous_and_so_is_a_loop_that_runs_once() -> None:
     assert thread(NEUMAIER, "s").reason == "unused"
     once = thread(KAHAN, "s", n=256)

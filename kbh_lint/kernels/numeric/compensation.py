@@ -28,9 +28,10 @@ class CompensationFacts:
     """What one kernel, at one set of arguments, does about rounding errors of its sum of exponentials.
 
     `effective`: a residual reaches a store. `vacuous`: there is one when loops run often, but with the real trip
-    counts it is always zero (`reason` trips), or nothing stored depends on it (unused). `precise`: the sum runs in
-    f64. `absent`: neither. `sites` are the places of the residuals (of the sums where `precise`), `sums` the sums of
-    exponentials that no residual belongs to, `stored_params` the parameters whose stored values depend on either.
+    counts it is always zero (`reason` trips), or nothing stored depends on the error that it stands for (unused).
+    `precise`: the sum runs in f64. `absent`: neither. `sites` are the places of the residuals (of the sums where
+    `precise`), `sums` the sums of exponentials that no residual belongs to, `stored_params` the parameters whose stored
+    values depend on either.
     """
 
     state: State
@@ -110,7 +111,7 @@ def _found(work: Search, many: bool) -> CompensationFacts:
     wide, stored = work.precise(real.runs, many)
     if stored:
         return CompensationFacts("precise", "", work.locs(wide), sums, tuple(sorted(stored)), unread)
-    later = None if many or unread else work.waiting(real.runs[0])
+    later = None if many or unread or real.taken_off else work.waiting(real.runs[0])
     if later is not None:
         return CompensationFacts("effective", "", work.locs(later.sites), sums, tuple(sorted(later.stored)), unread)
     found = real.found

@@ -24,6 +24,7 @@ _MAGIC = 2.0**20  # literals this large are added to force a rounding (to intege
 _SENTINEL = 1.0e25  # literals beyond this stand for infinity
 _UNDERFLOW = -500.0
 _AMPLIFY = 2.0**24
+_NUDGED = 1.0 + 2.0**-5  # by how much an addition is wrong whose error is followed
 _SMALL = 2.0**-6  # what is larger has been amplified before
 _RANK = {LITERAL: 0, **{row.name: row.fmt.rank for row in dtypes.ROWS if row.fmt is not None and row.fmt.rank}}
 _MANTISSA = {row.name: row.fmt.fraction + 1 for row in dtypes.ROWS if row.fmt is not None}
@@ -122,10 +123,12 @@ class Numbers:
 
     `products` says whether products and quotients are rounded (sums always are). `amplify` holds sites
     whose rounding errors are made large enough to be seen wherever they go, `scale` sites whose sums are scaled for
-    the same reason. `memo` holds the values of transcendental functions and is shared by the runs of one seed;
-    `bits` numbers the sites and is shared by all runs of a kernel. What comparisons and roundings to integers gave is
-    in `settled`, in order; a run that `follows` another takes what they gave there, since a large error must not come
-    through where the small one that it stands for does not.
+    the same reason. Of the site `nudge` the first sum comes out wrong by a few percent, also where the same two numbers
+    are added elsewhere; rounding errors of sites in `mute` are zero, and other lanes have the same multiple of
+    everything where it is given. `memo` holds the values of transcendental functions and is shared by the runs of one
+    seed; `bits` numbers the sites and is shared by all runs of a kernel. What comparisons and roundings to integers
+    gave is in `settled`, in order; a run that `follows` another takes what they gave there, since a large error must
+    not come through where the small one that it stands for does not.
     """
 
     def __init__(
@@ -137,6 +140,8 @@ class Numbers:
         products: bool = True,
         amplify: frozenset[int] = frozenset(),
         scale: frozenset[int] = frozenset(),
+        nudge: int | None = None,
+        mute: frozenset[int] | None = None,
         follows: Sequence[Any] = (),
     ) -> None:
         self.seed = seed
@@ -144,6 +149,10 @@ class Numbers:
         self.products = products
         self.amplify = amplify
         self.scale = scale
+        self.nudge = nudge
+        self.mute = mute or frozenset()
+        self.alike = mute is not None
+        self._wrong: tuple[float, float, str] | None = None  # the numbers whose sum comes out wrong, and its type
         self.zeros: dict[int, Zero] = {}
         self.nonzero: set[int] = set()
         self.settled: list[Any] = []
@@ -198,7 +207,8 @@ class Numbers:
 
     def factor(self, site: int) -> Num:
         """A random number of few bits: the ratio between another lane's value and ours."""
-        return literal(((self.draw(site, 1) % 191) * 2 + 129) / 2048)
+        drawn = self.seed if self.alike else self.draw(site, 1)
+        return literal(((drawn % 191) * 2 + 129) / 2048)
 
     def perturbed(self, value: Num, site: int) -> Num:
         """The value that another lane has where ours has `value`: different from it, but zero for zero."""
@@ -242,9 +252,13 @@ class Numbers:
             if site in self.amplify and abs(f) < _SMALL:
                 # Errors are small multiples of powers of two: factors like these do not make two of them cancel.
                 f *= _AMPLIFY * (1.0 + _mixed((site, len(record.values))) % 1021 / 1024)
+            elif site in self.mute:
+                f = 0.0
         elif q is not None:
             self.nonzero.add(site)
             if a.q and b.q and a.src and b.src:
+                if self.nudge is not None and self._is_wrong(site, a.f, b.f if plus else -b.f, dt):
+                    f *= _NUDGED
                 if dt == "f64":
                     wide = max(a.wide, b.wide) + 1
                 if plus:
@@ -254,6 +268,13 @@ class Numbers:
             elif dt == "f64":
                 wide = max(a.wide, b.wide)
         return Num(q, f, dt, src, near, wide)
+
+    def _is_wrong(self, site: int, a: float, b: float, dt: str) -> bool:
+        """Whether the sum of two numbers in one type comes out wrong, as the first at the site asked about does."""
+        asked = (a, b, dt) if a <= b else (b, a, dt)
+        if self._wrong is None and site == self.nudge:
+            self._wrong = asked
+        return asked == self._wrong
 
     def _totalled(self, totals: dict[int, Total], site: int, src: int, wide: bool, f: float) -> float:
         total = totals.get(site)

@@ -1,7 +1,8 @@
 """What counts as compensation: values that are rounding errors of a sum of exponentials, and reach what is stored.
 
 A residual is always zero exactly, sometimes not zero when rounded, and still there when products are not rounded. It
-compensates when making it larger moves what is stored.
+compensates when making it larger moves what is stored, and when the error that it stands for does not go on as if it
+were not there: one that is added and taken off again has no say in what is stored, though its own roundings have.
 """
 
 from __future__ import annotations
@@ -20,18 +21,21 @@ _SINGLE = 3  # up to so many places are looked at one by one
 _LOOPS = 3  # so many loops are waited in, each by itself
 _WAITING = 40_000  # steps for them
 _SAME = 2.0**-10  # a residual that shrinks by more when products are exact is the error of a product
+_SUMS = 8  # so many sums whose errors are followed
+_NONE: frozenset[int] = frozenset()
 _MOVED = 2.0**-16  # relative change of a stored value that no rounding explains
 
 
 @dataclass(slots=True)
 class Answer:
-    """What runs found: residuals by site, the sites whose errors change stored values, and the parameters with such
-    values."""
+    """What runs found: residuals by site, the sites whose errors change stored values, the parameters with such values,
+    and whether errors of sums are `taken_off` again."""
 
     runs: list[Run]
     found: dict[int, Zero]
     sites: list[int]
     stored: set[str]
+    taken_off: bool = False
 
 
 class Search(Evaluation):
@@ -60,6 +64,8 @@ class Search(Evaluation):
             found.update(self.residuals(run, many))
             if found:
                 sites, stored = self.effective(run, sorted(found), many)
+                if sites and self.cancelled(run, sites, many):
+                    return Answer(runs, found, [], set(), taken_off=True)
                 if sites:
                     return Answer(runs, found, sites, stored)
             elif not run.machine.guessed and not self.asleep(run):
@@ -132,6 +138,38 @@ class Search(Evaluation):
             if _moved(run, self.run(seed, many, amplify=frozenset(at), follows=run), self.ends)
         ]
         return [site for at in moving for site in at] or sites, stored
+
+    def cancelled(self, run: Run, sites: list[int], many: bool) -> bool:
+        """Whether no error of a sum that residuals at `sites` belong to is made good by them in what is stored.
+
+        A sum is made wrong by more than it would be rounded: where a compensation reaches the result, what is stored is
+        the same, or depends on whether residuals are at work. It does not where the residual comes to nothing by
+        algebra, as in `(s + c) - (c - d)` with `d` the error of that addition.
+        """
+        near = 0
+        for site in sites:
+            near |= run.numbers.zeros[site].near
+        bit, logits = run.numbers.bit, logits_of([run])
+        sums = [site for site, total in run.numbers.totals.items() if bit(-site - 1) & near and not total.wide]
+        sums = [site for site in sums if self.of_exponentials(run.numbers.totals[site].src, logits)]
+        if len(sums) > _SUMS:
+            return False
+        return bool(sums) and all(self.left_wrong(run, site, many) for site in sums)
+
+    def left_wrong(self, run: Run, site: int, many: bool) -> bool:
+        """Whether an error of the sum at `site` reaches what is stored, no other than if there were no residuals."""
+        seed = run.numbers.seed
+        plain = self.run(seed, many, nudge=site, follows=run)
+        if plain.failed or not _moved(run, plain, self.ends):
+            return False
+        mute: frozenset[int] = frozenset(run.numbers.zeros)
+        at_work, at_rest, right = (
+            self.run(seed, many, nudge=nudge, mute=muted, follows=run)
+            for nudge, muted in ((site, _NONE), (site, mute), (None, mute))
+        )
+        if at_work.failed or at_rest.failed or right.failed:
+            return False
+        return not _moved(at_rest, at_work, self.ends) and bool(_moved(right, at_rest, self.ends))
 
     def precise(self, runs: list[Run], many: bool) -> tuple[list[int], set[str]]:
         """The sites of additions of exponentials in f64 that a stored value depends on, and the parameters with such

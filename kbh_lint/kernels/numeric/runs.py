@@ -84,16 +84,22 @@ class Evaluation:
         products: bool = True,
         amplify: frozenset[int] = _NONE,
         scale: frozenset[int] = _NONE,
+        nudge: int | None = None,
+        mute: frozenset[int] | None = None,
         follows: Run | None = None,
     ) -> Run:
         """Runs all kernels once, on the random inputs of `seed`, and returns the run.
 
         `many` makes every loop run often, `products` says whether products are rounded, `amplify` and `scale` are the
-        sites whose rounding errors or sums are enlarged, and the outcomes of tests are those of the run `follows`.
+        sites whose rounding errors or sums are enlarged, `nudge` a site of which one sum is wrong, `mute` those without
+        rounding errors, beside lanes that are alike, and the outcomes of tests are those of the run `follows`.
         """
         memo = self.memos.setdefault((seed, many), {})
         given = () if follows is None else follows.numbers.settled
-        numbers = Numbers(seed, memo, self.bits, products=products, amplify=amplify, scale=scale, follows=given)
+        numbers = Numbers(
+            seed, memo, self.bits, products=products, amplify=amplify, scale=scale, nudge=nudge, mute=mute,
+            follows=given,
+        )  # fmt: skip
         machine = Machine(numbers, self.sites, many=many, fuel=self.fuel)
         self.machines.append(machine)
         machine.waits = self.waits
