@@ -111,7 +111,7 @@ def _found(work: Search, many: bool) -> CompensationFacts:
     wide, stored = work.precise(real.runs, many)
     if stored:
         return CompensationFacts("precise", "", work.locs(wide), sums, tuple(sorted(stored)), unread)
-    later = None if many or unread or real.taken_off else work.waiting(real.runs[0])
+    later = None if many or unread else work.waiting(real)
     if later is not None:
         return CompensationFacts("effective", "", work.locs(later.sites), sums, tuple(sorted(later.stored)), unread)
     found = real.found

@@ -72,13 +72,15 @@ class Search(Evaluation):
                 break
         return Answer(runs, found, [], set())
 
-    def waiting(self, run: Run) -> Answer | None:
-        """Looks for residuals that a loop has only after many iterations, such as those of sums of blocks; None if
-        there are none."""
+    def waiting(self, first: Answer) -> Answer | None:
+        """Looks for residuals that a loop has only after many iterations, such as those of sums of blocks, where the
+        `first` runs found none; None if there are none."""
+        if first.taken_off:
+            return None
         rest = max(self.fuel - _WAITING, 0)
         self.fuel -= rest
         found: Answer | None = None
-        for loop, tests in list(run.machine.stuck().items())[:_LOOPS]:
+        for loop, tests in list(first.runs[0].machine.stuck().items())[:_LOOPS]:
             self.waits = loop, tests
             found = self.attempt(False, _SEEDS[:1])
             if found.sites:
