@@ -60,6 +60,8 @@ class Iterables(Builtin):
             return len(enums.members(value)) if enums.is_enum(value) else unknowns.merged(run, value)
         if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
             return len(value.attrs["items"])
+        if isinstance(value, (set, frozenset)) and len(value) > 1 and unknowns.of_set(value):
+            return unknowns.merged(run, *unknowns.of_set(value), why="how many of them differ")
         if exceptions.plain(value) or isinstance(value, Once):
             run.may_fail("TypeError", site.loc)
         return len(value) if isinstance(value, Sized) and not doubts(value) else unknowns.merged(run, value)

@@ -124,6 +124,14 @@ def _sequences(interp: Run, left: Value, right: Value) -> Value:
     return doubt
 
 
+def _sets(interp: Run, left: Value, right: Value) -> Value:
+    """Sets, of which an element that is not known may be the same as another."""
+    if not isinstance(left, (set, frozenset)) or not isinstance(right, (set, frozenset)):
+        return NotImplemented
+    unknown = [*unknowns.of_set(left), *unknowns.of_set(right)]
+    return unknowns.merged(interp, *unknown, why="a comparison") if unknown else NotImplemented
+
+
 def _too_large(interp: Run, left: Value, right: Value) -> Unknown:
     return unknowns.merged(interp, left, right, why="a comparison past the bound")
 
@@ -153,6 +161,7 @@ _KINDS = (
     _statuses,
     _of_fields,
     _sequences,
+    _sets,
     _mappings,
     _of_libraries,
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import Value
@@ -11,6 +13,9 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
+
+
+MAX_ELEMENTS = 4096  # of a set, that are looked at
 
 
 def merged(
@@ -51,6 +56,11 @@ def same_unknown(interp: Run, left: Value, right: Value) -> Value:
     if left is None or right is None:
         return False
     return merged(interp, left, right, why="a comparison")
+
+
+def of_set(value: Set[object]) -> list[Unknown]:
+    """Returns what is not known of a set's elements: any of them may be the same as another."""
+    return [item for item in islice(value, MAX_ELEMENTS) if isinstance(item, Unknown)]
 
 
 def by_chance(*values: Value) -> Unknown | None:
