@@ -155,7 +155,10 @@ def _judged(graded: Problem, contract: Contract, runs: _Explored, reference: Tra
             for shape in found[-1]:
                 shape.seeds += splits.get(shape.label, [])
         per_path += found
-        agreed = agree(group, found)
+        timed = group[0].timed
+        reduced = cache(partial(run_reduced, session, graded, contract, {}, as_drawn=True))
+        drawn = [shape_facts(graded, contract, timed, run, reference, reduced) for run in timed.shapes] if timed else []
+        agreed = agree(group, found, drawn)
         for shape, seeds in zip(agreed, steered(graded, contract, group), strict=False):
             shape.seeds += seeds
         per_target.append(agreed)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from kbh_lint.analyses.flow import last_call
 from kbh_lint.analyses.seeds import ShapeFacts
-from kbh_lint.base.facts import Banned, LibraryWork, Product, Selection, Survivor
+from kbh_lint.base.facts import Banned, LibraryWork, Product, Selection, Survivor, UnreadInput
 from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Unknown
@@ -15,17 +15,20 @@ FOGGY = "on a branch that the code alone does not decide, what forward returns i
 STALE = "on a branch that the code alone does not decide, a call returns what an earlier one computed"
 OUTDATED = "on a branch that the code alone does not decide, a call uses what an earlier one derived from an input"
 STORED = "on a branch that the code alone does not decide, a call returns what a file outside the submission holds"
+UNDECIDED = "it depends on a branch that the code alone does not decide"
+DRAWN = "the branch that it takes for the lengths of timed runs breaks it"
 FASTEST = "one of several ways whose time is taken breaks it, and any of them may be the fastest"
 UNTRIED = "more branches could not be decided than are followed both ways"
 
 
-def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeFacts]:
+def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]], drawn: Sequence[ShapeFacts] = ()) -> list[ShapeFacts]:
     """Merges the facts of several execution paths into one `ShapeFacts` a graded shape, with the facts that every path
     which ends shows.
 
     A promise is broken when every path breaks it, kept when every path keeps it, otherwise unproven: a branch that
     could not be decided must not decide a verdict. Of ways whose time a program takes, to keep the fastest, one that
-    breaks it is enough: that it may be what runs is what the program says.
+    breaks it is enough: that it may be what runs is what the program says. So is one of the paths that breaks it where
+    the lengths of timed runs lead there: `drawn` are the facts of a run that takes these, for each shape.
     """
     out: list[ShapeFacts] = []
     for i, first in enumerate(per_path[0]):
@@ -44,6 +47,7 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]]) -> list[ShapeF
         for name in live[0].states:
             _agree_on(name, kept, live)
             _may_be_the_fastest(name, kept, timed)
+            _as_drawn(name, kept, drawn[i : i + 1])
             for reason in filter(None, doubts):
                 if kept.states[name] != "broken":
                     kept.states[name] = "unproven"
@@ -86,19 +90,39 @@ def _agree_on(name: str, kept: ShapeFacts, live: list[ShapeFacts]) -> None:
     if reasons:
         kept.reasons[name] = reasons[0]
     elif len(set(states)) > 1:
-        kept.reasons[name] = "it depends on a branch that the code alone does not decide"
+        kept.reasons[name] = UNDECIDED
 
 
 def _may_be_the_fastest(name: str, kept: ShapeFacts, timed: list[ShapeFacts]) -> None:
     """Breaks a promise that one of several ways breaks, of which a program keeps the fastest: any may be it. What that
     way does the work with is told."""
     for facts in timed:
-        if kept.states[name] == "broken" or facts.states.get(name) != "broken":
-            continue
-        kept.states[name], kept.evidence[name] = "broken", facts.evidence.get(name, [])
-        kept.reasons[name] = FASTEST
-        known = {seed.key() for seed in kept.seeds}
-        kept.seeds += [seed for seed in facts.seeds if isinstance(seed.fact, _WORK) and seed.key() not in known]
+        _breaks(name, kept, facts, FASTEST)
+
+
+def _as_drawn(name: str, kept: ShapeFacts, drawn: Sequence[ShapeFacts]) -> None:
+    """Breaks a promise that the lengths of timed runs lead past, and leaves open one that only other lengths break.
+    Where what breaks it is that they are not read, the test that led there read them. `drawn` are the facts of the run
+    that takes these lengths, if there is one."""
+    for facts in drawn:
+        if kept.states[name] == "broken" and facts.states.get(name) == "kept":
+            known = {seed.key() for seed in facts.seeds}
+            kept.doubtful += [seed for seed in kept.seeds if seed.key() not in known]
+            kept.seeds = [seed for seed in kept.seeds if seed.key() in known]
+            kept.states[name], kept.reasons[name] = "unproven", UNDECIDED
+        elif not any(isinstance(seed.fact, UnreadInput) for seed in facts.seeds):
+            _breaks(name, kept, facts, DRAWN)
+            kept.shares = facts.shares if kept.reasons.get(name) == DRAWN else kept.shares
+
+
+def _breaks(name: str, kept: ShapeFacts, facts: ShapeFacts, reason: str) -> None:
+    """Breaks a promise where a path breaks it of which `reason` says why it counts."""
+    if kept.states[name] == "broken" or facts.states.get(name) != "broken":
+        return
+    kept.states[name], kept.evidence[name] = "broken", facts.evidence.get(name, [])
+    kept.reasons[name] = reason
+    known = {seed.key() for seed in kept.seeds}
+    kept.seeds += [seed for seed in facts.seeds if isinstance(seed.fact, _WORK) and seed.key() not in known]
 
 
 def _by_time(path: PathRun, first: PathRun) -> bool:

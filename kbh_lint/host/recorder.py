@@ -41,12 +41,12 @@ def _of_elements(value: Unknown) -> bool:
 class Recorder:
     """One run's state, in parts, and the ways to add to it. `forced` holds the decisions that are not the default."""
 
-    def __init__(self, session: Session, forced: dict[Any, bool]) -> None:
+    def __init__(self, session: Session, forced: dict[Any, bool], as_drawn: bool = False) -> None:
         self.session = session
         self.granted = session.budgets.host.grant(FUEL)
         self.fuel = self.granted
         self.trace = Trace()
-        self.decisions = Decisions(forced)
+        self.decisions = Decisions(forced, as_drawn)
         self.files = Files(session.sidecars, session.binaries)
         self.scopes = Scopes()
         self.process = Process()

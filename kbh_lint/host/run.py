@@ -39,6 +39,7 @@ from kbh_lint.host.python import (
     statements,
 )
 from kbh_lint.host.recorder import Recorder
+from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import (
@@ -76,10 +77,11 @@ if TYPE_CHECKING:
 
 
 class Run(Recorder):
-    """One run of a submission along one path. `forced` holds the decisions that differ from the default."""
+    """One run of a submission along one path. `forced` holds the decisions that differ from the default; with
+    `as_drawn` lengths are what they are in timed runs."""
 
-    def __init__(self, session: Session, forced: dict[Any, bool]) -> None:
-        super().__init__(session, forced)
+    def __init__(self, session: Session, forced: dict[Any, bool], as_drawn: bool = False) -> None:
+        super().__init__(session, forced, as_drawn)
         session.runs.append(self)
         self.builtins = pybuiltins.table()
         self.cpp_side: Cpp | None = None  # the C++ host functions, once one was met
@@ -107,6 +109,9 @@ class Run(Recorder):
             known = checksums.comparison(self, value.storage.content)
             if known is not None:
                 return known
+            drawn = tensor_attributes.as_drawn(self, value)
+            if drawn is not None:
+                return bool(drawn)
             if "holds" in value.attrs:
                 return self.assume(loc, bool(value.attrs["holds"]), (value.storage.content,))
             value = Unknown((value.storage.content,), "a tensor's value", made=self.trace.round)

@@ -61,7 +61,7 @@ def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
 
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
-    made = [(run, reach(last_call(run))) for path in paths for run in path.shapes]
+    made = [(run, reach(last_call(run))) for path in _with_timed(paths) for run in path.shapes]
     launched, compiled = _launched([event for _, found in made for event in found.events])
     defined = kernels(paths[0])
     of_known = {id(func.node): language for func, language in defined if id(func.node) in launched}
@@ -77,6 +77,11 @@ def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     for func, language in defined:
         if id(func.node) not in called:
             yield ShapeFact(DeadKernel(name=func.node.name, language=language, only=none), func.node.loc)
+
+
+def _with_timed(paths: list[PathRun]) -> list[PathRun]:
+    """The paths, and what lengths of timed runs make of them."""
+    return [*paths, *(path.timed for path in paths if path.timed is not None)]
 
 
 def _launched(events: list[Event]) -> tuple[dict[int, str], bool]:

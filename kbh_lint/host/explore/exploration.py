@@ -31,14 +31,17 @@ MAX_PROBES = 4
 MAX_LATER = 3  # questions that another answer leads to, each answered with no
 MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
 MAX_BEYOND = 3
+MAX_SOURCES = 200  # contents that one is traced back through
 
 
 def run_path(
-    session: Session, problem: Problem | None, contract: Contract | None, forced: dict[Any, bool], further: bool = False
-) -> PathRun:
+    session: Session, problem: Problem | None, contract: Contract | None, forced: dict[Any, bool],
+    further: bool = False, as_drawn: bool = False,
+) -> PathRun:  # fmt: skip
     """Runs the submission once, along the path that the decisions in `forced` choose; without a contract, uses the one
-    that fits what the model registers. With `further`, state that outlives the calls is probed by further calls."""
-    interp = Run(session, forced)
+    that fits what the model registers. With `further`, state that outlives the calls is probed by further calls; with
+    `as_drawn` lengths are what they are in timed runs, and decide."""
+    interp = Run(session, forced, as_drawn)
     path = PathRun(forced, env=interp.scopes.main)
     frame = Frame(interp.scopes.main, interp.scopes.main, None, None)
     try:
@@ -63,6 +66,7 @@ def run_path(
             interp.trace.unread = []
             path.shapes.append(run_shape(interp, path.contract, shape, further))
     path.sites = {key: value for key, value in interp.decisions.sites.items() if key not in interp.decisions.mixed}
+    path.of_lengths = any(map(_of_lengths, interp.decisions.sites.values()))
     outside.hooks_left(interp)
     interp.refuel(0)
     path.sniffing = {
@@ -193,7 +197,7 @@ def explore(
     first.beyond = [follow(forced) for forced in _beyond(first)]
     # the first path stands for the file: one that comes to an end, and starts from nothing where one does
     paths.sort(key=lambda path: (not path.came_to_an_end(), path.left_over))
-    paths[0].untried = untried
+    paths[0].untried, paths[0].timed = untried, _timed(session, problem, first, further)
     for group in _questions(first):
         forced: dict[Any, bool] = dict.fromkeys(group, True)
         forced |= {key: not _usual(first, key) for keys in group.values() for key in keys}
@@ -205,6 +209,11 @@ def explore(
         if all(map(taint.either_way, group)):
             paths += others
     return paths
+
+
+def _timed(session: Session, problem: Problem | None, first: PathRun, further: bool) -> PathRun | None:
+    """The run that takes lengths as they are in timed runs; None where they decide nothing."""
+    return run_path(session, problem, first.contract, {}, further, as_drawn=True) if first.of_lengths else None
 
 
 def other_ways(path: PathRun, seen: set[Any]) -> list[dict[Any, bool]]:
@@ -249,10 +258,24 @@ def _questions(first: PathRun) -> list[dict[Asked, list[Any]]]:
     return [*groups, rest] if rest else groups
 
 
-def run_reduced(session: Session, problem: Problem, contract: Contract, forced: dict[Any, bool]) -> list[ShapeRun]:
+def run_reduced(
+    session: Session, problem: Problem, contract: Contract, forced: dict[Any, bool], as_drawn: bool = False
+) -> list[ShapeRun]:
     """Runs the same path at the reduced shapes, which stand for the graded ones where nothing is timed."""
     small = replace(problem, shapes=problem.reduced)
-    return run_path(session, small, contract, forced).shapes if problem.reduced else []
+    return run_path(session, small, contract, forced, as_drawn=as_drawn).shapes if problem.reduced else []
+
+
+def _of_lengths(value: Unknown) -> bool:
+    """Whether an unknown was computed from lengths that are all alike in timed runs."""
+    stack, seen = list(value.contents), 0
+    while stack and seen < MAX_SOURCES:
+        seen += 1
+        current = stack.pop()
+        if "drawn" in current.notes:
+            return True
+        stack.extend(current.sources())
+    return False
 
 
 def _on_inputs_alone(contents: Iterable[Content]) -> bool:
@@ -267,7 +290,7 @@ def _on_inputs_alone(contents: Iterable[Content]) -> bool:
 def _looked_at(content: Content) -> tuple[bool, bool]:
     """Whether floating-point inputs or weights are in a content, and whether more than torch's operations made it."""
     stack, seen, drawn, made = [content], 0, False, False
-    while stack and seen < 200:
+    while stack and seen < MAX_SOURCES:
         seen += 1
         current = stack.pop()
         drawn = drawn or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
+from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import recording, tensor_views, whole_numbers
 from kbh_lint.host.values import checksums, tensor_arguments
@@ -19,6 +20,7 @@ from kbh_lint.host.values.tensors import Content, Placed, Tensor, Unknown, row_m
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+MAX_SOURCES = 200  # contents that one is traced back through
 MAX_ELEMENTS = 4096  # of a list that a tensor becomes
 # Where the named results of operations with several stand: torch.sort(x).values.
 RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0,
@@ -42,16 +44,61 @@ def scalar(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, V
             return known
     interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
+    drawn = [as_drawn(interp, tensor) for tensor in inputs]
+    if drawn and None not in drawn and name in ("item", "tolist", "equal"):
+        return _drawn(name, inputs, drawn)
     if name in ("allclose", "equal"):
-        # a self-check against a reference passes: the assumed world; a copy kept to notice changes notices them
-        known = checksums.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
-        return interp.assume(loc, True, contents) if known is None else known
+        return _compared(interp, inputs, contents, loc)
     if name == "item" and first is not None:
         return _item(interp, first, contents, loc)
     if name == "tolist" and first is not None and first.shape and len(first.shape) == 1:
         if isinstance(first.shape[0], int):
             return _elements(interp, first, min(first.shape[0], MAX_ELEMENTS), contents)
     return Unknown(contents, f"a tensor's {name}", None, interp.trace.round, reading=name if name == "numpy" else "")
+
+
+def as_drawn(interp: Run, tensor: Tensor) -> int | None:
+    """Returns the number that each element of a tensor is, where a run takes lengths as they are drawn for timed runs;
+    None where it does not, or elements differ."""
+    return whole_numbers.alike(tensor.storage.content) if interp.decisions.as_drawn else None
+
+
+def _compared(interp: Run, inputs: Sequence[Tensor], contents: tuple[Content, ...], loc: ir.Loc | None) -> Value:
+    """Whether tensors are equal. A check against a reference passes, in the assumed world; a copy kept to notice
+    changes notices them; and what an input of integers holds is for each call to say."""
+    known = checksums.same_tensors(interp, inputs[0], inputs[1]) if len(inputs) > 1 else None
+    if known is not None:
+        return known
+    if _of_integers(contents):
+        return Unknown(contents, "likely: equal integers", None, interp.trace.round, likely=True)
+    return interp.assume(loc, True, contents)
+
+
+def _of_integers(contents: Sequence[Content]) -> bool:
+    """Whether contents come from inputs of integers, and from nothing else but numbers of the program."""
+    stack, seen, inputs = list(contents), 0, 0
+    while stack and seen < MAX_SOURCES:
+        seen += 1
+        current = stack.pop()
+        given = current.label.startswith("input:") and current.dtype in INTS
+        made = current.event is not None and current.event.kind in ("op", "copy")
+        if not given and not made and current.label != "constant":
+            return False
+        inputs += given
+        stack.extend(current.sources())
+    return inputs > 0 and not stack
+
+
+def _drawn(name: str, inputs: Sequence[Tensor], numbers: Sequence[int | None]) -> Value:
+    """What the host reads of tensors of which each holds one number."""
+    first = inputs[0]
+    number = bool(numbers[0]) if first.dtype == "bool" else numbers[0]
+    if name == "equal":
+        return len(inputs) > 1 and first.shape == inputs[1].shape and numbers[0] == numbers[1]
+    made: Value = number
+    for size in reversed(first.shape or ()) if name == "tolist" else ():
+        made = [made] * min(size, MAX_ELEMENTS) if isinstance(size, int) else Unknown((), "a list of unknown length")
+    return made
 
 
 def _item(interp: Run, tensor: Tensor, contents: tuple[Content, ...], loc: ir.Loc | None) -> Value:

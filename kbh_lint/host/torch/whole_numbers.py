@@ -8,7 +8,8 @@ first, so their sum is a number, as is the last of their running sums, and a ten
 counts has a known length.
 
 Of lengths the two before the one that is drawn are followed through operations, too: where those come to one number, it
-is the same for either.
+is the same for either. So is the one that is drawn for each, as long as all elements are alike: it says which way a
+branch on lengths goes in the runs that are timed (`alike`).
 
 Balanced offsets are drawn row by row, each into a random group, so a group's rows are those of a binomial draw: of n
 rows and g groups they lie within eight deviations of n / g, as surely as a normal input lies within eight of its mean
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, sqrt
+from operator import ge, gt, le, lt
 from typing import Any
 
 from kbh_lint.base.dtypes import INTS, STORED
@@ -37,7 +39,14 @@ _DIFFERENCES = ("sub", "subtract")
 _COMPARISONS = {"lt": "<", "less": "<", "le": "<=", "less_equal": "<=", "gt": ">", "greater": ">", "ge": ">=",
                 "greater_equal": ">="}  # fmt: skip
 _OTHERWISE = {"<": ">=", "<=": ">", ">": "<=", ">=": "<"}
-NEAR = "near"
+NEAR, ALIKE = "near", "alike"
+_ORDER: dict[str, Callable[[int, int], bool]] = {"<": lt, "<=": le, ">": gt, ">=": ge}
+_EQUAL, _UNEQUAL = ("eq", "__eq__"), ("ne", "not_equal", "__ne__")
+_ONE_OF = frozenset(("max", "min", "amax", "amin", "median", "mode", "unique", "unique_consecutive"))
+_TRUTHS: dict[str, Callable[[int, int], bool]] = {
+    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
+    "logical_xor": lambda a, b: bool(a) is not bool(b),
+}  # fmt: skip
 _ARITHMETIC = {
     "add": "+", "sub": "-", "subtract": "-", "mul": "*", "multiply": "*", "floor_divide": "//", "div": "//",
     "divide": "//", "remainder": "%", "bitwise_and": "&", "bitwise_right_shift": ">>", "bitwise_left_shift": "<<",
@@ -70,6 +79,21 @@ def note(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Te
     content = made.storage.content
     if content.previous is not None:
         return
+    _note_total(name, args, kwargs, made)
+    _note_comparison(name, args, content)
+    if (made.dtype in INTS or made.dtype == "bool") and (one := _one(name, args, kwargs)) is not None:
+        content.notes[ALIKE] = one
+    near = _near(name, args, kwargs) if made.dtype in INTS and name in _ARITHMETIC else None
+    if near is not None:
+        content.notes[NEAR] = near
+    ends = _ends(name, args, kwargs) if made.dtype in INTS else None
+    if ends is not None and ends[0] <= ends[1]:
+        content.notes[ENDS] = ends
+
+
+def _note_total(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Tensor) -> None:
+    """What the elements come to, or the last of running sums."""
+    content = made.storage.content
     counts = between_neighbours(name, args, made) if made.dtype in INTS else None
     if counts is not None:
         content.notes[TOTAL] = counts
@@ -79,13 +103,6 @@ def note(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], made: Te
         content.notes[ENDS] = summed, summed
     elif summed is not None and name == "cumsum" and made.shape is not None and len(made.shape) == 1:
         made.attrs["known"] = content.notes[FIXED] = {-1: summed}
-    _note_comparison(name, args, content)
-    near = _near(name, args, kwargs) if made.dtype in INTS and name in _ARITHMETIC else None
-    if near is not None:
-        content.notes[NEAR] = near
-    ends = _ends(name, args, kwargs) if made.dtype in INTS else None
-    if ends is not None and ends[0] <= ends[1]:
-        content.notes[ENDS] = ends
 
 
 def neighbours(content: Content) -> Ends | None:
@@ -97,6 +114,54 @@ def neighbours(content: Content) -> Ends | None:
         made: Ends | None = origin.notes.get(NEAR)
         return made
     return (most - 2, most - 1) if most - 2 >= given[0] else None
+
+
+def alike(content: Content) -> int | None:
+    """Returns the number that all elements of a content are, a truth as 0 or 1, where lengths are as they are drawn;
+    None where that is not known."""
+    origin = source(content)
+    known: int | None = origin.notes.get("drawn" if origin.label.startswith("input:") else ALIKE)
+    ends: Ends | None = origin.notes.get(ENDS)
+    return ends[0] if known is None and ends is not None and ends[0] == ends[1] else known
+
+
+def _one(name: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> int | None:
+    """What an operation makes of tensors whose elements are all alike, and of numbers."""
+    sides = [_each(side) for side in (*args[:2], *([kwargs["other"]] if "other" in kwargs else ()))]
+    if not sides or None in sides or not any(isinstance(side, Tensor) for side in args[:2]):
+        return None
+    if {"alpha", "out", "dtype"} & kwargs.keys():
+        return None
+    first, *others = (side for side in sides if side is not None)
+    if len(args) == 1 and not others:
+        return _of_one(name, first)
+    return _of_two(name, first, others[0], kwargs) if len(others) == 1 else None
+
+
+def _each(side: Value) -> int | None:
+    return alike(side.storage.content) if isinstance(side, Tensor) else side if isinstance(side, int) else None
+
+
+def _of_one(name: str, number: int) -> int | None:
+    if name in ("all", "any", "logical_not"):
+        return bool(number) is (name != "logical_not")
+    return 0 if name == "diff" else number if name in _ONE_OF else None
+
+
+def _of_two(name: str, a: int, b: int, kwargs: Mapping[str, Value]) -> int | None:
+    if name in _EQUAL or name in _UNEQUAL:
+        return (a == b) is (name in _EQUAL)
+    if name in _COMPARISONS:
+        return _ORDER[_COMPARISONS[name]](a, b)
+    if name in _TRUTHS:
+        return _TRUTHS[name](a, b)
+    if name not in _ARITHMETIC or name in ("div", "divide") and kwargs.get("rounding_mode") not in ("floor", "trunc"):
+        return None
+    op = _ARITHMETIC[name]
+    if op in ("//", "%"):  # of negative numbers operations differ
+        return (a // b if op == "//" else a % b) if a >= 0 and b > 0 else None
+    made = extremes(op, (a, a), (b, b)) if op in ("min", "max") else arithmetic(op, (a, a), (b, b))
+    return made[0] if made is not None and made[0] == made[1] else None
 
 
 def _near(name: str, args: Sequence[object], kwargs: Mapping[str, object]) -> Ends | None:

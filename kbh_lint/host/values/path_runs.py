@@ -75,6 +75,8 @@ class PathRun:
     settled: dict[Any, Unknown] = field(default_factory=dict)  # branches that legal values decide
     authored: list[Authored] = field(default_factory=list)  # all that were made, wherever they are kept
     asserted: set[Any] = field(default_factory=set)  # those of them that an assert raises on
+    of_lengths: bool = False  # lengths that are all alike in timed runs decide a branch
+    timed: PathRun | None = None  # of the first path: with lengths as they are in timed runs, where they decide
     beyond: list[PathRun] = field(default_factory=list)  # of the default path: what other values would make of them
     measured: tuple[Any, ...] = ()  # work whose time was taken, any of which may be the fastest
     elsewhere: list[PathRun] = field(default_factory=list)  # of the first path: the module level on other GPUs

@@ -56,10 +56,11 @@ class Trace:
 
 
 class Decisions:
-    """The sides that branches take. `forced` holds the decisions of this run that differ from the default."""
+    """The sides that branches take. `forced` holds the decisions of this run that differ from the default. With
+    `as_drawn` lengths are what they are in timed runs, where all are alike, so that they decide."""
 
-    def __init__(self, forced: dict[Any, bool]) -> None:
-        self.forced = forced
+    def __init__(self, forced: dict[Any, bool], as_drawn: bool = False) -> None:
+        self.forced, self.as_drawn = forced, as_drawn
         self.sites: dict[Any, Unknown] = {}
         self.mixed: set[Any] = set()
         self.places: dict[Any, ir.Loc | None] = {}
