@@ -69,6 +69,8 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     if node.name not in owner.attrs and env.get(node.name) is not None:
         named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
         return Slot(owner.attrs, named if named in owner.attrs else node.name)
+    if owner.path.startswith("cpp:"):  # what a reference to a field of a library's struct is bound to
+        owner.attrs.setdefault(node.name, LibraryField("cpp:field"))
     return Slot(owner.attrs, node.name)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _SETTERS = ("StreamSetAttribute", "GraphKernelNodeSetAttribute", "LaunchKernelEx")
+DEEPEST = 6  # structs and lists inside one another that are looked into
 _LIMITS = ("DeviceSetLimit", "CtxSetLimit")
 
 
@@ -32,7 +33,21 @@ def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -
             interp.note("l2", {"kind": kind, "call": interp.trace.call_index}, loc)
     elif "accesspolicywindow" in words:
         kind = "window" if "accesspropertypersisting" in words else "reset"
-        interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": _storages(interp, args)}, loc)
+        storages = _storages(interp, _windows(args) or args)
+        interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": storages}, loc)
+
+
+def _windows(value: Value, depth: int = 0) -> list[Value]:
+    """The beginnings of the windows among arguments: of a launch, the kernel's own arguments are none of them."""
+    if isinstance(value, Slot):
+        value = value.get()
+    if isinstance(value, LibObject):
+        if "hitProp" in value.attrs:
+            return [value.attrs.get("base_ptr")]
+        value = list(value.attrs.values())
+    if isinstance(value, (list, tuple)) and depth < DEEPEST:
+        return [found for item in value[:64] for found in _windows(item, depth + 1)]
+    return []
 
 
 def _storages(interp: Run, value: Value, depth: int = 0) -> list[Storage]:
@@ -43,7 +58,7 @@ def _storages(interp: Run, value: Value, depth: int = 0) -> list[Storage]:
         return [value.tensor.storage]
     if isinstance(value, LibObject):
         value = list(value.attrs.values())
-    if isinstance(value, (list, tuple)) and depth < 6:
+    if isinstance(value, (list, tuple)) and depth < DEEPEST:
         return [storage for item in value[:64] for storage in _storages(interp, item, depth + 1)]
     tensor = value if isinstance(value, Tensor) else interp.tensor_at(value)
     return [tensor.storage] if tensor is not None else []
@@ -55,7 +70,7 @@ def _symbols(value: Value, depth: int = 0) -> list[str]:
         value = value.get()
     if isinstance(value, Sym):
         return [value.path]
-    if depth > 5:
+    if depth >= DEEPEST:
         return []
     if isinstance(value, (list, tuple)):
         return [s for item in value[:64] for s in _symbols(item, depth + 1)]
