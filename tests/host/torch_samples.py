@@ -368,6 +368,10 @@ def contractions() -> Iterator[Sample]:
         turned = Spec((4, 3, *(3, 2, 3)[:rank]))
         for more in ("", ", stride=2, output_padding=1", ", padding=1, dilation=2", ", groups=2"):
             yield f"F.conv_transpose{rank}d(x, w{more})", {"x": x, "w": turned}
+        of, ones = Spec((2, 6, *space)), f"[1] * {rank}"
+        same = Spec((6, 4, *(3,) * rank))
+        rest = f"{ones}, {ones}, {ones}, False, [0] * {rank}, 1, [True, True, True]"
+        yield f"torch.ops.aten.convolution_backward(g, x, w, [6], {rest})", {"g": of, "x": x, "w": same}
         for name in ("max", "avg"):
             for more in ("2", "3, 2", "3, stride=2, padding=1", "2, ceil_mode=True", "3, 2, 1, ceil_mode=True"):
                 yield f"F.{name}_pool{rank}d(x, {more})", {"x": x}

@@ -18,7 +18,7 @@ from kbh_lint.host.cpp.std import containers, texts
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.cpp_objects import CStruct, LibraryField, OwnMethod, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, OwnMethod, Pointer, Slot, library_field
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -69,8 +69,7 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     if node.name not in owner.attrs and env.get(node.name) is not None:
         named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
         return Slot(owner.attrs, named if named in owner.attrs else node.name)
-    if owner.path.startswith("cpp:"):  # what a reference to a field of a library's struct is bound to
-        owner.attrs.setdefault(node.name, LibraryField("cpp:field"))
+    library_field(owner, node.name)  # what a reference to it is bound to
     return Slot(owner.attrs, node.name)
 
 
@@ -169,8 +168,9 @@ def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Value:
     """Returns the object whose field is assigned; fields of library structs are created when first named."""
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
-        if isinstance(parent, LibObject) and parent.path.startswith("cpp:"):
-            return parent.attrs.setdefault(node.name, LibraryField("cpp:field"))
+        found = library_field(parent, node.name) if isinstance(parent, LibObject) else NotImplemented
+        if found is not NotImplemented:
+            return found
     owner = run.eval(node, env)
     return owner.get() if isinstance(owner, Slot) else owner
 

@@ -22,7 +22,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
 from kbh_lint.host.values import tensor_arguments, unknowns
-from kbh_lint.host.values.cpp_objects import LibraryField
+from kbh_lint.host.values.cpp_objects import library_field
 from kbh_lint.host.values.library_objects import (
     Environment,
     UnreadKernel,
@@ -65,8 +65,9 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     made = object_methods.of(owner).attribute(interp, owner, name, loc)
     if made is not NotImplemented:
         return made
-    if owner.path.startswith("cpp:"):  # fields of library structs come to be when they are named
-        return owner.attrs.setdefault(name, LibraryField("cpp:field"))
+    made = library_field(owner, name)
+    if made is not NotImplemented:
+        return made
     return 0 if name == "cuda_stream" else Method(owner, name)
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import DType, Func, Value
+from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.libs import extensions
 from kbh_lint.host.python import module_calls
@@ -17,6 +17,7 @@ from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.named_objects import CompileDecorator, TorchLayer
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import doubts
 
 CALLABLE = (Func, Bound, Partial, Memo, Compiled, Instance)
 _OWN = frozenset("use_reentrant context_fn determinism_check debug early_stop preserve_rng_state".split())
@@ -189,6 +190,14 @@ class OfTorch(Library):
     def size(self, site: Site, sizes: Value) -> Value:
         """Models `torch.Size(sizes)`: a tuple."""
         return tuple(sizes) if isinstance(sizes, list) else sizes
+
+    @models("torch._C._jit_get_operation", "torch._C._get_operation_overload")
+    def operation(self, site: Site, name: Value, overload: Value = "") -> Value:
+        """Models what finds an operator by its name: with the names of its overloads, or one of these with its tags."""
+        if not isinstance(name, str) or doubts(name) or "::" not in name:
+            return NotImplemented
+        found = Sym(f"torch.ops.{name.replace('::', '.')}")
+        return (found, [""]) if site.name == "_jit_get_operation" else (found, found, [])
 
     @models("torch.ops.load_library", "torch.classes.load_library")
     def load_library(self, site: Site, path: Value = "") -> Value:

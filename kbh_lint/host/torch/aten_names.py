@@ -29,8 +29,11 @@ _FAMILIES = {
 }  # fmt: skip
 _INNER = re.compile(r"_?(?:(?:cudnn|miopen|mkldnn|thnn|slow|native|quantized|sparse|foreach|linalg)_)?(.+?)")
 _STEP = re.compile(r"(?:_(?:ex|helper|forward|legit|for_cpu|for_mps|v2|math|overrideable|activation|add_relu|relu))*2?")
-_WORDS = {"attention": "product", "mm": "product", "matmul": "product", "convolution": "product", "softmax": "softmax"}
-_OTHERWISE = frozenset("pack prepack search backward shape quantize plan".split())
+_WORDS = {"softmax": "softmax", "logsumexp": "softmax"} | dict.fromkeys(
+    "attention mm smm hspmm matmul addmm sspaddmm linear convolution conv rnn lstm gru cdist".split(), "product"
+)
+_CONVOLUTION = re.compile(r"conv(?:\d[dn]?)?")
+_OTHERWISE = frozenset("pack prepack search shape quantize plan reorder flatten use combination".split())
 
 
 def public(name: str) -> str:
@@ -51,7 +54,8 @@ def family(name: str) -> str:
     for known, names in _FAMILIES.items():
         if inner in names:
             return known
-    words = name.split("_")
+    words = ["conv" if _CONVOLUTION.fullmatch(word) else word for word in name.split("_")]
     if _OTHERWISE & set(words):
         return ""
-    return next((_WORDS[word] for word in words if word in _WORDS), "")
+    known = next((_WORDS[word] for word in words if word in _WORDS), "")
+    return known if known == "product" or "backward" not in words else ""  # gradients of products are products

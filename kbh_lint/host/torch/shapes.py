@@ -43,6 +43,8 @@ def product_flops(name: str, args: Sequence[Value], inputs: Sequence[Tensor], ou
     if name == "einsum":
         return _einsum_flops(args, inputs)
     operands = list(inputs[1:]) if name in ("addmm", "baddbmm", "addmv", "addbmm") else list(inputs)
+    if name == "convolution_backward":
+        return _gradient_flops(args, operands)
     if name.startswith("conv") and len(operands) > 1 and operands[1].shape is not None:
         whole = product(operands[0].shape if "transpose" in name else out)
         each = product(operands[1].shape[1:])
@@ -58,6 +60,16 @@ def product_flops(name: str, args: Sequence[Value], inputs: Sequence[Tensor], ou
         keys = operands[1].shape[-2] if operands[1].shape and len(operands[1].shape) > 1 else None
         inner = 2 * keys if isinstance(keys, int) else None
     return 2 * count * inner if count is not None and isinstance(inner, int) else None
+
+
+def _gradient_flops(args: Sequence[Value], operands: Sequence[Tensor]) -> int | None:
+    """What one of a convolution's two gradients takes: the gradient of its result, its input and its weight are the
+    first three."""
+    if len(operands) < 3 or not operands[2].shape:
+        return None
+    transposed = args[7] if len(args) > 7 else None
+    whole, each = product(operands[1 if transposed else 0].shape), product(operands[2].shape[1:])
+    return 2 * whole * each if whole is not None and each is not None else None
 
 
 def _einsum_flops(args: Sequence[Value], inputs: Sequence[Tensor]) -> int | None:

@@ -137,7 +137,7 @@ def compute(
     if numbers:
         attrs["steer"] = numbers
     found = shapes.results(path, name, args, kwargs, inputs) if inputs else (None, "?")
-    if name in PRODUCTS or name in SOLVERS:
+    if family(name) in ("product", "solver"):
         attrs["flops"] = shapes.product_flops(name, args, inputs, found[0] if isinstance(found, tuple) else None)
     least = limits.least(name, args, kwargs)
     if least is not None:

@@ -86,6 +86,13 @@ def _convolution(called: Called) -> Made:
     return _conv_transposed(called) if transposed else _conv(called)
 
 
+def _conv_gradients(called: Called) -> list[Made]:
+    """Gradients of input, weight and bias, each as large as what it is of; what is not asked for is None."""
+    x, w = called.shape(), called.shape("weight")
+    bias = None if called.given["bias_sizes"] is None else sizes_of(called.given["bias_sizes"], 1)
+    return [(x, called.dtype), (w, called.dtype), (bias, called.dtype)]
+
+
 def _pooled(called: Called) -> Made | list[Made]:
     shape, rank = called.shape(), _rank_of(called.name)
     ceil = called.given.get("ceil_mode", False)
@@ -222,6 +229,8 @@ def _pools() -> Table:
 
 TABLE: Table = {
     **each("convolution", _CONV.replace(" groups=1", "") + " transposed=False output_padding=0 groups=1", _convolution),
+    **each("convolution_backward", "grad input weight bias_sizes stride padding dilation transposed output_padding "
+           "groups output_mask", _conv_gradients),
     **each("interpolate", "input size=None scale_factor=None mode=None align_corners=None", _resized),
     **each("upsample upsample_nearest upsample_bilinear", "input size=None scale_factor=None mode=None", _resized),
     **each("im2col", "input kernel_size dilation=1 padding=0 stride=1", _columns),

@@ -43,6 +43,13 @@ class LibraryField(LibObject):
     """A field of a library's struct, created when it is first named."""
 
 
+def library_field(owner: LibObject, name: str) -> Value:
+    """Returns a field of a library's struct, which comes to be when it is first named; NotImplemented for others."""
+    if not owner.path.startswith("cpp:"):
+        return NotImplemented
+    return owner.attrs.setdefault(name, LibraryField("cpp:field"))
+
+
 @of_paths("c10::Dispatcher::singleton")
 class Dispatcher(LibObject):
     """torch's dispatcher."""
