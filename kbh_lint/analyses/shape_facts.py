@@ -68,7 +68,7 @@ def shape_facts(
     facts.seeds += torch_share_seeds(work, want)
     facts.seeds += authored_seeds(work, found, reference)
     facts.seeds += reference_seeds(work, found, reference)
-    facts.seeds += selection_seeds(found) or outside_selection_seeds(found, problem, contract, run)
+    facts.seeds += selection_seeds(found, work) or outside_selection_seeds(found, problem, contract, run)
     facts.seeds += banned_seeds(found, problem)
     facts.seeds += replay.survivors(path, run, found)
     facts.seeds += replay.ignored_state(run, found)
@@ -226,11 +226,13 @@ def _repeats(events: list[Event]) -> bool:
     return any(n > 3 for n in places.values())
 
 
-def selection_seeds(found: Slice) -> list[ShapeFact]:
-    """Facts `selection`: complete selections (top-k, sort) by a library or a Python built-in."""
+def selection_seeds(found: Slice, work: Work) -> list[ShapeFact]:
+    """Facts `selection`: complete selections (top-k, sort) by a library or a Python built-in. Of a few values that the
+    host puts in order (lengths, the rows of a batch) it is none."""
     out: list[ShapeFact] = []
     for event in found.events:
-        if event.kind == "library" and category(event) == "selection":
+        whole = event in work.library or not event.attrs.get("orders")
+        if event.kind == "library" and category(event) == "selection" and whole:
             symbol = str(event.attrs.get("symbol", event.name))
             layer = "c++" if "::" in symbol else "python"
             out.append(

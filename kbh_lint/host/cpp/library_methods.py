@@ -19,7 +19,8 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import texts
-from kbh_lint.host.cpp.std.methods import LISTS, MAPS
+from kbh_lint.host.cpp.std.containers import Heap
+from kbh_lint.host.cpp.std.methods import HEAPS, LISTS, MAPS
 from kbh_lint.host.gpu import graphs
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
@@ -307,6 +308,7 @@ _ROWS = ByClass[_Row](
         type(None): _nothing,
         str: _text,
         **dict.fromkeys((int, float), _plain),
+        Heap: lambda owner, asked: HEAPS.call(asked.site("priority_queue"), owner),
         list: lambda owner, asked: LISTS.call(asked.site("vector"), owner),
         tuple: lambda owner, asked: LISTS.call(asked.site("tuple"), list(owner)),
         dict: lambda owner, asked: MAPS.call(asked.site("map"), owner),

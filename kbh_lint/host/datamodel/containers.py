@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions, generators, iteration, ordering
+from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds, equality
 from kbh_lint.host.values.containers import Once, Ring
 from kbh_lint.host.values.frames import OutOfFuel, Raised
@@ -110,7 +112,7 @@ class _Lists(Methods[list[Value]]):
     @models("sort")
     def sort(self, site: Site, owner: list[Value], *, key: Value = None, reverse: Value = False) -> None:
         """Models `list.sort()`, as far as the order of the items is known."""
-        sort_items(site.run, owner, key, reverse)
+        sort_items(site.run, owner, key, reverse, site.loc)
 
     @models("index")
     def index(self, site: Site, owner: list[Value], value: Value, /, *ends: Value) -> Value:
@@ -177,16 +179,41 @@ def _kept(owner: list[Any], end: int) -> None:
         owner.pop(end)
 
 
-def sort_items(interp: Run, items: list[Any], key: Value, reverse: Value) -> None:
-    """Sorts `items` in place, as `list.sort` does; leaves them as they are where their order is not known."""
+def sort_items(interp: Run, items: list[Any], key: Value, reverse: Value, loc: ir.Loc | None = None) -> None:
+    """Sorts `items` in place, as `list.sort` does. Where their order is not known, they stay as they are, but for what
+    was read from tensors, which may be any of it."""
     if not all(map(bounds.is_small, items)):
         return
+    asked = [*items]
     try:
-        items.sort(
-            key=lambda x: ordering.key_of(interp, x if key is None else interp.call(key, [x], {}, None), None),
-            reverse=bool(reverse),
+        if key is not None:
+            asked = [interp.call(key, [item], {}, None) for item in items]
+        order = sorted(
+            range(len(items)), key=lambda at: ordering.key_of(interp, asked[at], None), reverse=bool(reverse)
         )
+        items[:] = [items[at] for at in order]
     except (Raised, OutOfFuel, MemoryError):
         raise
     except Exception:  # keys without an order: unknowns, mixed types; the run goes on with the order it has
-        return
+        items[:] = any_order(interp, "sorted", items, asked, loc)
+
+
+MAX_KNOWN = 256  # items that are known, put in an order that is not: of more, each may be any
+
+
+def any_order(
+    interp: Run, name: str, items: Sequence[Value], asked: Sequence[Value], loc: ir.Loc | None
+) -> list[Value]:
+    """Returns items as they are after something put them in the order of the values `asked`, which were read from
+    tensors: numbers may be any of them."""
+    made = recording.ordered(interp, name, list(asked), loc)
+    return list(items) if made is None else [_any_of(item, made, len(items) > MAX_KNOWN) for item in items]
+
+
+def _any_of(item: Value, made: Unknown, many: bool) -> Value:
+    """An item of which nobody knows where it stands."""
+    if isinstance(item, tuple):
+        return tuple(_any_of(part, made, many) for part in item)
+    if isinstance(item, list):
+        return [_any_of(part, made, many) for part in item]
+    return made if isinstance(item, Unknown) and item.contents or many and type(item) in (int, float) else item

@@ -7,7 +7,8 @@ from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.libs import custom_ops, nn_layers
 from kbh_lint.host.libs.plain import Decorating
 from kbh_lint.host.libs.wrappers import OfTorch
-from kbh_lint.host.torch import subclasses, tensor_copies, tensor_makers, torchlib
+from kbh_lint.host.torch import recording, subclasses, tensor_copies, tensor_makers, torchlib
+from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.modelled import Library, Site
 from kbh_lint.host.values.named_objects import TorchLayer
@@ -128,6 +129,10 @@ class Numpy(Library):
         if name in _NUMPY_NUMBERS and len(args) == 1 and isinstance(first, (int, float)):
             kind = Single if name == "float32" else float if name.startswith("float") else int
             return kind(first)
+        if family(name) == "selection" and not isinstance(first, Tensor):
+            made = recording.ordered(site.run, site.path, args, site.loc)
+            if made is not None:
+                return made
         at = _NUMPY_OUT.get(name, len(args))
         if at < len(args) and isinstance(args[at], Tensor):
             args, kwargs = args[:at], {**kwargs, "out": args[at]}

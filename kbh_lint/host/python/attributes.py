@@ -12,7 +12,8 @@ from kbh_lint.base.values import DType, Func, Made, Sym, Value
 from kbh_lint.host.datamodel import enums, exceptions, modules
 from kbh_lint.host.effects import saved, tampering
 from kbh_lint.host.python import class_attributes, classes, function_attributes, lanes, module_calls, module_tables
-from kbh_lint.host.torch import subclasses, tensor_attributes
+from kbh_lint.host.torch import recording, subclasses, tensor_attributes
+from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.containers import Defaults
 from kbh_lint.host.values.cpp_objects import Pointer
@@ -58,6 +59,9 @@ def _of_symbol(interp: Run, owner: Sym, name: str, loc: ir.Loc | None) -> Value:
 
 def _of_unknown(interp: Run, owner: Unknown, name: str, loc: ir.Loc | None) -> Value:
     """An attribute of what nobody knows."""
+    if owner.contents and family(name) == "selection":  # of an array of numpy
+        made = recording.ordered(interp, name, owner, loc)
+        return owner if made is None else made
     method = tampering.method_of(owner, name) or saved.method_of(owner, name)
     return method or owner.like(owner.contents, owner.made)
 

@@ -172,7 +172,7 @@ class Iterables(Builtin):
     def sorted(self, site: Site, iterable: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
         """Models `sorted(iterable, key, reverse)`."""
         items = list(iteration.materialise(site.run, iterable, site.loc))
-        containers.sort_items(site.run, items, key, reverse)
+        containers.sort_items(site.run, items, key, reverse, site.loc)
         return items
 
     @models("reversed")

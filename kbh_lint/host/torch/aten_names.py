@@ -20,7 +20,8 @@ SOLVERS = frozenset(
     "cholesky_solve cholesky_inverse triangular_solve inverse".split()
 )
 SELECTIONS = frozenset(
-    "topk sort argsort kthvalue msort median nanmedian quantile nanquantile unique unique_dim".split()
+    "topk sort argsort kthvalue msort median nanmedian quantile nanquantile unique unique_dim "
+    "partition argpartition lexsort".split()
 )
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())

@@ -10,7 +10,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
-from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, product, row_major
+from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, Unknown, product, row_major
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -219,6 +219,26 @@ def record(
         event.attrs["steer"] = (*event.attrs.get("steer", ()), *steer)
     interp.emit(event)
     return event
+
+
+def ordered(interp: Run, name: str, values: Value, loc: ir.Loc | None) -> Unknown | None:
+    """Records that the host puts values in order, and returns what comes first, or second, or anywhere; None where none
+    of them was read from a tensor."""
+    contents = interp.contents_of(values)
+    if not contents:
+        return None
+    event = Event("library", name, loc, [(one, _whole(one)) for one in contents])
+    event.attrs["orders"], event.attrs["symbol"] = True, name
+    interp.emit(event)
+    made = make(interp, None, contents[0].dtype, event=event, device="cpu")
+    return Unknown((made.storage.content,), name, made=interp.trace.round)
+
+
+def _whole(content: Content) -> Tensor:
+    """All that a storage holds, as one row."""
+    size, bits = content.storage.size, dtypes.STORED.get(content.dtype, 0)
+    count = size * 8 // bits if isinstance(size, int) and bits else None
+    return Tensor(content.storage, content.dtype, None if count is None else (count,), device="cpu")
 
 
 def may_fill(interp: Run, tensors: Sequence[Tensor], event: Event, *, over_work: bool = True) -> None:

@@ -39,6 +39,12 @@ class SoMany(Unknown):
     """Stands in a list for the elements that a loop of unknown length added."""
 
 
+class Heap(list[Any]):
+    """A std::priority_queue; `by` says whether it is told how to compare."""
+
+    by = False
+
+
 class Back(list[Any]):
     """The iterator that std::back_inserter returns: what is written through it is appended to `owner`."""
 

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
-from kbh_lint.host.cpp.std import calling, copying, texts
+from kbh_lint.host.cpp.std import calling, copying, ordering, texts
 from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
@@ -34,7 +34,8 @@ def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
             made = library.call(Site(run.interp, model, loc, given))
             if made is not NotImplemented:
                 return made
-    return calling.call(run, name, args, loc)
+    made = ordering.call(run, name, args, loc)
+    return made if made is not NotImplemented else calling.call(run, name, args, loc)
 
 
 class _Values(Library):
@@ -108,7 +109,7 @@ class _Values(Library):
     @models("sort", "stable_sort")
     def sort(self, site: Site, first: Value, last: Value, before: Value = None, /) -> Value:
         """Models `std::sort`, where every comparison is known."""
-        if not isinstance(first, list) or len(first) > MAX_SORTED:
+        if not isinstance(first, list) or len(first) > MAX_SORTED or site.run.contents_of(first):
             return NotImplemented
         made = _ordered(site, first, before) if isinstance(before, Func) else _ascending(first)
         if made is None:

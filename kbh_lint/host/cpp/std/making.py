@@ -112,6 +112,14 @@ def _container(made: Making) -> Value:
     return _elements(made)
 
 
+def _heap(made: Making) -> Value:
+    """`std::priority_queue` of nothing, or of all between two iterators."""
+    held = made.items[0] if made.items else None
+    heap = containers.Heap(held if isinstance(held, list) and not isinstance(held, containers.Back) else ())
+    heap.by = len(made.ref.args) > 2
+    return heap
+
+
 def _view(made: Making) -> Value:
     """Elements that lie elsewhere: all between two iterators are the container itself."""
     two = len(made.items) == 2 and isinstance(made.items[0], list) and not made.braces
@@ -166,6 +174,7 @@ MAKERS: dict[str, Callable[[Making], Value]] = {
     **dict.fromkeys(("pair", "tuple"), _tuple),
     **dict.fromkeys(("set", "unordered_set"), _set),
     **dict.fromkeys(("map", "unordered_map"), _map),
+    "priority_queue": _heap,
     **dict.fromkeys(texts.KINDS, _text),
     **dict.fromkeys(texts.STREAMS, _stream),
     **dict.fromkeys(CONTAINERS, _container),
