@@ -35,6 +35,8 @@ template <> int sized<3>() { return 100; }
 void change(std::vector<int> v, Held h) { v[0] = 9; h.n = 9; }
 void store(int* p) { *p = 5; }
 """
+FOUR = "std::list<Held> l; for (int i = 0; i < 4; ++i) { Held h; h.n = i; l.push_back(h); }"
+EACH = "for (auto it = l.begin(); it != l.end(); ++it)"
 MANY = "for (int i = 0; i < 300; ++i)"
 LEAK = "return (at::matmul(x.to(at::kBFloat16), w.to(at::kBFloat16).t()) * s).to(at::kBFloat16);"
 
@@ -57,6 +59,24 @@ TRUE = {
     "a reference of a template": ("int n = 4; twice(n);", "n == 8"),
     "a reference to a vector": ("std::vector<int> v; take(v);", "v.size() == 1 && v[0] == 9"),
     "pop_back": ("std::vector<int> v = {0, 1}; v.pop_back();", "v.size() == 1 && v.back() == 0"),
+    "both ends": ("std::deque<int> d{2}; d.push_front(1); d.emplace_front(0); d.pop_back(); d.push_back(4); "
+                  "d.pop_front();",
+                  "d.size() == 2 && d[0] == 1 && d[1] == 4"),
+    "an element of nothing": ("std::vector<Made> v; v.emplace_back(); std::list<Made> l; l.emplace_front();",
+                              "v[0].n == 5 && l.size() == 1 && l.front().n == 5"),
+    "an element that moves to the front": (
+        f"{FOUR} {EACH} if (it->n == 2) {{ l.splice(l.begin(), l, it); break; }}",
+        "l.size() == 4 && l.front().n == 2 && l.back().n == 3"),
+    "an element that moves to the end": (
+        f"{FOUR} {EACH} if (it->n == 0) {{ l.splice(l.end(), l, it); break; }}",
+        "l.size() == 4 && l.front().n == 1 && l.back().n == 0"),
+    "a list that moves": (f"{FOUR} std::list<Held> m; m.splice(m.end(), l);",
+                          "m.size() == 4 && l.empty() && m.back().n == 3"),
+    "an element that goes": (
+        f"{FOUR} {EACH} if (it->n == 0) {{ l.erase(it); break; }}",
+        "l.size() == 3 && l.front().n == 1"),
+    "a queue": ("std::priority_queue<int> q; q.push(2); q.push(5); q.push(3); q.pop();",
+                "q.top() == 3 && q.size() == 2"),
     "clear": ("std::vector<int> v = {3, 4}; v.clear();", "v.empty()"),
     "resize": ("std::vector<int> v(2, 7); v.resize(3);", "v.size() == 3 && v[1] == 7 && v[2] == 0"),
     "the sign of a remainder": ("int c = -7 % 4;", "c == -3"),

@@ -86,3 +86,69 @@ def test_room_that_a_map_makes_by_a_constructor_is_written_in_each_call(how: str
     report = lint(tmp_path, text("std::unordered_map<Key, Room, Hash>", equal, MADE[how]), "04_kahan_softmax")
     assert report.verdict == "clean", ([f.message for f in report.findings], report.unread)
     assert {promise.state for promise in report.promises} <= {"kept", "kept-by-precision"}
+
+
+PLANS = """struct Plan { const float* at = nullptr; uint32_t stamp = 0; torch::Tensor y; bool done = false; };
+std::list<Plan> plans;
+Plan& plan(const torch::Tensor& x) {
+  for (auto it = plans.begin(); it != plans.end(); ++it)
+    if (it->at == x.data_ptr<float>()) {
+      plans.splice(plans.begin(), plans, it);
+      STAMP
+      return plans.front();
+    }
+  if (plans.size() >= 8) plans.pop_back();
+  plans.emplace_front();
+  plans.front().at = x.data_ptr<float>();
+  plans.front().stamp = x._version();
+  return plans.front();
+}
+torch::Tensor run(torch::Tensor x) {
+  Plan& p = plan(x);
+  if (!p.done) { p.y = torch::empty_like(x); }
+  torch::Tensor y = p.y;
+  WHEN LAUNCH
+  p.done = true;
+  return y;
+}
+"""
+STAMP = "if (it->stamp != x._version()) { it->stamp = x._version(); it->done = false; }"
+
+
+@pytest.mark.parametrize(
+    ("stamp", "when", "leak"),
+    [
+        (STAMP, "if (!p.done)", "unchanged-input-output-memo"),
+        ("", "if (!p.done)", "output-memoization"),
+        (STAMP, "", ""),  # memory that is kept, and filled by every call
+    ],
+)
+def test_plans_lie_in_a_list_the_last_one_first(stamp: str, when: str, leak: str, tmp_path: Path) -> None:
+    code = PLANS.replace("STAMP", stamp).replace("WHEN LAUNCH", f"{when} {LAUNCH}")
+    report = lint(tmp_path, solution(ABOVE.replace("<map>", "<list>") + code), "04_kahan_softmax")
+    assert {f.leak_class for f in report.findings if f.severity == "error"} == ({leak} if leak else set())
+    assert leak or report.verdict == "clean", (report.verdict, report.promises)
+
+
+FOUND = """struct Plan { torch::Tensor y; };
+std::list<Plan> plans;
+std::unordered_map<int64_t, std::list<Plan>::iterator> known;
+torch::Tensor run(torch::Tensor x) {
+  auto it = known.find(x.numel());
+  if (it != known.end()) {
+    plans.splice(plans.begin(), plans, it->second);
+  } else {
+    plans.push_front(Plan{torch::empty_like(x)});
+    known[x.numel()] = plans.begin();
+  }
+  torch::Tensor y = plans.front().y;
+  LAUNCH
+  return y;
+}
+"""
+
+
+def test_a_map_may_say_where_in_a_list_something_is(tmp_path: Path) -> None:
+    code = FOUND.replace("LAUNCH", LAUNCH)
+    report = lint(tmp_path, solution(ABOVE.replace("<map>", "<list>") + code), "04_kahan_softmax")
+    assert report.verdict in ("clean", "unproven"), report.findings

@@ -22,26 +22,63 @@ from kbh_lint.host.cpp.std.containers import (
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
-from kbh_lint.host.values.cpp_objects import Pointer
+from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.modelled import Methods, Site, models
+from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 
 class _Lists(Methods[list[Value]]):
     """std::vector and its like."""
 
-    @models("push_back", "append")
+    @models("push_back", "append", "push_front")
     def push_back(self, site: Site, owner: list[Value], value: Value, /) -> None:
-        """Models `push_back(value)`: appends an element; a braced list is made an object of the element class."""
+        """Models `push_back(value)`: adds an element at an end; a braced list is made an object of the element
+        class."""
         braces = value if type(value) is list else None
         objects = owner if isinstance(owner, Objects) and owner.made is not tuple else None
-        owner.append(value if braces is None or objects is None else objects.made(braces))
+        at = 0 if site.name == "push_front" else len(owner)
+        owner.insert(at, value if braces is None or objects is None else objects.made(braces))
 
-    @models("emplace_back")
-    def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> None:
-        """Models `emplace_back(args...)`: appends an element constructed from the arguments."""
-        made = len(given) > 1 and isinstance(owner, Objects)
-        owner.extend([owner.made(list(given))] if made and isinstance(owner, Objects) else given[:1])
+    @models("emplace_back", "emplace_front")
+    def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> Value:
+        """Models `emplace_back(args...)`: adds an element constructed from the arguments at an end."""
+        made = isinstance(owner, Objects) and (len(given) > 1 or not given and owner.made is not tuple)
+        added = [owner.made(list(given))] if made and isinstance(owner, Objects) else given[:1]
+        at = 0 if site.name == "emplace_front" else len(owner)
+        owner[at:at] = added
+        return added[0] if added else None
+
+    @models("pop_front")
+    def pop_front(self, site: Site, owner: list[Value]) -> Value:
+        """Models `pop_front()`: removes the first element."""
+        return owner.pop(0) if owner else None
+
+    @models("splice")
+    def splice(self, site: Site, owner: list[Value], at: Value, other: Value, /, *given: Value) -> Value:
+        """Models `splice(at, other)` and `splice(at, other, iterator)`: elements move from one list to another, or
+        within one."""
+        to = _place_in(owner, at)
+        if to is None or not isinstance(other, list):
+            return self.changed(site, owner)
+        earlier = len(other) > 1 and bool(given) and given[0] is other  # `begin()`, perhaps of some time ago
+        since = _place_in(other, given[0]) if len(given) == 1 and not earlier else None
+        if given and since is None:
+            return self.changed(site, owner)
+        moved = other[since : since + 1] if since is not None else [*other]
+        del other[since if since is not None else 0 : since + 1 if since is not None else None]
+        to -= other is owner and since is not None and since < to
+        owner[to:to] = moved
+        return None
+
+    @models("erase")
+    def erase(self, site: Site, owner: list[Value], at: Value, /, *given: Value) -> Value:
+        """Models `erase(iterator)`: removes an element; after any other call, all elements are unknown."""
+        place = None if given else _place_in(owner, at)
+        if place is None or place >= len(owner):
+            return self.changed(site, owner)
+        del owner[place]
+        return Unknown((), site.name)
 
     @models("size", "length")
     def size(self, site: Site, owner: list[Value]) -> Value:
@@ -116,9 +153,8 @@ class _Lists(Methods[list[Value]]):
         owner.extend(several if isinstance(several, list) else given[:1])
         return None
 
-    @models("erase")
     def changed(self, site: Site, owner: list[Value], /, *given: Value) -> Value:
-        """Models a change that is not followed, such as `erase`: all elements are unknown from here on."""
+        """Models a change that is not followed: all elements are unknown from here on."""
         owner[:] = [Unknown((), site.name)] * max(len(owner), 1)
         return Unknown((), site.name)
 
@@ -144,6 +180,16 @@ class _Lists(Methods[list[Value]]):
     def other(self, site: Site, owner: list[Value]) -> Value:
         """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.name)
+
+
+def _place_in(owner: list[Value], at: Value) -> int | None:
+    """Which element of a list an iterator is at: its place, the list itself for the first, or an object that it
+    holds."""
+    if isinstance(at, Slot):
+        return at.name if at.env is owner and isinstance(at.name, int) else None
+    if at is owner or at == END:
+        return 0 if at is owner else len(owner)
+    return next((i for i, one in enumerate(owner) if one is at), None) if isinstance(at, LibObject) else None
 
 
 class _Heaps(Methods[Heap]):
