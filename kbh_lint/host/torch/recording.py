@@ -20,6 +20,7 @@ MAX_ADDRESSES = 1024  # of one content
 MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
 MAX_OTHERS = 64  # that one line writes into a buffer, each made of other inputs and weights
+MAX_ORDERED = 200  # values that are looked at, of those that are put in order
 FILLED = "filled"  # the note on a content of how much lines wrote of its storage in the call that made it
 MADE_OF = "made-of"  # the note on a content of these
 
@@ -224,7 +225,7 @@ def record(
 def ordered(interp: Run, name: str, values: Value, loc: ir.Loc | None) -> Unknown | None:
     """Records that the host puts values in order, and returns what comes first, or second, or anywhere; None where none
     of them was read from a tensor."""
-    contents = interp.contents_of(values)
+    contents = interp.contents_of(numbers_read(values))
     if not contents:
         return None
     event = Event("library", name, loc, [(one, _whole(one)) for one in contents])
@@ -232,6 +233,18 @@ def ordered(interp: Run, name: str, values: Value, loc: ir.Loc | None) -> Unknow
     interp.emit(event)
     made = make(interp, None, contents[0].dtype, event=event, device="cpu")
     return Unknown((made.storage.content,), name, made=interp.trace.round)
+
+
+def numbers_read(value: Value, depth: int = 0) -> list[Value]:
+    """The numbers among values, or in objects of C++, that were read from tensors; tensors of several are none."""
+    if isinstance(value, Unknown):
+        return [value] if value.contents else []
+    if isinstance(value, Tensor):
+        return [value] if value.shape == () else []
+    inner = value.attrs.values() if isinstance(value, CStruct) else value if isinstance(value, (list, tuple)) else ()
+    if depth > MAX_DEPTH:
+        return []
+    return [one for part in list(inner)[:MAX_ORDERED] for one in numbers_read(part, depth + 1)]
 
 
 def _whole(content: Content) -> Tensor:

@@ -11,6 +11,7 @@ from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp.std import calling, copying, ordering, texts
 from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
+from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.modelled import Library, Site, models
@@ -109,7 +110,9 @@ class _Values(Library):
     @models("sort", "stable_sort")
     def sort(self, site: Site, first: Value, last: Value, before: Value = None, /) -> Value:
         """Models `std::sort`, where every comparison is known."""
-        if not isinstance(first, list) or len(first) > MAX_SORTED or site.run.contents_of(first):
+        if not isinstance(first, list) or len(first) > MAX_SORTED:
+            return NotImplemented
+        if len(first) == 1 and recording.numbers_read(first):  # it may stand for many
             return NotImplemented
         made = _ordered(site, first, before) if isinstance(before, Func) else _ascending(first)
         if made is None:

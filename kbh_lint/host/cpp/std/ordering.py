@@ -36,9 +36,10 @@ def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
     made = recording.ordered(run.interp, name, lists, loc) if lists else None
     if made is None:
         return NotImplemented
+    found = Unknown(tuple(dict.fromkeys((*made.contents, *run.interp.contents_of(lists)))), name, made=made.made)
     for items in lists if short not in _FINDING else ():
-        items[:] = [made] * len(items)
-    return made
+        items[:] = [found] * len(items)
+    return found
 
 
 def _in_memory(run: Cpp, name: str, places: list[Tensor], loc: ir.Loc | None, finds: bool) -> None:
