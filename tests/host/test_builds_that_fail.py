@@ -179,6 +179,25 @@ def test_what_cannot_be_built_or_launched_is_left_to_the_handler(tmp_path: Path,
     assert report.verdict == verdict
 
 
+CALL = """
+    float* from = x.data_ptr<float>(); float* to = values.data_ptr<float>();
+    int64_t* at = indices.data_ptr<int64_t>(); int most = int(k), size = n;
+    void* args[] = {&from, &to, &at, &size, &most};
+    if (cudaLaunchKernel((void*)ranks, grid, SIZES, at::cuda::getCurrentCUDAStream()) != cudaSuccess)
+        throw std::runtime_error("no");
+"""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "verdict"),
+    [("THREADS, args, 0", HONEST), ("dim3(64, 32), args, 0", LEAK), ("THREADS, args, 64 << 10", LEAK)],
+)
+def test_a_call_that_launches_answers_that_it_failed(tmp_path: Path, sizes: str, verdict: str) -> None:
+    begin, end = PROGRAM.index("    ranks<<<grid"), PROGRAM.index(CHECK)
+    text = PROGRAM[:begin] + CALL.replace("SIZES", sizes) + PROGRAM[end + len(CHECK) :]
+    assert report_of(tmp_path, text, "05_topk_bitonic").verdict == verdict
+
+
 @pytest.mark.parametrize(("size", "verdict"), [("1 << 19", LEAK), ("200 << 10", HONEST)])
 def test_a_wrapper_that_answers_no_leaves_the_work_to_its_caller(tmp_path: Path, size: str, verdict: str) -> None:
     asked = f"cudaFuncSetAttribute(ranks, cudaFuncAttributeMaxDynamicSharedMemorySize, {size})"

@@ -78,6 +78,38 @@ def test_events_of_torch_in_cpp_order_streams(tmp_path: Path, how: str) -> None:
     assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings
 
 
+ARRAY = """const float* from = x.data_ptr<float>(); float* to = y.data_ptr<float>(); int n = x.size(1);
+  void* args[] = {(void*)&from, &to, &n};"""
+FIELDS = "config.gridDim = x.size(0); config.blockDim = dim3(256); config.stream = STREAM;"
+SCALED = "scale, x.data_ptr<float>(), y.data_ptr<float>(), (int)x.size(1)"
+CALLS = {  # of the runtime, which launch what brackets launch
+    "cudaLaunchKernel": f"{ARRAY} cudaLaunchKernel((const void*)scale, x.size(0), 256, args, 0, STREAM);",
+    "cudaLaunchCooperativeKernel": f"{ARRAY} cudaLaunchCooperativeKernel(&scale, x.size(0), 256, args, 0, STREAM);",
+    "cudaLaunchKernelExC": f"{ARRAY} cudaLaunchConfig_t config{{}}; {FIELDS}"
+    "cudaLaunchKernelExC(&config, (void*)scale, args);",
+    "cudaLaunchKernelEx": f"cudaLaunchConfig_t config = {{0}}; {FIELDS} cudaLaunchKernelEx(&config, {SCALED});",
+    "settings in braces": "cudaLaunchConfig_t config = {dim3(x.size(0)), 256, 0, STREAM, nullptr, 0};"
+    f"cudaLaunchKernelEx(&config, {SCALED});",
+    "settings by name": "cudaLaunchConfig_t config{.gridDim = x.size(0), .blockDim = 256, .stream = STREAM};"
+    f"cudaLaunchKernelEx(&config, {SCALED});",
+    "settings that a function makes": "auto made = [&](cudaStream_t s) { cudaLaunchConfig_t c{}; c.gridDim = x.size(0);"
+    f" c.blockDim = 256; c.stream = s; return c; }}; auto c = made(STREAM); cudaLaunchKernelEx(&c, {SCALED});",
+    "CUTLASS": "cutlass::ClusterLaunchParams params{dim3(x.size(0)), dim3(256), dim3(1), 0, STREAM};"
+    f"cutlass::launch_kernel_on_cluster(params, (void const*){SCALED});",
+}
+
+
+@pytest.mark.parametrize("how", CALLS)
+@pytest.mark.parametrize(
+    ("stream", "waits"), [("side.lane", False), ("at::cuda::getCurrentCUDAStream()", True), ("0", True)]
+)
+def test_a_call_that_launches_says_on_which_stream(tmp_path: Path, how: str, stream: str, waits: bool) -> None:
+    body = CALLS[how].replace("STREAM", stream)
+    report = lint(tmp_path, MODEL.replace("SOURCE", SOURCE.replace("BODY", body)), "04_kahan_softmax")
+    assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings
+    assert not report.unread
+
+
 SCOPE = """\
 if not hasattr(self, "side"):
     self.side = torch.cuda.Stream()

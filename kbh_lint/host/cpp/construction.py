@@ -18,6 +18,7 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import streams
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std.making import MAKERS, Making
+from kbh_lint.host.gpu import launch_settings
 from kbh_lint.host.values.cpp_objects import CStruct, CutlassOperator, Dim3, Pointer, Slot
 from kbh_lint.host.values.objects import Graph, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -215,4 +216,12 @@ def _dim3(made: Making) -> Dim3:
     return Dim3("dim3", dict(zip("xyz", [*given, 1, 1, 1], strict=False)))
 
 
-_MAKERS: dict[str, Callable[[Making], Value]] = {**MAKERS, **streams.OBJECTS, "CUDAGraph": _graph, "dim3": _dim3}
+def _settings(made: Making) -> LibObject:
+    """A struct of the runtime or the driver that says how a kernel is launched."""
+    return launch_settings.struct(made.ref.name.rpartition("::")[2], made.items)
+
+
+_MAKERS: dict[str, Callable[[Making], Value]] = {
+    **MAKERS, **streams.OBJECTS, "CUDAGraph": _graph, "dim3": _dim3,
+    **dict.fromkeys(launch_settings.STRUCTS, _settings),
+}  # fmt: skip

@@ -84,7 +84,7 @@ class Cpp:
         return cpp_launches.launch(self, node, env)
 
     def launch_value(self, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
-        """Launches the kernel that the value `target` is; `grid` is [grid, block]."""
+        """Launches the kernel that the value `target` is; `grid` is [grid, block], or the `Settings` of a call."""
         return cpp_launches.launch_value(self, target, args, grid, loc)
 
     def launch_kernel(self, choice: Choice, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:

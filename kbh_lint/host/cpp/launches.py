@@ -16,6 +16,7 @@ from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.gpu import handshakes, launch_arguments, launch_limits, launches, pointer_tables
+from kbh_lint.host.gpu.launch_settings import Settings
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import taint
@@ -27,17 +28,26 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
 
-def launch(run: Cpp, node: ir.Launch, env: Env) -> Any:
+def launch(run: Cpp, node: ir.Launch, env: Env) -> Value:
     """Evaluates `kernel<<<grid, block, shared, stream>>>(...)`."""
     target = run.eval(node.func, env)
-    args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in run.arguments(node.args, env)]
-    shape = [cpp_numbers.plain(run.eval(n, env)) if n is not None else None for n in (node.grid, node.block)]
-    stream = run.eval(node.stream, env) if node.stream is not None else 0
-    stream = stream.get() if isinstance(stream, Slot) else stream
-    _limit(run, shape[1], cpp_numbers.plain(run.eval(node.shared, env)) if node.shared is not None else None)
+    args = run.arguments(node.args, env)
+    settings = Settings(
+        *[run.eval(n, env) if n is not None else None for n in (node.grid, node.block)],
+        *[run.eval(n, env) if n is not None else 0 for n in (node.shared, node.stream)],
+    )
+    return _launch_set(run, target, args, settings, node.loc)
+
+
+def _launch_set(run: Cpp, target: Value, args: list[Value], settings: Settings, loc: ir.Loc | None) -> Value:
+    """Launches the value of a kernel expression with these settings, on their stream."""
+    args = [cpp_numbers.plain(a.get() if isinstance(a, Slot) else a) for a in args]
+    shape = [cpp_numbers.plain(settings.grid), cpp_numbers.plain(settings.block)]
+    stream = settings.stream.get() if isinstance(settings.stream, Slot) else settings.stream
+    _limit(run, shape[1], cpp_numbers.plain(settings.shared))
     plain = stream is None or type(stream) is int and stream == 0
     with lanes.on_default(run.interp) if plain else lanes.on(run.interp, stream):
-        return launch_value(run, target, args, shape, node.loc)
+        return launch_value(run, target, args, shape, loc)
 
 
 def _limit(run: Cpp, block: object, shared: object) -> None:
@@ -51,8 +61,10 @@ def _limit(run: Cpp, block: object, shared: object) -> None:
 
 
 def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.Loc | None) -> Any:
-    """Launches the value of a kernel expression; `grid` is [grid, block] where known. A kernel without source is
-    recorded as unread."""
+    """Launches the value of a kernel expression; `grid` is [grid, block] where known, or the `Settings` of a call. A
+    kernel without source is recorded as unread."""
+    if isinstance(grid, Settings):
+        return _launch_set(run, target, args, grid, loc)
     args = [launch_arguments.lambda_opened(run.interp, arg) for arg in args]
     given, env = (), None
     func = target

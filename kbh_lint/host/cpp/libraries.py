@@ -23,7 +23,7 @@ from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.std import passing
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside
-from kbh_lint.host.gpu import images, l2, launch_limits
+from kbh_lint.host.gpu import images, l2, launch_limits, launch_settings
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values import device
 from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template
@@ -255,21 +255,14 @@ def _launch_call(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None)
     """cudaLaunchKernelEx(&config, kernel, args...) and cudaLaunchKernel(kernel, grid, block, array, ...)."""
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     at = next((i for i, a in enumerate(plain) if isinstance(a, (Overloads, Func, Template))), None)
-    if at is None:
+    called = None if at is None else launch_settings.of_call(name, plain, at)
+    if at is None or called is None or called.arguments is None:
         return opaque(run, name, plain, loc)
-    rest = plain[at + 1 :]
-    packed = next((a for a in rest if isinstance(a, list)), None)
-    if packed is not None and ("Ex" not in name or name.endswith("ExC")):
-        rest = [a.get() if isinstance(a, Slot) else a for a in packed]
-    run.launch_value(plain[at], rest, _launch_shape(name, plain, at), loc)
-    return Sym("cudaSuccess")
-
-
-def _launch_shape(name: str, args: Sequence[Value], at: int) -> Value:
-    """[grid, block] where the call spells them out: six numbers for the driver, two dim3 for the runtime."""
-    if name == "cuLaunchKernel" and len(args) > at + 6:
-        return [tuple(args[at + 1 : at + 4]), tuple(args[at + 4 : at + 7])]
-    return args[at + 1 : at + 3] if name == "cudaLaunchKernel" and len(args) > at + 3 else None
+    before, run.refused_launch = run.refused_launch, False
+    run.launch_value(plain[at], called.arguments, called.settings, loc)
+    refused, run.refused_launch = run.refused_launch, run.refused_launch or before
+    run.failed = run.failed or refused
+    return cpp_names.FAILURE if refused else Sym("cudaSuccess")
 
 
 def _function(run: Cpp, args: Sequence[Value]) -> Value:
