@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -29,7 +30,7 @@ def module_env(module: ir.Module) -> values.Env:
         found = env.vars.get(name)
         if isinstance(found, (bool, int, float, values.Overloads)):
             env.vars[f"::{name}"] = found  # a variable that may change is not known by a second name
-    for where, spaces in (env.uses or {}).items():
+    for where, spaces in _uses(env, module.unit).items():
         for space in spaces if where else ():
             _used_inside(env, scopes, where, space)
     used = [node for node in module.body if isinstance(node, ir.Using)]
@@ -72,31 +73,32 @@ def _add(
         space = _prefix(unit, node)
         scope = _scope(scopes, space)
         if isinstance(node, ir.FuncDef):
-            _add_function(env, scope, node, space)
+            _add_function(scopes, scope, node, space)
         elif isinstance(node, ir.ClassDef):
-            _add_class(env, scope, node, space)
+            _add_class(env, scopes, node, space)
         elif isinstance(node, ir.Using):
             if node.namespace is not None:
                 use(env, node.namespace, space)
             elif node.name:
-                _bind(env, scope, node.name, space, values.CppType(node, scope))
+                _bind(scopes, node.name, space, values.CppType(node, scope))
         elif isinstance(node, ir.Decl):
             if node.name and not _declares_function(scope, node):
-                _add_variable(env, scope, node, space)
+                _add_variable(env, scopes, node, space)
         elif isinstance(node, (ir.Opaque, ir.Block)):
             below = node.children if isinstance(node, ir.Opaque) else node.body
             kept = tuple(item for item in below if isinstance(item, (ir.FuncDef, ir.ClassDef, ir.Decl, ir.Using)))
             _add(env, kept, unit, scopes)
 
 
-def _add_function(env: values.Env, scope: values.Env, node: ir.FuncDef, space: str) -> None:
+def _add_function(scopes: dict[str, values.Env], scope: values.Env, node: ir.FuncDef, space: str) -> None:
     if node.body is None and isinstance(scope.vars.get(node.name), values.CppType):
         return  # a deduction guide: it has the name of its class
     if "::" not in node.name or node.explicit or not _define_method(scope, node):
-        _bind_function(env, scope, node, space)
+        _bind_function(scopes, scope, node, space)
 
 
-def _add_class(env: values.Env, scope: values.Env, node: ir.ClassDef, space: str) -> None:
+def _add_class(env: values.Env, scopes: dict[str, values.Env], node: ir.ClassDef, space: str) -> None:
+    scope = _scope(scopes, space)
     kind = values.CppType(node, scope)
     if node.specialization:
         primary = _known(scope, node.name)
@@ -108,14 +110,14 @@ def _add_class(env: values.Env, scope: values.Env, node: ir.ClassDef, space: str
         if not (node.body or node.bases):
             return  # declared once more
         kind.special = known.special  # it was only declared before
-    _bind(env, scope, node.name, space, kind)
+    _bind(scopes, node.name, space, kind)
     if node.name and not node.template:
         _numbers(env, node, f"{space}::{node.name}" if space else node.name)
 
 
-def _add_variable(env: values.Env, scope: values.Env, node: ir.Decl, space: str) -> None:
-    value = constant(node, env, space)
-    _bind(env, scope, node.name, space, value)
+def _add_variable(env: values.Env, scopes: dict[str, values.Env], node: ir.Decl, space: str) -> None:
+    scope, value = _scope(scopes, space), constant(node, env, space)
+    _bind(scopes, node.name, space, value)
     dt = _integer(node, value)
     if dt:
         env.types = {**(env.types or {}), node.name: dt, **({f"{space}::{node.name}": dt} if space else {})}
@@ -160,6 +162,15 @@ def use(env: values.Env, namespace: str, where: str = "") -> None:
     env.uses = {**(env.uses or {}), where: (*(env.uses or {}).get(where, ()), namespace)}
 
 
+def _uses(env: values.Env, unit: object) -> dict[str, tuple[str, ...]]:
+    """By namespaces, those that they use: by a directive, and inline ones."""
+    found = dict(env.uses or {})
+    for name in unit.inline_namespaces() if isinstance(unit, CudaUnit) else ():
+        around, _, last = name.rpartition("::")
+        found[around] = (*found.get(around, ()), last)
+    return found
+
+
 def _used_inside(env: values.Env, scopes: dict[str, values.Env], where: str, space: str) -> None:
     """`using namespace` in a namespace: whoever asks that one for a name finds those of the other, too."""
     whole = next((name for name in _spellings(where, space) if name in scopes), None)
@@ -179,10 +190,11 @@ def bring_in(env: values.Env, namespace: str) -> None:
     spaces = [scope.namespace] if scope.namespace else []
     while scope.parent is not None:
         scope = scope.parent
+    wholes = [f"{namespace}::", *[f"{space}::{namespace}::" for space in spaces]]
     for name, value in list(scope.vars.items()):
-        owner, _, last = name.rpartition("::")
-        named = owner == namespace or any(owner == f"{space}::{namespace}" for space in spaces)
-        if named and not any(last in inner.vars for inner in around):
+        begin = next((whole for whole in wholes if name.startswith(whole)), "")
+        last = name[len(begin) :]
+        if begin and not any(last in inner.vars for inner in around):
             env.vars[last] = value
 
 
@@ -193,18 +205,22 @@ def _known(env: values.Env, name: str) -> Any:
         return None
 
 
-def _bind(env: values.Env, scope: values.Env, name: str, prefix: str, value: object) -> None:
-    if prefix:
-        env.vars[f"{prefix}::{name}"] = value
-    scope.vars[name] = value
+def _places(scopes: dict[str, values.Env], prefix: str, name: str) -> Iterator[tuple[values.Env, str]]:
+    """The scopes in which what a namespace defines is found, each with the name by which it is found there: its own,
+    those of the namespaces around it, and that of the file."""
+    parts = prefix.split("::") if prefix else []
+    for count in range(len(parts), -1, -1):
+        yield _scope(scopes, "::".join(parts[:count])), "::".join((*parts[count:], name))
 
 
-def _bind_function(env: values.Env, scope: values.Env, node: ir.FuncDef, prefix: str) -> None:
+def _bind(scopes: dict[str, values.Env], name: str, prefix: str, value: object) -> None:
+    for place, known in _places(scopes, prefix, name):
+        place.vars[known] = value
+
+
+def _bind_function(scopes: dict[str, values.Env], scope: values.Env, node: ir.FuncDef, prefix: str) -> None:
     func = values.Func(node, scope)
-    places = [(scope, node.name)]
-    if prefix:
-        places.append((env, f"{prefix}::{node.name}"))
-    for place, name in places:
+    for place, name in _places(scopes, prefix, node.name):
         known = place.vars.get(name)
         if isinstance(known, values.Overloads):
             _take_defaults(known, node)
@@ -275,15 +291,14 @@ def _rename(env: values.Env, scopes: dict[str, values.Env], node: ir.Using, pref
     found = env.vars[spelled] if spelled in env.vars else _known(scope, target)
     inner = spelled != target  # `using d::T;` in a namespace that has `d`: of a type, too
     if found is not None and (inner or brought_in(node, found) or not isinstance(found, values.CppType)):
-        scope.vars[node.name] = found
-        if prefix:
-            env.vars[f"{prefix}::{node.name}"] = found
+        _bind(scopes, node.name, prefix, found)
         return
-    whole = next((name for name in (f"{prefix}::{target}" if prefix else target, target) if name in scopes), None)
+    whole = next((name for name in _spellings(prefix, target) if name in scopes), None)
     if whole is not None:
         for name, value in list(env.vars.items()):
             if name.startswith(f"{whole}::"):
-                env.vars.setdefault(node.name + name[len(whole) :], value)
+                for place, known in _places(scopes, prefix, node.name + name[len(whole) :]):
+                    place.vars.setdefault(known, value)
 
 
 def _spellings(prefix: str, name: str) -> list[str]:

@@ -8,10 +8,13 @@ from dataclasses import field
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
+from kbh_lint.base.regexes import regex
 from kbh_lint.frontends.cuda.literals import string_offsets
 from kbh_lint.frontends.cuda.textmap import TextMap
 from kbh_lint.source.spans import Span
 
+_HEAD = 200  # characters of what stands before a namespace's body
+_INLINE = regex(r"\binline\s+namespace\b[\w\s]*\{?\s*\Z")
 Origin = Callable[[int], tuple[str, int, int]]
 
 
@@ -23,6 +26,7 @@ class Namespace:
     end: int
     name: str
     outer: int | None
+    inline: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +65,12 @@ class CudaUnit:
         outer = self._namespace_index(start)
         before = self.namespaces[outer].name if outer is not None else ""
         qualified = "::".join(part for part in (before, name) if part)
-        self.namespaces.append(Namespace(start, end, qualified, outer))
+        inline = _INLINE.search(self.prepared, max(start - _HEAD, 0), start) is not None
+        self.namespaces.append(Namespace(start, end, qualified, outer, inline))
+
+    def inline_namespaces(self) -> list[str]:
+        """The qualified names of inline namespaces, whose names are those of the namespace around them, too."""
+        return list(dict.fromkeys(space.name for space in self.namespaces if space.inline))
 
     def namespace_at(self, offset: int) -> str:
         """The qualified name of the namespace that holds an offset; empty for the global one."""
