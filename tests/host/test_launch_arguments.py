@@ -99,6 +99,30 @@ def test_a_plain_sum_in_what_a_launch_is_given_is_a_leak(tmp_path: Path, way: st
     assert classes(report) <= {"missing-kahan", "vacuous-kahan"}, classes(report)
 
 
+TAGGED = """
+template <int N> struct Tag { static constexpr int n = N; };
+template <class T, class U> struct Both { using first = T; };
+template <class T> struct Job {
+  static __device__ void run(const float* x, float* y, int n, int row) { WORK }
+};
+template <class Op> __global__ void job(const float* x, float* y, int n) { Op::run(x, y, n, blockIdx.x); }
+torch::Tensor run"""
+OF_TAGS = ["Job<decltype(tag)>", "Job<typename Both<decltype(tag), float>::first>"]
+
+
+@pytest.mark.parametrize("kind", OF_TAGS)
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_type_within_another_is_that_of_the_value_at_the_launch(tmp_path: Path, kind: str, number: int) -> None:
+    """`job<Job<decltype(tag)>>`: what a kernel's template argument is made of, only the host's value tells."""
+    chosen = f"if constexpr (T::n == 1) {{ {CAREFUL} }} else {{ {PLAIN} }}"
+    made = f"auto go = [&](auto tag) {{ job<{kind}><<<rows, 256>>>(x, y, n); }}; go(Tag<{number}>{{}});"
+    text = CUDA.replace("torch::Tensor run", TAGGED, 1).replace("each<<<rows, 256>>>(GIVEN);", made)
+    report = lint(
+        tmp_path, built(text.replace("MADE", "").replace("WORK", WORK).replace("ADD", chosen)), "04_kahan_softmax"
+    )
+    assert report.verdict == ("clean" if number else "rubric_leak"), (states(report), reasons(report))
+
+
 TILES = """
 #include <tiles.cuh>
 #include <torch/extension.h>

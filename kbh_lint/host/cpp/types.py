@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
-from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -47,9 +48,33 @@ def _written(run: Cpp, node: ir.TypeRef | ir.Name, env: Env) -> Value:
             return kind
     if node.args or node.member:
         value = run.eval(node, env)
-        return value if isinstance(value, (int, float, bool)) else TypeValue(node, env)
+        return value if isinstance(value, (int, float, bool)) else _closed(run, node, env)
     found = _named(run, node.name, node, env)
     return TypeValue(node, env) if found is NotImplemented else found
+
+
+def _closed(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue:
+    """A type in its scope, of whose arguments those that only values tell, `A<decltype(x)>`, are bound there: whoever
+    reads it may not know the values."""
+    bound: dict[str, Value] = {}
+
+    def argument_of(node: ir.Expr) -> ir.Expr:
+        if not isinstance(node, ir.TypeRef) or not node.args:
+            return node
+        if node.name != "decltype":
+            args = tuple([argument_of(arg) for arg in node.args])
+            return node if args == node.args else replace(node, args=args)
+        value = argument(run, node, env)
+        if isinstance(value, TypeValue):
+            value = TypeValue(*resolve(run, value.ref, value.env))
+        if isinstance(value, Unknown) or isinstance(value, TypeValue) and value.ref.name == "decltype":
+            return node
+        name = f"decltype {len(bound)}"
+        bound[name] = value
+        return ir.TypeRef(name, (), node.loc)
+
+    made = argument_of(ref)
+    return TypeValue(made, Env(bound, env)) if bound and isinstance(made, ir.TypeRef) else TypeValue(ref, env)
 
 
 def _named(run: Cpp, name: str, node: ir.TypeRef | ir.Name, env: Env) -> Value:
