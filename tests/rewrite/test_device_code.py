@@ -60,15 +60,64 @@ WORK = re.compile(
 )
 
 
+def work(program: Program, folder: Path) -> Counter[str]:
+    """How often each instruction of arithmetic, and each store, stands in a program's PTX."""
+    return Counter(found[1] for line in ptx(program, "sm_90a", folder) if (found := WORK.match(line)))
+
+
+MOVED = ("cuda-launch-array", "cuda-launch-config", "cuda-launch-wrapper")
+# Kernels that are templates in a namespace, an attribute of one, and an argument that is a struct.
+TEMPLATES = """
+CUDA = r'''
+#include <torch/extension.h>
+#include <ATen/cuda/CUDAContext.h>
+namespace own {
+template <typename T, int N> struct Pair { T v[N]; };
+template <typename T, int N>
+__device__ __forceinline__ T total(const Pair<T, N>& p) {
+  T s = 0;
+  for (int i = 0; i < N; ++i) s += p.v[i];
+  return s;
+}
+template <typename T, int N, bool LAST>
+__global__ void __launch_bounds__(32 * N) fold(const T* __restrict__ x, T* y, const Pair<T, N> with, int n, float by) {
+  const int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i >= n) return;
+  y[i] = LAST ? x[i] * total(with) : x[i] * (T)by;
+}
+at::Tensor run(at::Tensor x) {
+  auto y = at::empty_like(x);
+  const int n = x.numel();
+  cudaStream_t stream = at::cuda::getCurrentCUDAStream();
+  cudaFuncSetAttribute(own::fold<float, 2, true>, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 16);
+  Pair<float, 2> with{{1.f, 2.f}};
+  const float* from = x.data_ptr<float>();
+  if (n > 100)
+    fold<float, 2, true><<<(n + 63) / 64, 64, 1 << 16, stream>>>(from, y.data_ptr<float>(), with, n, 1);
+  else fold<float, 2, false><<<dim3(1, 1), 64>>>(from, y.data_ptr<float>(), {{1.f, 2.f}}, n, 2.f);
+  return y;
+}
+}  // namespace own
+'''
+"""
+
+
+def unnamed(program: Program) -> str:
+    """A program's text in which all names that are made up are one."""
+    return re.sub(r"\b(?:[a-z][aeiou]){4}(?=\b|_)", "name", program.main)
+
+
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
-@pytest.mark.parametrize("name", ["int4/cuda_lop3", "int4/cuda_mma", "fp8/mma_sync", "kahan/cuda_kahan"])
-def test_arguments_in_a_struct_leave_the_arithmetic_of_a_kernel(name: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("rewrite", "name"), [
+    *[("cuda-params-struct", name) for name in ("int4/cuda_lop3", "int4/cuda_mma", "fp8/mma_sync", "kahan/cuda_kahan")],
+    *[(rewrite, name) for rewrite in MOVED for name in ("int4/cuda_mma", "templates")],
+])  # fmt: skip
+def test_kernels_and_launches_written_otherwise_leave_the_arithmetic(rewrite: str, name: str, tmp_path: Path) -> None:
     """Loads of the arguments differ, and the order that the compiler chooses."""
-    program = Program((IDIOMS / f"{name}.py").read_text(encoding="utf-8"))
-    packed = apply(evasions()["cuda-params-struct"], program, 7)
-
-    def work(one: Program, folder: str) -> Counter[str]:
-        return Counter(found[1] for line in ptx(one, "sm_90a", tmp_path / folder) if (found := WORK.match(line)))
-
-    before = work(program, "before")
-    assert work(packed, "after") == before and sum(before.values()) > 5
+    program = Program(TEMPLATES if name == "templates" else (IDIOMS / f"{name}.py").read_text(encoding="utf-8"))
+    made = {unnamed(one): one for one in (apply(evasions()[rewrite], program, seed) for seed in range(6))}
+    assert len(made) > (rewrite not in ("cuda-params-struct", "cuda-launch-wrapper"))
+    before = work(program, tmp_path / "before")
+    for number, one in enumerate(list(made.values())[:3]):
+        assert work(one, tmp_path / f"after{number}") == before, one.main
+    assert sum(before.values()) > 1

@@ -6,7 +6,8 @@ import re
 from random import Random
 
 from kbh_lint.base.records import dataclass
-from kbh_lint.rewrite.cuda.code import closing, next_solid, split
+from kbh_lint.rewrite.cuda.code import closing, split
+from kbh_lint.rewrite.cuda.parts import Launch, functions, given_at, launches
 from kbh_lint.rewrite.cuda.text import Token, change_texts, join, texts, tokens
 from kbh_lint.rewrite.cuda.text_names import declared_functions, outside_words, significant, string_words
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
@@ -14,7 +15,6 @@ from kbh_lint.rewrite.tree import source_of
 
 _NUMBERS = frozenset("int unsigned long short char size_t int64_t int32_t uint32_t uint64_t float double bool".split())
 _BEFORE_VALUE = frozenset("return case else throw sizeof".split())
-_BEFORE_KERNEL = frozenset("static inline extern".split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,28 +55,13 @@ def _kernels(pieces: list[Token]) -> list[Kernel]:
     else in their bodies."""
     found = []
     names = [pieces[name].text for _, name in declared_functions(pieces)]
-    for at, name in declared_functions(pieces):
-        places = _definition(pieces, name)
-        if pieces[at].text != "__global__" or places is None or names.count(pieces[name].text) != 1:
+    for one in functions(pieces):
+        if pieces[one.at].text != "__global__" or names.count(one.name) != 1:
             continue
-        opened, closed, start, end = places
-        parameters = _parameters(pieces[opened + 1 : closed])
-        if parameters and not _ambiguous(pieces[start:end], parameters):
-            begin = _begin(pieces, at)
-            head = join(pieces[begin:at]).strip()
-            head = head[: head.rindex(">") + 1] if head.startswith("template") else ""
-            found.append(Kernel(pieces[name].text, begin, opened, end, head, parameters))
+        parameters = _parameters(pieces[one.opened + 1 : one.closed])
+        if parameters and not _ambiguous(pieces[one.start : one.end], parameters):
+            found.append(Kernel(one.name, one.begin, one.opened, one.end, one.head, parameters))
     return found
-
-
-def _definition(pieces: list[Token], name: int) -> tuple[int, int, int, int] | None:
-    """The brackets around the parameters and around the body of the function whose name stands at `name`; None where
-    it is only declared."""
-    opened = next_solid(pieces, name)
-    closed = closing(pieces, opened) if opened is not None and pieces[opened].text == "(" else None
-    start = next_solid(pieces, closed) if closed is not None else None
-    end = closing(pieces, start) if start is not None and pieces[start].text == "{" else None
-    return None if opened is None or closed is None or start is None or end is None else (opened, closed, start, end)
 
 
 def _parameters(pieces: list[Token]) -> tuple[tuple[str, str], ...]:
@@ -128,63 +113,20 @@ def _type_before(body: list[Token], at: int) -> bool:
     return here >= 0 and body[here].kind == "word" and (beyond is None or beyond.text in (";", "{", "}", "(", ","))
 
 
-def _begin(pieces: list[Token], at: int) -> int:
-    """The first token of a kernel's declaration: of its template head, or of what stands before `__global__`."""
-    begin = at
-    while True:
-        here = next((i for i in range(begin - 1, -1, -1) if pieces[i].kind not in ("space", "comment")), -1)
-        if here < 0:
-            return begin
-        if pieces[here].text in _BEFORE_KERNEL or pieces[here].text == '"C"':
-            begin = here
-        elif pieces[here].text == ">":
-            depth = 0
-            while here >= 0:
-                depth += {">": 1, "<": -1}.get(pieces[here].text, 0)
-                if depth == 0:
-                    break
-                here -= 1
-            word = next((i for i in range(here - 1, -1, -1) if pieces[i].kind not in ("space", "comment")), -1)
-            if word < 0 or pieces[word].text != "template":
-                return begin
-            begin = word
-        else:
-            return begin
-
-
-def _launch(pieces: list[Token], at: int) -> tuple[str, int, int] | None:
-    """(template arguments, bracket that opens the arguments, bracket that closes them) of the launch of the kernel
-    whose name stands at `at`; None where it is something else."""
-    here, given = next_solid(pieces, at), ""
-    if here is None or pieces[here].text != "<":
-        return None
-    if join(pieces[here : here + 3]) != "<<<":
-        end = next((i for i in range(here, min(here + 60, len(pieces))) if pieces[i].text == ">"), None)
-        if end is None or any(p.text in "();{}" for p in pieces[here:end]):
-            return None
-        given = join(pieces[here : end + 1])
-        here = next_solid(pieces, end)
-    if here is None or join(pieces[here : here + 3]) != "<<<":
-        return None
-    end = next((i for i in range(here, len(pieces) - 2) if join(pieces[i : i + 3]) == ">>>"), None)
-    opened = next_solid(pieces, end + 2) if end is not None else None
-    closed = closing(pieces, opened) if opened is not None and pieces[opened].text == "(" else None
-    return None if opened is None or closed is None else (given, opened, closed)
-
-
 def _only_launched(pieces: list[Token], kernel: Kernel) -> bool:
     """Whether a text that names a kernel defines it, and else launches it with as many arguments as it has
     parameters."""
     declared = {name for _, name in declared_functions(pieces)}
+    found = {launch.named: launch for launch in launches(pieces)}
     if not any(pieces[name].text == kernel.name for name in declared):
         return all(piece.text != kernel.name for piece in pieces)
     for at, piece in enumerate(pieces):
         if piece.kind != "word" or piece.text != kernel.name or at in declared:
             continue
-        launch = _launch(pieces, at)
-        if launch is None or len(split(pieces[launch[1] + 1 : launch[2]], ",")) != len(kernel.parameters):
+        launch = found.get(at)
+        if launch is None or len(launch.arguments) != len(kernel.parameters):
             return False
-        if kernel.head and not launch[0] or "..." in kernel.head:
+        if kernel.head and not given_at(pieces, at)[0] or "..." in kernel.head:
             return False
     return True
 
@@ -196,10 +138,9 @@ def _packed(text: str, packs: dict[str, tuple[str, str]]) -> str:
     new: dict[int, str] = {}  # by token, what stands in its place
     for kernel in kernels.values():
         _define(pieces, kernel, packs[kernel.name], new)
-    for at, piece in enumerate(pieces):
-        launch = _launch(pieces, at) if piece.kind == "word" and piece.text in kernels else None
-        if launch is not None:
-            _hand(pieces, kernels[piece.text], packs[piece.text][0], launch, new)
+    for launch in launches(pieces):
+        if launch.name in kernels:
+            _hand(pieces, kernels[launch.name], packs[launch.name][0], launch, new)
     return "".join(new.get(at, piece.text) for at, piece in enumerate(pieces))
 
 
@@ -218,16 +159,15 @@ def _define(pieces: list[Token], kernel: Kernel, names: tuple[str, str], new: di
             new[at] = f"{parameter}.{pieces[at].text}"
 
 
-def _hand(pieces: list[Token], kernel: Kernel, pack: str, launch: tuple[str, int, int], new: dict[int, str]) -> None:
+def _hand(pieces: list[Token], kernel: Kernel, pack: str, launch: Launch, new: dict[int, str]) -> None:
     """Writes to `new` a launch that hands on a struct."""
-    given, opened, closed = launch
-    values = [join(part).strip() for part in split(pieces[opened + 1 : closed], ",")]
+    given = ", ".join(given_at(pieces, launch.named)[0])
     listed = ", ".join(
         value if "*" in kind else f"({kind})({value})"
-        for (kind, _), value in zip(kernel.parameters, values, strict=True)
+        for (kind, _), value in zip(kernel.parameters, launch.arguments, strict=True)
     )
-    new.update(dict.fromkeys(range(opened + 1, closed), ""))
-    new[closed] = f"{pack}{given}{{{listed}}})"
+    new.update(dict.fromkeys(range(launch.opened + 1, launch.closed), ""))
+    new[launch.closed] = f"{pack}<{given}>{{{listed}}})" if given else f"{pack}{{{listed}}})"
 
 
 def _arguments(head: str) -> str:
