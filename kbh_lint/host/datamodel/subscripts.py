@@ -41,6 +41,8 @@ MAX_CHOICES = 4  # different values of which an unknown index may pick each, in 
 def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
     """Evaluates `item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
+        if taint.mapped(owner, item):
+            return Unknown((), "likely: the library is loaded", likely=True)
         return unknowns.merged(interp, owner, item, why="membership")
     if isinstance(owner, dict):
         found = keys.find_key(interp, owner, item) is not keys.MISSING

@@ -6,6 +6,7 @@ it. Runs take both sides of a branch on one; what differs between the sides is w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -87,9 +88,27 @@ def asked_variable(name: str) -> bool:
     return name.startswith(_SET_BY_OTHERS) or bool(_WORDS & set(name.upper().split("_")))
 
 
+_MAPS = re.compile(r"/proc/(?:self|\d+)/s?maps")
+_RUNTIME = (
+    "libcuda.so.1", "libcudart.so.12", "libnvrtc.so.12", "libnvJitLink.so.12", "libcublas.so.12", "libcublasLt.so.12",
+    "libcudnn.so.9", "libnccl.so.2", "libtorch.so", "libtorch_cuda.so", "libtorch_python.so", "libc10.so",
+    "libc10_cuda.so", "libpython3.so", "libstdc++.so.6",
+)  # fmt: skip
+MAPPED = "".join(f"7f0000000000-7f0000001000 r-xp 00000000 00:00 0   /usr/lib/{name}\n" for name in _RUNTIME)
+_LOADED = re.compile("|".join(re.escape(name.partition(".")[0]) + "(?![A-Za-z])" for name in _RUNTIME))
+
+
 def about_process(path: str) -> bool:
     """Whether a file describes processes: the maps and descriptors of this process, or those of others."""
     return path.startswith(("/proc/", "/proc", "/sys/class/drm", "/dev/pts"))
+
+
+def mapped(value: Value, wanted: Value) -> str:
+    """Returns what is mapped into this process, as far as programs for GPUs load it, where that is searched for a
+    library of these, `wanted`: it is there whoever runs them. Empty where something else is searched, or searched for.
+    """
+    searched = _MAPS.fullmatch(symbol_of(value)) and isinstance(wanted, str) and not doubts(wanted)
+    return MAPPED if searched and _LOADED.search(str(wanted)) else ""
 
 
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:

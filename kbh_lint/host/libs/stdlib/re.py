@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.host.values import bounds, unknowns
+from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.modelled import Library, Modelled, Site, Value, models
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import concat, cut, doubts
@@ -193,6 +193,7 @@ class Pattern(Modelled):
 
     def _text(self, site: Site, string: Value, limit: Value = 0) -> _Searched | None:
         """A text as it is searched; None where that is not known, or would take too long."""
+        string = taint.mapped(string, self.attrs["pattern"]) or string
         if not isinstance(string, str) or doubts(string) or not isinstance(limit, int):
             return None
         plain = str(string)
