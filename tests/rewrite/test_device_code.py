@@ -121,3 +121,13 @@ def test_kernels_and_launches_written_otherwise_leave_the_arithmetic(rewrite: st
     for number, one in enumerate(list(made.values())[:3]):
         assert work(one, tmp_path / f"after{number}") == before, one.main
     assert sum(before.values()) > 1
+
+
+def test_a_kernel_that_something_else_may_launch_keeps_its_arguments() -> None:
+    text = (
+        'CUDA = r"""\n__global__ void k(float* x, int n) { x[0] = n; }\nvoid run(float* x, cudaLaunchConfig_t* c) {\n'
+    )
+    program = Program(text + '  cudaLaunchKernelEx(c, k, x, 3);\n  k<<<1, 1>>>(x, 4);\n}\n"""\n')
+    for seed in range(6):
+        new = apply(evasions()["cuda-functor"], program, seed).main
+        assert "static __device__" in new and ", x, 3);" in new and ">>>(x, 4);" in new

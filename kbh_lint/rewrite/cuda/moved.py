@@ -20,7 +20,7 @@ from kbh_lint.rewrite.cuda.parts import (
     uses,
 )
 from kbh_lint.rewrite.cuda.text import Token, change_texts, join, texts, tokens
-from kbh_lint.rewrite.cuda.text_names import outside_words, string_words
+from kbh_lint.rewrite.cuda.text_names import outside_words, significant, string_words
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import Source, source_of
 
@@ -119,7 +119,17 @@ def _object(pieces: list[Token], defined: list[Function], source: Source, rng: R
     caught = re.findall(r"[(\[,=]\s*\[([^\[\]]*)\]\s*(?:__device__|\()", join(pieces[kernel.start : kernel.end]))
     if form == "fields" and any(own & set(re.findall(r"\w+", words)) for words in caught):
         form = "static"
+    launched = {launch.named for launch in launches(pieces)}
+    if not all(at in launched or _is_setting(pieces, at) for at in uses(pieces, kernel.name) or []):
+        form = "static"  # something else may launch it, with the arguments that it has
     return Object(kernel, given, source.fresh(rng), source.fresh(rng), form)
+
+
+def _is_setting(pieces: list[Token], at: int) -> bool:
+    """Whether a kernel is named where one of its attributes is set."""
+    opened = next((i for i in range(at, -1, -1) if pieces[i].text in ("(", ";", "{")), 0)
+    named = significant(pieces, opened, -1)
+    return pieces[opened].text == "(" and named is not None and named.text.startswith("cudaFuncSetAttribute")
 
 
 def _by_objects(text: str, found: dict[str, Object]) -> str:
