@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, reach
+from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, is_product, reach
 from kbh_lint.analyses.left_out import read_after_it_was_stored
 from kbh_lint.analyses.outputs import UNREAD
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.base.facts import IgnoredState, Survivor
 from kbh_lint.base.records import dataclass
+from kbh_lint.host.torch.whole_numbers import source
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import Call, PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor
@@ -135,20 +137,29 @@ def _key(path: PathRun, run: ShapeRun, second: Stale, what: str) -> str:
 
 
 def _same_again(run: ShapeRun) -> list[ShapeFact]:
-    """A call with unchanged inputs that computes nothing: its whole result is kept, under a key that covers them."""
+    """A call with unchanged inputs that computes nothing, or not all of its products of them: its result is kept, or
+    one of these, under a key that covers the inputs."""
     call = next((c for c in run.probes if c.kind == "same"), None)
     if call is None:
         return []
     found = reach(call.contents)
     made = [e for e in found.events if e.kind != "copy"]
-    if not made or any(e.call == call.index for e in made) or not any(e.call for e in made):
+    former = [e for e in made if 0 < e.call < call.index]
+    role = "output" if former and not any(e.call == call.index for e in made) else "product"
+    kept = former if role == "output" else [e for e in former if is_product(e) and _of_floats(e)]
+    inputs = (c for c in found.outside if c.label.startswith("input:"))
+    names = tuple(dict.fromkeys(c.label.partition(":")[2] for c in inputs))
+    if not kept or not names:
         return []
-    names = tuple(dict.fromkeys(c.label.partition(":")[2] for c in found.outside if c.label.startswith("input:")))
-    if not names:
-        return []
-    fact = Survivor(what="input", names=names, role="output", key="contents")
-    last = made[-1]
+    fact = Survivor(what="input", names=names, role=role, key="contents")
+    last = kept[-1]
     return [ShapeFact(fact, _call_site(last), tuple(launched_from(last)))]
+
+
+def _of_floats(event: Event) -> bool:
+    """Whether an event reads an input of floating point, or a copy of one."""
+    origins = (source(content) for content, _ in event.reads)
+    return any(origin.label.startswith("input:") and origin.dtype in FLOATS for origin in origins)
 
 
 def _harmless(run: ShapeRun) -> Iterable[ShapeFact]:
