@@ -146,7 +146,7 @@ def _same_again(run: ShapeRun) -> list[ShapeFact]:
     made = [e for e in found.events if e.kind != "copy"]
     former = [e for e in made if 0 < e.call < call.index]
     role = "output" if former and not any(e.call == call.index for e in made) else "product"
-    kept = former if role == "output" else [e for e in former if is_product(e) and _of_floats(e)]
+    kept = former if role == "output" else _products_left_out(run, found, call)
     inputs = (c for c in found.outside if c.label.startswith("input:"))
     names = tuple(dict.fromkeys(c.label.partition(":")[2] for c in inputs))
     if not kept or not names:
@@ -156,10 +156,23 @@ def _same_again(run: ShapeRun) -> list[ShapeFact]:
     return [ShapeFact(fact, _call_site(last), tuple(launched_from(last)))]
 
 
-def _of_floats(event: Event) -> bool:
-    """Whether an event reads an input of floating point, or a copy of one."""
-    origins = (source(content) for content, _ in event.reads)
-    return any(origin.label.startswith("input:") and origin.dtype in FLOATS for origin in origins)
+def _products_left_out(run: ShapeRun, found: Slice, call: Call) -> list[Event]:
+    """The products of inputs of earlier calls that a result is made of, where its own call makes fewer of them than one
+    whose inputs changed: sums that go on in one buffer are made of those of earlier calls, too."""
+    mine, former = _products_of_inputs(found, call)
+    usual, _ = _products_of_inputs(reach(run.calls[-1].contents), run.calls[-1])
+    return former if len(mine) < len(usual) else []
+
+
+def _products_of_inputs(found: Slice, call: Call) -> tuple[list[Event], list[Event]]:
+    """The products of a floating-point input, or of a copy of one: those of a call, and those of calls before it."""
+    mine: list[Event] = []
+    former: list[Event] = []
+    for event in found.events:
+        origins = (source(content) for content, _ in event.reads) if event.call and is_product(event) else ()
+        if any(origin.label.startswith("input:") and origin.dtype in FLOATS for origin in origins):
+            (mine if event.call == call.index else former).append(event)
+    return mine, former
 
 
 def _harmless(run: ShapeRun) -> Iterable[ShapeFact]:
