@@ -134,7 +134,7 @@ def _int4_kind(one: Census, matrix: bool) -> str:
     """`unpacks`, `plain` or `unclear` for a kernel that multiplies, `none` for one that does not."""
     if matrix and not one.matrix or not matrix and one.count(*MULTIPLIERS) < FEW:
         return "dark" if one.indirect_calls else "none"
-    converted = one.count("I2F", "I2FP", "I2I", "I2IP")
+    converted = one.count("I2F", "I2FP", "I2I", "I2IP") + one.exponents
     if one.nibbles >= FEW or (one.small_masks >= FEW and converted >= FEW):
         return "unpacks"
     if one.nibbles + one.small_masks + one.indirect_calls or one.count("SGXT", "IDP", "IDP4A"):

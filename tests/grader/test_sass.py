@@ -126,6 +126,15 @@ def test_masks_of_four_bit_fields_are_told_from_masks_of_one() -> None:
     assert (found.nibbles, found.small_masks) == (3, 1)
 
 
+def test_exponents_above_four_bit_fields_are_told_from_other_constants() -> None:
+    found = one(
+        "LOP3.LUT R4, R4, 0x43004300, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x64006400, R5, 0xf8, !PT",
+        "LOP3.LUT R4, R4, 0x4b000000, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x4300, RZ, 0xfc, !PT",
+        "LOP3.LUT R4, R4, 0x43006400, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x80008000, RZ, 0xfc, !PT",
+    )  # fmt: skip
+    assert found.exponents == 4
+
+
 def test_tma_and_async_copies_are_counted() -> None:
     found = one(
         "UTMALDG.2D [UR12], [UR20]", "LDGSTS.E.BYPASS.128 [R27], desc[UR12][R38.64]", "UBLKCP.S.G [UR4], [UR6], UR8"

@@ -39,7 +39,8 @@ class Census:
 
     `opcodes` by name without modifiers; `matrix` by form; `conversions` by (from, to) for those that unpack narrow
     floats; `nibbles` take four-bit fields out of words (those with one field alone are `small_masks`, which index
-    arithmetic has too); `residuals` are fp32 values that only rounding makes different from zero. `digest` is the same
+    arithmetic has too); `exponents` put the exponent of a power of two above such a field, which makes a float of it
+    without a conversion; `residuals` are fp32 values that only rounding makes different from zero. `digest` is the same
     for two builds of the same code (`grader.silicon.sass.normal` says what is left out), unless the loader writes
     addresses into it, which `relocated` says.
     """
@@ -52,6 +53,7 @@ class Census:
     conversions: Mapping[tuple[str, str], int]
     nibbles: int = 0
     small_masks: int = 0
+    exponents: int = 0
     residuals: int = 0
     subtractions: int = 0
     indirect_calls: int = 0
@@ -110,6 +112,8 @@ _UNPACK = re.compile(r"U?F2FP\.(?:(?:RELU|SATFINITE|RZ|RN)\.)*(\w+)\.(\w+)\.UNPA
 _HEX = re.compile(r"0x([0-9a-f]{1,8})")
 _SEVERAL = re.compile(r"0*(?:f0+)+f0*")
 _ONE = re.compile(r"f0*")
+# 2^4 to 2^7 in bf16 and 2^4 to 2^10 in fp16, for one value or two; 2^23 in fp32. Four bits have room below each.
+_EXPONENT = re.compile(r"(4180|4200|4280|4300|4c00|5000|5400|5800|5c00|6000|6400)(?:\1)?|4b000000")
 _FLOATS = {
     "E4M3": "e4m3", "E5M2": "e5m2", "E3M2": "e3m2", "E2M3": "e2m3", "E2M1": "e2m1", "E8": "ue8m0", "UE8M0": "ue8m0",
     "F16": "f16", "BF16": "bf16", "BF16_V2": "bf16", "F32": "f32",
@@ -142,8 +146,8 @@ class _Function:
         indirect = self.other["indirect"] + (0 if runtime else self.other["by table"])
         return Census(
             self.name, self.arch, self.entry, dict(self.opcodes), dict(self.matrix), dict(self.conversions),
-            self.other["nibbles"], self.other["small"], self.residuals.count, self.other["subtractions"],
-            indirect, frozenset(self.calls), self.digest.done(), self.digest.relocated,
+            self.other["nibbles"], self.other["small"], self.other["exponents"], self.residuals.count,
+            self.other["subtractions"], indirect, frozenset(self.calls), self.digest.done(), self.digest.relocated,
         )  # fmt: skip
 
 
@@ -297,6 +301,7 @@ def _details(current: _Function, name: str, opcode: str, operands: list[str], nu
         for mask in filter(None, (_HEX.fullmatch(operand) for operand in operands[2:-2])):
             current.other["nibbles"] += bool(_SEVERAL.fullmatch(mask.group(1)))
             current.other["small"] += bool(_ONE.fullmatch(mask.group(1)))
+            current.other["exponents"] += bool(_EXPONENT.fullmatch(mask.group(1)))
     elif name in ("SGXT", "USGXT") and operands and operands[-1] == "0x4":
         current.other["nibbles"] += 1
     elif name in ("FADD", "FADD2") and any(operand.startswith("-") for operand in operands[1:]):
@@ -361,6 +366,7 @@ def _together(one: Census, parts: Sequence[Census], unknown: int) -> Census:
         conversions=_total(part.conversions for part in parts),
         nibbles=sum(part.nibbles for part in parts),
         small_masks=sum(part.small_masks for part in parts),
+        exponents=sum(part.exponents for part in parts),
         residuals=sum(part.residuals for part in parts),
         subtractions=sum(part.subtractions for part in parts),
         indirect_calls=unknown + sum(part.indirect_calls for part in parts),
