@@ -54,6 +54,10 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
                 out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, part))
             elif _carries(use):
                 out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, True))
+        out += [
+            Narrow("accumulators", (total.dtype,), use.inputs, total.loc, use)
+            for total in _rounded_totals(use, limit.get("accumulators", 0))
+        ]
     for event in work.authored:
         for facts in facts_of(event):
             for total in facts.sums:
@@ -61,6 +65,17 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
                 if exponentials and total.dtype in FLOATS and (effective_bits(total.dtype) or 0) < limit.get("sums", 0):
                     out.append(Narrow("sums", (total.dtype,), (), total.loc))
     return out
+
+
+def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
+    """The totals that a loop keeps in a narrow type, of a product of whole tiles."""
+    for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES else ():
+        products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
+        for total in facts.sums:
+            if not total.carried or total.dtype not in FLOATS or (effective_bits(total.dtype) or 0) >= limit:
+                continue
+            if any(total.loc != product.loc and _sums_up(product, total) for product in products):
+                yield total
 
 
 def _added_on(use: ProductUse, limit: int) -> bool:

@@ -109,11 +109,11 @@ class FixPoint(Control[V]):
         if self.run.memory.repeats == 1:
             known = node is not None and self.run.memory.alone
             self.run.memory.first = in_first_round(node) if known else frozenset()
-        late, chose = self.run.memory.late_write, choosing(testing(test.origins))
+        late, chose, outer = self.run.memory.late_write, choosing(testing(test.origins)), frame.began
         for _ in range(MAX_PASSES):
             self.run.memory.late_write = False
             self.run.step(len(frame.env) >> 5)
-            before = frame.env
+            before = frame.began = frame.env
             frame.env = dict(before)
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
@@ -136,6 +136,7 @@ class FixPoint(Control[V]):
             if not changed:
                 break
         frame.loops -= 1
+        frame.began = outer
         self.run.memory.repeats -= 1
         self.run.memory.late_write = late
 
@@ -182,11 +183,13 @@ class FixPoint(Control[V]):
         """Executes a loop over the values `items`, one iteration for each."""
         frame = self.run.frame
         left: list[Env] = []
+        outer = frame.began
         frame.loops += 1
         self.run.memory.repeats += 1
         for item in items:
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
+            frame.began = dict(frame.env)
             self.run.statements.assign(node.target, item)
             why = self.run.statements.round(node)
             frame.jumps.pop()
@@ -194,6 +197,7 @@ class FixPoint(Control[V]):
             if why is not None:
                 break
         frame.loops -= 1
+        frame.began = outer
         self.run.memory.repeats -= 1
         for env in left:
             merge(frame.env, env)

@@ -13,7 +13,8 @@ Env = dict[str, V]
 class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
-    __slots__ = ("env", "outer", "func", "returned", "place", "jumps", "key", "this", "shadowed", "loops")
+    __slots__ = ("env", "outer", "func", "returned", "place", "jumps", "key", "this", "shadowed", "loops",
+                 "began")  # fmt: skip
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
@@ -26,3 +27,4 @@ class Frame:
         self.this: Any = None
         self.shadowed: list[dict[str, V | None]] = []
         self.loops = 0
+        self.began: Env = {}  # what variables were when this round of the innermost loop began

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.joins import join, mix
@@ -15,9 +15,14 @@ from kbh_lint.kernels.core.value import (
     Mul,
     V,
 )
+from kbh_lint.ops import conversions
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
+
+_LINEAR = frozenset(("+", "-", "*", "/"))
+_ON = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
+_ACCUMULATOR = 2  # the argument of a product that it adds to
 
 
 class Products:
@@ -97,3 +102,64 @@ def operand_type(value: V) -> str:
     if value.dtype in dtypes.INTS and value.content in dtypes.FLOATS:
         return value.content
     return value.dtype if value.dtype != LITERAL else "?"
+
+
+def rounded_total(run: Run, target: ir.Name, node: ir.Expr, made: V) -> None:
+    """Records a sum in each type that a loop rounds the total `target` to, which becomes `made` by the expression
+    `node`: `total = convert(total + product)`, in whatever order it adds and converts. What was made in the same round
+    of the loop is no total of it."""
+    old = run.frame.began.get(target.id)
+    if old is None or old is not run.frame.env.get(target.id):
+        return
+    if not all(any("product" in o.flags for o in value.origins) for value in (old, made)):
+        return
+    path = _along(run, node, target) or ()
+    for source, kind, loc in list(run.facts.casts):
+        floats = source in dtypes.FLOATS and kind in dtypes.FLOATS
+        if loc in path and floats and dtypes.BITS[kind] < dtypes.BITS[source]:
+            run.facts.add_sum(kind, made.origins, loc, True)
+
+
+def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[Loc] | None:
+    """The places that a total passes on its way through an expression, as a summand: what it is added to, scaled by and
+    converted to, but no operand of a product. None where it is not in there."""
+    if same_place(node, target):
+        return []
+    inner: list[ir.Expr] = []
+    if isinstance(node, ir.Binary) and node.op in _LINEAR:
+        inner = [node.left, node.right]
+    elif isinstance(node, ir.Cast):
+        inner = [node.value]
+    elif isinstance(node, ir.Call):
+        inner = _summands(run, node)
+    for each in inner:
+        found = _along(run, each, target)
+        if found is not None:
+            return [*found, node.loc]
+    return None
+
+
+def _summands(run: Run, call: ir.Call) -> list[ir.Expr]:
+    """What of a call's arguments goes into its value as a summand."""
+    if any(product.loc == call.loc for product in run.facts.products.values()):
+        return [*call.args[_ACCUMULATOR:], *(value for key, value in call.keywords if key == "acc")]
+    named = isinstance(call.func, ir.TypeRef) or isinstance(call.func, ir.Name) and conversions.named(call.func.id)
+    converts = bool(named) or any(loc == call.loc for _, _, loc in run.facts.casts)
+    if isinstance(call.func, ir.Attr) and (converts or call.func.name in _ON):
+        return [call.func.value, *call.args]
+    return list(call.args) if converts else []
+
+
+def same_place(a: object, b: object) -> bool:
+    """Whether two expressions of names, elements and numbers are written the same way."""
+    if isinstance(a, ir.Name) and isinstance(b, ir.Name):
+        return a.id == b.id
+    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
+        return bool(a.value == b.value)
+    if isinstance(a, ir.Index) and isinstance(b, ir.Index):
+        return same_place(a.value, b.value) and same_place(a.index, b.index)
+    if isinstance(a, ir.Attr) and isinstance(b, ir.Attr):
+        return a.name == b.name and same_place(a.value, b.value)
+    if isinstance(a, ir.Binary) and isinstance(b, ir.Binary):
+        return a.op == b.op and same_place(a.left, b.left) and same_place(a.right, b.right)
+    return False

@@ -8,6 +8,7 @@ from kbh_lint.base import ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.joins import join
+from kbh_lint.kernels.core.products import same_place
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
@@ -118,7 +119,7 @@ class CudaStatements(Statements):
         made = super().self_addition(target, value)
         if made is not None or not isinstance(target, ir.Index) or not isinstance(value, ir.Binary):
             return made
-        if value.op == "+" and isinstance(value.left, ir.Index) and _same_place(value.left, target):
+        if value.op == "+" and isinstance(value.left, ir.Index) and same_place(value.left, target):
             return self.run.numbers.augmented(
                 "+", self.run.expressions.eval(value.left), self.run.expressions.eval(value.right), value.loc
             )
@@ -126,16 +127,3 @@ class CudaStatements(Statements):
 
 
 _PLACES = (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Call)
-
-
-def _same_place(a: object, b: object) -> bool:
-    """Whether two index expressions are written the same way."""
-    if isinstance(a, ir.Name) and isinstance(b, ir.Name):
-        return a.id == b.id
-    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
-        return bool(a.value == b.value)
-    if isinstance(a, ir.Index) and isinstance(b, ir.Index):
-        return _same_place(a.value, b.value) and _same_place(a.index, b.index)
-    if isinstance(a, ir.Binary) and isinstance(b, ir.Binary):
-        return a.op == b.op and _same_place(a.left, b.left) and _same_place(a.right, b.right)
-    return False
