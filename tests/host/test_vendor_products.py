@@ -72,6 +72,11 @@ SPELLED = {
         "using Fn = cublasStatus_t (*)(...);",
         f'auto f = (Fn)dlsym(dlopen("libcublas.so", RTLD_NOW), "cublasGemmEx"); f({GIVEN});',
     ),
+    "dlsym by the type of a function": (
+        "template <class F> F entry(const char* name) {\n"
+        '  return reinterpret_cast<F>(dlsym(dlopen("libcublas.so", RTLD_NOW), name)); }',
+        f'entry<decltype(&cublasGemmEx)>("cublasGemmEx")({GIVEN});',
+    ),
     "strided": (
         "",
         f"cublasGemmStridedBatchedEx({SIZES}{W}, 0LL, {X}, 0LL, &zero, {OUT}, 0LL, 1, {END});",

@@ -73,7 +73,7 @@ def _closed(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue:
         bound[name] = value
         return ir.TypeRef(name, (), node.loc)
 
-    made = argument_of(ref)
+    made = ref if ref.name == "decltype" else argument_of(ref)
     return TypeValue(made, Env(bound, env)) if bound and isinstance(made, ir.TypeRef) else TypeValue(ref, env)
 
 
