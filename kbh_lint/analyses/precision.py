@@ -55,7 +55,7 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
             elif _carries(use):
                 out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, True))
         out += [
-            Narrow("accumulators", (total.dtype,), use.inputs, total.loc, use)
+            Narrow("accumulators", (total.dtype,), use.inputs, total.loc, use, _added_on(use, limit["accumulators"]))
             for total in _rounded_totals(use, limit.get("accumulators", 0))
         ]
     for event in work.authored:
@@ -86,6 +86,7 @@ def _added_on(use: ProductUse, limit: int) -> bool:
         for product in facts.products
         if product.loc == use.loc and product.accumulator == use.accumulator
         for total in facts.sums
+        if total.loc != product.loc  # what a product adds to itself is no other sum
     )
 
 

@@ -113,10 +113,10 @@ def rounded_total(run: Run, target: ir.Name, node: ir.Expr, made: V) -> None:
         return
     if not all(any("product" in o.flags for o in value.origins) for value in (old, made)):
         return
-    path = _along(run, node, target) or ()
-    for source, kind, loc in list(run.facts.casts):
+    path = _along(run, node, target)
+    for source, kind, loc in list(run.facts.casts) if path else ():
         floats = source in dtypes.FLOATS and kind in dtypes.FLOATS
-        if loc in path and floats and dtypes.BITS[kind] < dtypes.BITS[source]:
+        if path and loc in path and floats and dtypes.BITS[kind] < dtypes.BITS[source]:
             run.facts.add_sum(kind, made.origins, loc, True)
 
 
