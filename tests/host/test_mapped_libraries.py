@@ -29,7 +29,7 @@ def test_a_library_that_programs_load_is_there(tmp_path: Path, way: str, name: s
     assert "grader-sniffing" not in classes(lint(tmp_path, text(way, name)))
 
 
-@pytest.mark.parametrize("name", ["libcupti", "libcudainj", "nsys", "sanitizer"])
+@pytest.mark.parametrize("name", ["libcupti", "libcudainj", "nsys", "sanitizer", "libcuda|libcupti"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 def test_one_that_only_onlookers_load_tells_who_runs_it(tmp_path: Path, way: str, name: str) -> None:
     assert "grader-sniffing" in classes(lint(tmp_path, text(way, name)))

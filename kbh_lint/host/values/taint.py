@@ -105,10 +105,11 @@ def about_process(path: str) -> bool:
 
 def mapped(value: Value, wanted: Value) -> str:
     """Returns what is mapped into this process, as far as programs for GPUs load it, where that is searched for a
-    library of these, `wanted`: it is there whoever runs them. Empty where something else is searched, or searched for.
+    library of these, `wanted`: it is there whoever runs them. Empty where something else is searched, or searched for,
+    be it beside them.
     """
     searched = _MAPS.fullmatch(symbol_of(value)) and isinstance(wanted, str) and not doubts(wanted)
-    return MAPPED if searched and _LOADED.search(str(wanted)) else ""
+    return MAPPED if searched and all(map(_LOADED.search, str(wanted).split("|"))) else ""
 
 
 def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
