@@ -90,9 +90,11 @@ def functors(program: Program, rng: Random) -> Program:
     if any(p.kind == "directive" and _QUALIFIER.match(p.text) for pieces in parts for p in pieces):
         raise NotApplicable("the text gives its qualifiers a meaning of its own")
     found = {}
+    own = own_functions(parts, fixed)
     for pieces in parts:
-        for name, defined in own_functions(parts, fixed).items():
-            made = _object(pieces, defined, source, rng) if defined[0] in functions(pieces) else None
+        here = list(functions(pieces))
+        for name, defined in own.items():
+            made = _object(pieces, defined, source, rng) if defined[0] in here else None
             if made is not None:
                 found[name] = made
     if not found:
@@ -170,7 +172,7 @@ def _define(pieces: list[Token], kernel: Function, made: Object, new: dict[int, 
     bounds = _BOUNDS.search(before)
     inside = kernel.head[kernel.head.index("<") + 1 : kernel.head.rindex(">")] if kernel.head else ""
     attributes = f"__launch_bounds__({bounds[1]})" if bounds else ""
-    fields = head = ""
+    fields = ""
     if made.form == "static":
         method, call, taken = f"static __device__ __forceinline__ void run({listed})", f"Op::run({names});", listed
     elif made.form == "call":
