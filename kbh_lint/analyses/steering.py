@@ -16,7 +16,7 @@ from kbh_lint.base.dtypes import BITS, FLOATS
 from kbh_lint.base.facts import ValueBranch
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
-from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.host.values.tensors import Content, Event, traced
 from kbh_lint.kernels.core.facts import Branch, KernelFacts, Origin, ProductTypes
 from kbh_lint.problems import Contract, Problem
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Tests for numbers that are no numbers protect a result, they do not trade its precision.
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
 CAREFUL, PLAIN = "a compensated sum", "a plain sum"
+MAX_GUARDED = 50  # contents of a test that are looked at for guards
 MAX_CHOICES = 16  # of one kernel, that are looked at for sums
 MAX_SUMS = 8  # launches whose sums are looked at
 MAX_EARLIER = 3  # launches that what lies at a place is followed through
@@ -79,17 +80,8 @@ def tested(contract: Contract, contents: Iterable[Content]) -> tuple[str, ...]:
 
 def _guards(content: Content) -> bool:
     """Whether a content says only which numbers are finite."""
-    stack, seen = [content], 0
-    while stack and seen < 50:
-        seen += 1
-        current = stack.pop()
-        event = current.event
-        if event is None:
-            continue
-        if event.name in GUARDS or event.name in ("eq", "ne") and _with_itself(event):
-            return True
-        stack.extend(current.sources())
-    return False
+    made = (current.event for current in traced([content], MAX_GUARDED) if current.event is not None)
+    return any(event.name in GUARDS or event.name in ("eq", "ne") and _with_itself(event) for event in made)
 
 
 def _with_itself(event: Event) -> bool:

@@ -21,7 +21,7 @@ from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import Call, Ended, PathRun, Probe, ShapeRun
 from kbh_lint.host.values.session import Session
-from kbh_lint.host.values.tensors import Content, Unknown
+from kbh_lint.host.values.tensors import Content, Unknown, traced
 from kbh_lint.problems import Contract, Problem, Shape
 
 FUEL = 400_000
@@ -31,7 +31,6 @@ MAX_PROBES = 4
 MAX_LATER = 3  # questions that another answer leads to, each answered with no
 MAX_FASTEST = 15  # kinds of work that are taken for the fastest beside the first
 MAX_BEYOND = 3
-MAX_SOURCES = 200  # contents that one is traced back through
 
 
 def run_path(
@@ -268,14 +267,7 @@ def run_reduced(
 
 def _of_lengths(value: Unknown) -> bool:
     """Whether an unknown was computed from lengths that are all alike in timed runs."""
-    stack, seen = list(value.contents), 0
-    while stack and seen < MAX_SOURCES:
-        seen += 1
-        current = stack.pop()
-        if "drawn" in current.notes:
-            return True
-        stack.extend(current.sources())
-    return False
+    return any("drawn" in content.notes for content in traced(value.contents))
 
 
 def _on_inputs_alone(contents: Iterable[Content]) -> bool:
@@ -289,13 +281,10 @@ def _on_inputs_alone(contents: Iterable[Content]) -> bool:
 
 def _looked_at(content: Content) -> tuple[bool, bool]:
     """Whether floating-point inputs or weights are in a content, and whether more than torch's operations made it."""
-    stack, seen, drawn, made = [content], 0, False, False
-    while stack and seen < MAX_SOURCES:
-        seen += 1
-        current = stack.pop()
+    drawn = made = False
+    for current in traced([content]):
         drawn = drawn or current.label.startswith(("input:", "state:")) and current.dtype in FLOATS
         made = made or current.event is not None and current.event.kind not in ("op", "copy")
-        stack.extend(current.sources())
     return drawn, made
 
 

@@ -7,7 +7,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.values import DType, Value
 from kbh_lint.host.torch import recording, tensor_views, whole_numbers
 from kbh_lint.host.values import checksums, tensor_arguments
@@ -15,12 +14,11 @@ from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, Placed, Tensor, Unknown, row_major
+from kbh_lint.host.values.tensors import Content, Placed, Tensor, Unknown, row_major, traced
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-MAX_SOURCES = 200  # contents that one is traced back through
 MAX_ELEMENTS = 4096  # of a list that a tensor becomes
 # Where the named results of operations with several stand: torch.sort(x).values.
 RESULTS = {"values": 0, "indices": 1, "Q": 0, "R": 1, "U": 0, "S": 1, "Vh": 2, "V": 2, "LU": 0, "pivots": 1, "L": 0,
@@ -76,17 +74,12 @@ def _compared(interp: Run, inputs: Sequence[Tensor], contents: tuple[Content, ..
 
 def _of_integers(contents: Sequence[Content]) -> bool:
     """Whether contents come from inputs of integers, and from nothing else but numbers of the program."""
-    stack, seen, inputs = list(contents), 0, 0
-    while stack and seen < MAX_SOURCES:
-        seen += 1
-        current = stack.pop()
-        given = current.label.startswith("input:") and current.dtype in INTS
+    inputs = others = False
+    for current in traced(contents):
+        given = current.label.startswith("input:") and current.dtype in dtypes.INTS
         made = current.event is not None and current.event.kind in ("op", "copy")
-        if not given and not made and current.label != "constant":
-            return False
-        inputs += given
-        stack.extend(current.sources())
-    return inputs > 0 and not stack
+        inputs, others = inputs or given, others or not given and not made and current.label != "constant"
+    return inputs and not others
 
 
 def _drawn(name: str, inputs: Sequence[Tensor], numbers: Sequence[int | None]) -> Value:

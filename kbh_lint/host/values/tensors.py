@@ -6,7 +6,7 @@ event knows the contents it read. What a result really comes from is a walk over
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kbh_lint.base.limits import Budgets
     from kbh_lint.kernels.core.facts import KernelFacts
 
+MAX_TRACED = 200  # contents that others are traced back through
 ADDRESS_BITS = 44  # one storage owns 2**44 addresses, so an address with an offset still names its storage
 
 
@@ -105,6 +106,18 @@ class Content(Brief):
         if self.previous is not None:
             found.append(self.previous)
         return found
+
+
+def traced(contents: Iterable[Content], most: int = MAX_TRACED) -> Iterator[Content]:
+    """Yields contents and all that they were computed from, each once, no more than `most`."""
+    stack = list(contents)
+    seen: set[int] = set()
+    while stack and len(seen) < most:
+        content = stack.pop()
+        if content.ident not in seen:
+            seen.add(content.ident)
+            yield content
+            stack += content.sources()
 
 
 @dataclass(slots=True, eq=False, repr=False)
