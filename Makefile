@@ -1,13 +1,13 @@
 # make demo   on this machine's CPU: lints and grades two bundled submissions, an honest one and a leaking one, and has a
 #             coding agent with a scripted model write a third in a sealed room
 # make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the linter's cost, the stored evidence and
-#             results of the deck
-# Both make .venv themselves; they need Python 3.11 or newer, make and a package index.
+#             results of the deck; of tests with very many cases a share, another at each commit (make test-full: all)
+# They make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
 .SHELLFLAGS := -euc
 .DELETE_ON_ERROR:
-.PHONY: agents matrix demo quick test core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats bench-board evade verify-deck results verify-results lint-cost ranges mutate ceilings fuzz accuracy clean
+.PHONY: agents matrix demo quick test test-full core lint format types unit docs docs-check wheel seed-audit bench-lint bench-grade bench-stats bench-board evade verify-deck results verify-results lint-cost ranges mutate ceilings fuzz accuracy clean
 
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -21,6 +21,9 @@ AGENTS ?= claude codex opencode kimi gemini
 FUZZ_ARGS ?=
 # As many test processes as there are cores, whatever OpenMP is told: kernels compile and interpret on one each.
 JOBS ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
+
+# What draws the cases that run of tests with a share (tests/shares.py); when it is empty, all run.
+TURN ?= $(shell git rev-parse HEAD 2>/dev/null || echo none)
 
 # The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none. The agent is
 # Claude Code where npm is there, else our own tiny one; its model is a script, so nothing is asked of anybody.
@@ -46,6 +49,10 @@ test: $(VENV)/.dev
 	$(MAKE) -j $(JOBS) $(if $(filter output-sync,$(.FEATURES)),-O) \
 	  agents lint types docs-check lint-cost verify-deck verify-results $(CHECKS)
 	$(MAKE) unit
+
+# The same with all cases of all tests: before a release, after a change of what many of them are about, and once a day.
+test-full:
+	$(MAKE) test TURN=
 
 # What is not committed yet: ruff, mypy and the nearest tests, in under a minute; SINCE=main for a whole branch.
 quick: $(VENV)/.dev
@@ -74,7 +81,7 @@ types: $(VENV)/.dev
 
 # Half as many processes again as there are cores: many tests wait for processes of their own, and for their time to end.
 unit: agents
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(( $(JOBS) * 3 / 2 )) --dist worksteal $(PYTEST_ARGS)
+	KBH_TURN=$(TURN) OMP_NUM_THREADS=1 $(BIN)/pytest -n $$(( $(JOBS) * 3 / 2 )) --dist worksteal $(PYTEST_ARGS)
 
 docs: $(VENV)/.core
 	$(PY) -m kbh_lint.docs docs/rules

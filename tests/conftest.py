@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 import fcntl
+import gc
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+from shares import TURN, drawn, part_of
 
 # Tests run beside one another on few cores: how long one example takes says nothing there.
 settings.register_profile("shared", deadline=None)
 settings.load_profile("shared")
 
 
+def pytest_configure() -> None:
+    """Thousands of tests are made, and none goes: looking for garbage among them takes a quarter of that time."""
+    gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """From here on what was collected is left out when garbage is looked for."""
+    gc.enable()
+    gc.freeze()
+
+
+def pytest_report_header() -> str:
+    """Says where tests are left out."""
+    turn = os.environ.get(TURN, "")
+    return f"of tests with a share, that of {turn} runs; make test-full runs all" if turn else ""
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves the share of this turn, and deals it out."""
+    turn = os.environ.get(TURN, "")
+    if turn:
+        left = drawn([(item.nodeid, part_of(item)) for item in items], turn)
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in left])
+        items[:] = [item for item in items if item.nodeid in left]
+    _slow_first(config, items)
+
+
+def _slow_first(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Has each worker begin with its share of the slow tests, so that none waits for another's last one at the end.
 
     xdist deals out the list in stretches of one length. Tests of one file that share what `once` makes stay together.

@@ -256,6 +256,7 @@ def small(text: str) -> str:
     return text.replace("    top = largest(top, peaks);\n", "").replace("    total = summed(total, pairs);\n", "")
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("way", "total"), [
     *(("a struct", total) for total in TOTALS),
     *((way, total) for way in list(WAYS)[1:] for total in ("the sum and its error", "the sum")),

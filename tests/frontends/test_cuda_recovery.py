@@ -115,6 +115,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_ends_soon_and_the_tree_is_not_too_deep(name: str) -> None:
     start = time.process_time()

@@ -6,10 +6,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 from idiom_catalogue import HERE, Idiom, load
 from idiom_reference import SMALL, error, load_module
+from shares import taken
 
 pytestmark = pytest.mark.slow
 torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -20,14 +23,20 @@ INTERPRETED = [i for i in IDIOMS if i.triton and i.name not in {"fp8/triton_auto
 
 
 @pytest.fixture(scope="module")
-def errors() -> dict[str, float]:
+def errors(request: pytest.FixtureRequest, once: Callable[..., Any]) -> dict[str, float]:
     """Worst error of each interpreted idiom; Triton reads the switch to its interpreter once, hence the process."""
-    command = [sys.executable, str(HERE / "idiom_reference.py"), *(idiom.name for idiom in INTERPRETED)]
+    names = [idiom.name for idiom in taken(request, "idiom") if idiom in INTERPRETED]
+    return dict(once("interpreted-idioms", lambda: interpreted(names)))
+
+
+def interpreted(names: Sequence[str]) -> dict[str, float]:
+    command = [sys.executable, str(HERE / "idiom_reference.py"), *names]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     return dict(json.loads(done.stdout))
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("idiom", INTERPRETED, ids=lambda idiom: idiom.name)
 def test_an_interpreted_triton_idiom_is_within_tolerance(idiom: Idiom, errors: dict[str, float]) -> None:
     assert errors[idiom.name] < LIMIT[idiom.name.split("/")[0]]

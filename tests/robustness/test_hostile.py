@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 from hostile import submissions
+from shares import taken
 
 ROOT = Path(__file__).resolve().parents[2]
 MAX_SECONDS = 30  # the dearest takes 17 alone, and beside two other workers on two cores a third more
 MAX_MEGABYTES = 1_500
 CASES = submissions()
 
-# One process for all. It says after each file what it cost, so that one that kills it is the first that is missing.
+# One process for all that run. It says after each file what it cost, so that one that kills it is the first missing.
 DRIVER = """
 import json, pathlib, resource, sys, time
 sys.path[:0] = [{root!r}]
@@ -38,15 +39,19 @@ for name, text in json.load(sys.stdin).items():
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory, once: Callable[..., Any]) -> dict[str, Any]:
-    return dict(once("hostile-outcomes", lambda: linted(tmp_path_factory.mktemp("hostile"))))
+def outcomes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, once: Callable[..., Any]
+) -> dict[str, Any]:
+    asked = {*taken(request, "name"), *(f"forward/{name}" for name in taken(request, "endless"))}
+    cases = {name: text for name, text in CASES.items() if name in asked or not asked}
+    return dict(once("hostile-outcomes", lambda: linted(tmp_path_factory.mktemp("hostile"), cases)))
 
 
-def linted(folder: Path) -> dict[str, Any]:
+def linted(folder: Path, cases: dict[str, str]) -> dict[str, Any]:
     """What linting each case costs and says, how the process ended, and what lies in its folder then."""
     done = subprocess.run(
         [sys.executable, "-c", DRIVER.format(root=str(ROOT))],
-        input=json.dumps(CASES),
+        input=json.dumps(cases),
         cwd=folder,
         capture_output=True,
         text=True,
@@ -59,6 +64,7 @@ def linted(folder: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.share(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_submission_costs_no_more_than_its_bound(name: str, outcomes: dict[str, Any]) -> None:
@@ -71,9 +77,9 @@ def test_a_hostile_submission_costs_no_more_than_its_bound(name: str, outcomes: 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["loop-without-end", "exponential-recursion", "summed-again-and-again"])
-def test_a_forward_without_end_is_unproven_for_that_reason(name: str, outcomes: dict[str, Any]) -> None:
-    verdict, reasons = outcomes[f"forward/{name}"][2:]
+@pytest.mark.parametrize("endless", ["loop-without-end", "exponential-recursion", "summed-again-and-again"])
+def test_a_forward_without_end_is_unproven_for_that_reason(endless: str, outcomes: dict[str, Any]) -> None:
+    verdict, reasons = outcomes[f"forward/{endless}"][2:]
     assert verdict == "unproven"
     assert any("did not end within its bound" in reason for reason in reasons)
 

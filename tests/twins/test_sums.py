@@ -53,6 +53,7 @@ def solution(row: dict[str, Any], step: str) -> str:
     return text.replace("STEP", step).replace("TOTAL", row["total"])
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 @pytest.mark.parametrize("step", [CAREFUL, PLAIN], ids=["compensated", "plain"])
 def test_a_sum_is_told_however_it_is_held(tmp_path: Path, row: dict[str, Any], step: str) -> None:

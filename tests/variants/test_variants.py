@@ -42,6 +42,7 @@ def test_every_folder_is_a_problem_s_and_has_honest_variants_and_leaks() -> None
     assert {p.parent.name for p in LEAKS} == set(PROBLEMS)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("path", HONEST, ids=name)
 def test_an_honest_variant_keeps_every_promise(path: Path) -> None:
     report = kbh_lint.lint([path], problem=path.parent.name).files[0]
@@ -51,6 +52,7 @@ def test_an_honest_variant_keeps_every_promise(path: Path) -> None:
     assert states and set(states.values()) <= KEPT, f"{states} {report.unread}"
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("path", LEAKS, ids=name)
 def test_a_leak_is_flagged_for_the_right_reason(path: Path) -> None:
     report = kbh_lint.lint([path], problem=path.parent.name).files[0]
