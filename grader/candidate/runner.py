@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib.abc import InspectLoader
@@ -26,6 +28,7 @@ from grader.candidate.clock import Clock
 from grader.candidate.clock.outside import Steps, outside
 from grader.candidate.collecting import Collector
 from grader.candidate.copies import Copies
+from grader.candidate.readings import FIRST_CALLS, Readings, stage_of
 from grader.wire.channel import Slot, slots_from_json
 from grader.wire.driver import bound
 from grader.wire.frames import Kind
@@ -68,9 +71,12 @@ class _Place:
 class Runner:
     """The submission's module, its models at one shape, and the slots that they are called on."""
 
-    def __init__(self, device: torch.device, clock: Clock, collector: Collector | None = None) -> None:
-        """With a `collector` kernels of Triton's are compiled and not launched."""
-        self.device, self.clock, self.collector = device, clock, collector
+    def __init__(
+        self, device: torch.device, clock: Clock, collector: Collector | None = None, readings: Readings | None = None
+    ) -> None:  # fmt: skip
+        """With a `collector` kernels of Triton's are compiled and not launched; with `readings` a submission that tunes
+        itself chooses what it chose in the build."""
+        self.device, self.clock, self.collector, self.readings = device, clock, collector, readings
         self._advance = torch.autograd.graph.increment_version
         if device.type == "cuda":  # found now: a file cuda.py of the submission would hide the package later
             bound("cuInit")
@@ -88,6 +94,7 @@ class Runner:
         self.pristine: list[dict[str, Tensor]] = []
         self.copies = Copies(device if device.type == "cuda" else None)
         self.newest = 0  # what no version of a tensor that was ours was above
+        self.shape, self.called = "", Counter[int]()  # of the models: a name for it, and how often each was called
 
     def start(self, file: Path) -> Steps[Answer]:
         """Imports the submission."""
@@ -96,7 +103,10 @@ class Runner:
         assert spec is not None and spec.loader is not None
         self.module = importlib.util.module_from_spec(spec)
         sys.modules["solution"] = self.module
-        yield from outside(exec, cast(InspectLoader, spec.loader).get_code("solution"), vars(self.module))
+        if self.readings is not None:
+            self.readings.begin()
+        with self._tuning("import"):
+            yield from outside(exec, cast(InspectLoader, spec.loader).get_code("solution"), vars(self.module))
         if not isinstance(getattr(self.module, "Model", None), type) or not issubclass(self.module.Model, nn.Module):
             raise Faults("the submission has no class Model that is an nn.Module")
         return Kind.READY, ()
@@ -116,11 +126,12 @@ class Runner:
             nothing = tuple(torch.zeros_like(tensor) for tensor in self.calls[0].outputs)
             self.models = [_Null(nothing, self.device)]
             return Kind.READY, (self.clock.canary(),)
-        before = self.copies.used
+        before, self.shape = self.copies.used, stage_of(plan)
         for index in range(plan["instances"]):
             places = [_at(slot, index * self.strides["state"]) for slot in self.slots["state"]]
             weights = {slot.name: self.views["state"].tensor(slot) for slot in places}
-            yield from self._make(plan["init"], weights, plan["copies"])
+            with self._tuning(f"making {self.shape}"):
+                yield from self._make(plan["init"], weights, plan["copies"])
         return Kind.READY, (float(self.copies.used - before),)
 
     def call(self, index: int, *, gated: bool = True, written: bool = True, keep: bool = False) -> Steps[Answer]:
@@ -136,7 +147,10 @@ class Runner:
         if written:
             self._advance(inputs)
         called: Callable[[], Steps[Any]] = partial(outside, model, *inputs)
-        with torch.no_grad():
+        number = index % len(self.models)
+        self.called[number] += 1
+        stage = f"call {self.called[number]} {self.shape}" if self.called[number] <= FIRST_CALLS else ""
+        with torch.no_grad(), self._tuning(stage):
             outputs, seconds, waited = yield from (self.clock.timed if gated else self.clock.ungated)(called)
         held = {**place.inputs, **(self.state[index % len(self.state)] if self.state else {})}
         faults = output_faults(outputs, self.expected, self.device, held)
@@ -193,6 +207,10 @@ class Runner:
                 raise Faults("; ".join(f"it changed its state {name}" for name in changed))
         return Kind.READY, ()
 
+    def _tuning(self, stage: str) -> AbstractContextManager[None]:
+        """While the submission does what may tune it; no name is none of these stages."""
+        return self.readings.stage(stage) if self.readings is not None and stage else nullcontext()
+
     def _take(self, fd: int) -> None:
         self.views["batch inputs"].replace(fd)
         self.views["batch inputs"].warm()
@@ -236,6 +254,8 @@ class Runner:
         yield from self.clock.prepare(())
         self.newest = self._newest()
         self.models, self.calls, self.batch, self.state, self.pristine, self.kept = [], [], [], [], [], []
+        self.shape = ""
+        self.called.clear()
         self.handed = ()
         self._close(*self.views)
         if self.device.type == "cuda":

@@ -23,10 +23,12 @@ from grader.candidate.clock import make_clock, outside
 from grader.candidate.clock.outside import Steps, run
 from grader.candidate.collecting import Collector
 from grader.candidate.interpreter import install
+from grader.candidate.readings import FILE, Readings, watch
 from grader.candidate.runner import Answer, Faults, Runner
 from grader.wire.driver import bound
 from grader.wire.frames import Frame, Kind, receive_with, send
 
+CACHES = "TRITON_CACHE_DIR"  # the variable with a folder in that of a build's caches
 TRACE_LINES = 14
 TRACE_CHARACTERS = 3000
 OURS = (__file__, clock.__file__, outside.__file__, Runner.start.__code__.co_filename)
@@ -75,7 +77,8 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
         except EOFError:
             return
     collector = _collector() if arguments.collect else None
-    runner = Runner(device, make_clock(device, arguments.timing, arguments.profile, arguments.published), collector)
+    clock_of = make_clock(device, arguments.timing, arguments.profile, arguments.published)
+    runner = Runner(device, clock_of, collector, _readings(arguments))
     send(link, Frame(Kind.READY, begun))
     while True:
         try:
@@ -87,6 +90,16 @@ def _serving(arguments: argparse.Namespace) -> Steps[None]:
         yield from _answer(link, question.seq, partial(_serve, runner, arguments, question, descriptors))
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _readings(arguments: argparse.Namespace) -> Readings | None:
+    """What the submission's own stopwatch showed in the build; None where nothing is launched."""
+    caches = os.environ.get(CACHES)
+    if arguments.collect or caches is None:
+        return None
+    readings = Readings(arguments.file.parent, Path(caches).parent / FILE)
+    watch(readings)
+    return readings
 
 
 def _collector() -> Collector | None:
