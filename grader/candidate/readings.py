@@ -19,12 +19,13 @@ import math
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import torch
+
+from grader.wire.channel import Slot
 
 __all__ = ["FILE", "FIRST_CALLS", "Readings", "stage_of", "watch"]
 
@@ -134,16 +135,15 @@ def _are_readings(values: object) -> bool:
 
 def watch(readings: Readings) -> None:
     """Has what reads a clock in this process ask `readings` what it is told: events of a GPU, and the module `time`."""
-    event: Any = torch.cuda.Event
-    between = event.elapsed_time
+    between = torch.cuda.Event.elapsed_time
 
-    def elapsed_time(self: Any, end_event: Any) -> Any:
-        said = between(self, end_event)
+    def elapsed_time(self: torch.cuda.Event, end_event: torch.cuda.Event) -> Reading:
+        said: Reading = between(self, end_event)
         caller = sys._getframe(1)
         return readings.reading(said, caller.f_code.co_filename, caller.f_lineno)
 
     elapsed_time.__doc__ = between.__doc__
-    event.elapsed_time = elapsed_time
+    setattr(torch.cuda.Event, elapsed_time.__name__, elapsed_time)
     for name in CLOCKS:
         setattr(time, name, _clock(readings, getattr(time, name)))
 
@@ -159,7 +159,7 @@ def _clock(readings: Readings, clock: Callable[[], Reading]) -> Callable[[], Rea
     return told
 
 
-def stage_of(plan: Mapping[str, Any]) -> str:
-    """A name for the shape of a plan, the same in each process: what models are made with, and the inputs."""
-    inputs = [slot[:-1] for slot in plan["inputs"]]  # all but the place in memory
-    return json.dumps([plan["init"], inputs], separators=(",", ":"))
+def stage_of(init: Sequence[object], inputs: Iterable[Slot]) -> str:
+    """A name for a shape, the same in each process: what models are made with, and the inputs."""
+    tensors = [(slot.name, str(slot.dtype), slot.shape) for slot in inputs]
+    return json.dumps([init, tensors], separators=(",", ":"))

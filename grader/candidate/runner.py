@@ -126,7 +126,7 @@ class Runner:
             nothing = tuple(torch.zeros_like(tensor) for tensor in self.calls[0].outputs)
             self.models = [_Null(nothing, self.device)]
             return Kind.READY, (self.clock.canary(),)
-        before, self.shape = self.copies.used, stage_of(plan)
+        before, self.shape = self.copies.used, stage_of(plan["init"], self.slots["inputs"])
         for index in range(plan["instances"]):
             places = [_at(slot, index * self.strides["state"]) for slot in self.slots["state"]]
             weights = {slot.name: self.views["state"].tensor(slot) for slot in places}
