@@ -18,6 +18,7 @@ from kbh_lint import registry
 from kbh_lint.analyses.flow import Slice, followed
 from kbh_lint.base.dtypes import INTS, STORED
 from kbh_lint.base.values import Buffer
+from kbh_lint.host.gpu.extents import counted_bits
 from kbh_lint.host.gpu.kernel_cache import Normal, normalised
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, product
@@ -92,10 +93,9 @@ def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]
     grid, block = attrs["grid"], attrs["block"]
     if attrs["facts"][0].unread or not isinstance(grid, (tuple, list, int)):
         return None
-    given = [(name, value) for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
-    starts, widths = attrs.get("starts", {}), {STORED.get(value.dtype) for _, value in given}
-    bits = next(iter(widths), None)
-    if bits is None or len(widths) > 1 or any(starts.get(name) != 0 for name, _ in given):
+    given = [name for name, value in attrs["bindings"][0].items() if getattr(value, "storage", -1) == ident]
+    starts, bits = attrs.get("starts", {}), counted_bits(event, ident)
+    if bits is None or any(starts.get(name) != 0 for name in given):
         return None
     dims = _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
     found = _at(event, ident, dims, drawn=drawn)
@@ -146,13 +146,13 @@ def unfilled_by(tensor: Tensor, run: ShapeRun) -> Event | None:
     writers = [e for call in run.calls for e in call.events if any(w.storage.ident == ident for w in e.writes)]
     if content.event is None or not any(event is content.event for event in writers):
         return None
-    most = 0
+    most = 0  # bits
     for event in writers:
         parts = _stored(ident, event)
-        if parts is None or any(part.count is None for part in parts):
+        if parts is None or any(part.count is None for part, _ in parts):
             return None
-        most += sum(part.count or 0 for part in parts)
-    return content.event if most < min(shown, size * 8 // STORED.get(tensor.dtype, 8)) else None
+        most += sum((part.count or 0) * bits for part, bits in parts)
+    return content.event if most < min(shown * STORED.get(tensor.dtype, 8), size * 8) else None
 
 
 class _Stretch(NamedTuple):
@@ -273,10 +273,11 @@ def _points_into(given: object, ident: int) -> bool:
     return isinstance(given, Buffer) and given.storage == ident
 
 
-def _stored(ident: int, event: Event) -> list[Part] | None:
-    """The part of each store of a launch to a storage, in elements; None where one is not known."""
+def _stored(ident: int, event: Event) -> list[tuple[Part, int]] | None:
+    """The part of each store of a launch to a storage, with the width of an element; None where one is not known."""
     dims = _launched(event)
-    return None if dims is None else _at(event, ident, dims, "writes")
+    parts, bits = (None, None) if dims is None else (_at(event, ident, dims, "writes"), counted_bits(event, ident))
+    return None if parts is None or bits is None else [(part, bits) for part in parts]
 
 
 def _launched(event: Event) -> tuple[Dims, Dims] | None:

@@ -163,6 +163,49 @@ def test_a_result_of_which_launches_store_fewer_elements_is_unwritten(tmp_path: 
     assert linted(tmp_path, TOPK, text) == (verdict, {"output-written-in-part"} if verdict == "unproven" else set())
 
 
+TAKEN = "values.data_ptr<float>(), indices.data_ptr<int64_t>(), x.size(1), k);"
+PACKED = (
+    TAKEN.replace("values", "raw")
+    + """
+    const int count = values.numel() / PER;
+    words<<<(count + 127) / 128, 128>>>(reinterpret_cast<const WORD*>(raw.data_ptr<float>()),
+                                        reinterpret_cast<WORD*>(values.data_ptr<float>()), count);"""
+)
+WORDS = """
+__global__ void words(const WORD* __restrict__ from, WORD* __restrict__ to, int count) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) to[i] = from[i];
+}
+std::vector<torch::Tensor> topk(torch::Tensor x, int64_t k) {
+    auto raw = torch::empty({x.size(0), k}, x.options());"""
+
+
+WORD_BYTES = {"int2": 8, "uint4": 16, "ushort4": 8, "unsigned long long": 8, "uint32_t": 4, "uint16_t": 2}
+
+
+def by_words(word: str, share: int) -> str:
+    """A kernel that stores one word a thread at the end, of a result or of the first half of it."""
+    text = CUDA.replace("COLUMNS", "n").replace("ELEMENT", "row[c]").replace(TAKEN, PACKED)
+    text = text.replace("std::vector<torch::Tensor> topk(torch::Tensor x, int64_t k) {", WORDS, 1)
+    return text.replace("WORD", word).replace("/ PER", f"* 4 / {WORD_BYTES[word]} / {share}")
+
+
+@pytest.mark.parametrize("word", WORD_BYTES)
+@pytest.mark.parametrize("share", [1, 2])
+def test_a_result_is_filled_by_words_of_any_type(tmp_path: Path, word: str, share: int) -> None:
+    assert ("output-written-in-part" in linted(tmp_path, TOPK, by_words(word, share))[1]) == (share == 2)
+
+
+@pytest.mark.parametrize("word", ["unsigned long long", "uint32_t", "uint16_t"])
+@pytest.mark.parametrize("share", [1, 2])
+def test_words_of_any_type_overwrite_what_a_library_left(tmp_path: Path, word: str, share: int) -> None:
+    before = "auto values = torch::empty({x.size(0), k}, x.options());"
+    text = by_words(word, share)
+    assert before in text
+    text = text.replace(before, "auto values = std::get<0>(x.topk(k));")
+    assert linted(tmp_path, TOPK, text)[0] == ("clean" if share == 1 else "rubric_leak")
+
+
 SUMS = """
 import torch
 import torch.nn as nn

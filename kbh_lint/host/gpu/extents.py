@@ -101,13 +101,21 @@ def _left_out(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:
     found = store_extents(kernel, bindings[0], *dims)
     if on_data and tensor.storage.content.call == event.call and all((ident, s.loc) in found.doubtful for s in stores):
         return True
-    unread = any(f.unread for f in event.attrs["distinct"]) or not all(s.dtype in STORED for s in stores)
-    if unread or not isinstance(size, int) or tensor.offset != 0:
+    bits = counted_bits(event, ident)
+    if bits is None or any(f.unread for f in attrs["distinct"]) or not isinstance(size, int) or tensor.offset != 0:
         return False
     if all(found.starts.get((ident, s.loc), 0) > 0 for s in stores):
         return True
     ends = [found.ends.get((ident, s.loc)) for s in stores]
-    return all(n is not None and n * STORED[s.dtype] < size * 8 for s, n in zip(stores, ends, strict=True))
+    return all(n is not None and n * bits < size * 8 for n in ends)
+
+
+def counted_bits(event: Event, ident: int) -> int | None:
+    """The bits of an element of a storage as a launch counts it, whose pointer may have been cast to another type; None
+    where its pointers do not agree."""
+    given = [value for value in event.attrs["bindings"][0].values() if getattr(value, "storage", -1) == ident]
+    widths = {STORED.get(value.dtype) for value in given}
+    return next(iter(widths)) if len(widths) == 1 else None
 
 
 def _too_few(tensor: Tensor, event: Event) -> bool:
