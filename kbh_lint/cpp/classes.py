@@ -52,15 +52,15 @@ class Classes:
 
     def written(self, ref: ir.TypeRef, at: Scope) -> Bound | None:
         """The type that `ref` means in scope `at`, without its pointers, if it begins with a name that the text defines
-        or is a choice such as `std::conditional_t`; None for others, and where unknown."""
+        or the standard library makes it of others (`traits.makes`); None for others, and where unknown."""
         if self.depth > MAX_DEPTH:
             return None
         self.depth += 1
         try:
             found = self.domain.lookup(ref.name, at)
-            if found is None and traits.is_choice(ref):
-                side = traits.choice(self.domain, ref, at)
-                return None if side is None else self.through(side, traits.of_choice(ref), at)
+            if found is None and ref.args and traits.makes(ref):
+                made = traits.made(self.domain, ref, at)
+                return None if made is None else self.through(made, traits.behind(ref), at)
             if found is None and "::" in ref.name:
                 found = self.declaration(ref.name, ref.loc, at)
             return None if found is None else self._bound(found, ref, at)

@@ -20,6 +20,14 @@ _TRAITS: dict[str, Callable[[Type], bool]] = {
 }
 
 
+# What changes nothing that a `Type` tells: references are what they refer to, arrays are pointers.
+_SAME = frozenset(
+    {"decay", "remove_reference", "remove_cv", "remove_const", "remove_volatile", "remove_cvref", "add_const", "add_cv",
+     "add_lvalue_reference", "add_rvalue_reference", "type_identity"}
+)  # fmt: skip
+_CHANGES = _SAME | {"remove_pointer"}
+
+
 def _number(kind: Type, among: frozenset[str]) -> bool:
     return not kind.pointers and kind.lanes == 1 and kind.base in among
 
@@ -51,15 +59,23 @@ def is_choice(ref: ir.TypeRef) -> bool:
 
     CUTLASS and CuTe have the same under their own names.
     """
-    if len(ref.args) != 3:
-        return False
-    short = ref.name.rpartition("::")[2]
-    return short == "conditional_t" or short == "conditional" and ref.member[:1] == ("type",)
+    return len(ref.args) == 3 and _operation(ref) == "conditional"
 
 
-def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
-    """The type that a choice such as `std::conditional_t<B, T, F>` selects, without members that are named behind it;
-    None where the condition is unknown."""
+def makes(ref: ir.TypeRef) -> bool:
+    """Whether the standard library makes a type of others, as a choice, `std::decay_t<T>` or
+    `std::remove_pointer<T>::type`."""
+    count = len(ref.args)
+    if count == 1:
+        return _operation(ref) in _CHANGES
+    return count == 3 and _operation(ref) == "conditional"
+
+
+def made(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
+    """The type that the standard library makes (`makes`), without members that are named behind it; None where that is
+    unknown, as of a choice whose condition is."""
+    if not is_choice(ref):
+        return _changed(domain, ref, scope)
     test = domain.argument(templates.written(ref.args[0], "value"), "value", scope)
     known = None if test is None else domain.key(test)
     if not isinstance(known, int):
@@ -67,6 +83,23 @@ def choice(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
     return domain.argument(templates.written(ref.args[1 if known else 2], "type"), "type", scope)
 
 
-def of_choice(ref: ir.TypeRef) -> tuple[str, ...]:
-    """The names of the members that are taken of the selected type."""
-    return ref.member[1:] if ref.name.endswith("conditional") else ref.member
+def _changed(domain: Domain, ref: ir.TypeRef, scope: Scope) -> Bound | None:
+    """A type without its reference, its qualifiers or one of its pointers."""
+    kind = domain.argument(templates.written(ref.args[0], "type"), "type", scope)
+    if kind is None or _operation(ref) in _SAME:
+        return kind
+    key = domain.key(kind)
+    return None if not isinstance(key, Type) else domain.pointed(kind, 1) if key.pointers else kind
+
+
+def behind(ref: ir.TypeRef) -> tuple[str, ...]:
+    """The names of the members that are taken of the type that is made."""
+    return ref.member if ref.name.endswith("_t") else ref.member[1:]
+
+
+def _operation(ref: ir.TypeRef) -> str:
+    """What a type is made by, `decay` of `std::decay_t<T>` and of `std::decay<T>::type`; empty for other types."""
+    short = ref.name.rpartition("::")[2]
+    if short.endswith("_t"):
+        return short[:-2]
+    return short if ref.member[:1] == ("type",) else ""

@@ -250,3 +250,30 @@ template <typename T> struct Sum {
     text = own + text.replace("TOTAL", "sum")
     assert facts(text.replace("WHAT", "s + c")).state == "effective"
     assert facts(text.replace("WHAT", "s")).state == "vacuous"
+
+
+BY_RULE = """
+struct Exact {}; struct Rounded {};
+template <class Of, class In> struct rule { using type = Exact; };
+template <class T> struct rule<T, T> { using type = Rounded; };
+template <class Of, class In> using rule_t = typename rule<std::remove_cv_t<Of>, std::decay_t<In>>::type;
+__device__ float error(float a, float b, float t, Exact) { return fabsf(a) >= fabsf(b) ? (a - t) + b : (b - t) + a; }
+__device__ float error(float, float, float, Rounded) { return 0.f; }
+template <class R> struct Total {
+  float s = 0.f, c = 0.f;
+  __device__ void add(float v) { const float t = s + v; c += error(s, v, t, R{}); s = t; }
+};
+template <int N> __device__ float pairs(const float* v) {
+  if constexpr (N == 1) return v[0]; else return pairs<N / 2>(v) + pairs<N - N / 2>(v + N / 2);
+}
+"""
+
+
+@pytest.mark.parametrize(("kind", "state"), [("double", "effective"), ("float", "absent")])
+def test_a_rule_that_follows_from_a_type_decides_what_the_error_is(kind: str, state: str) -> None:
+    """Of what is added, of which the terms of a step are summed by halves before."""
+    step = "float v[8] = {e, 0.f, 0.f, 0.f, e, 0.f, 0.f, 0.f}; total.add(pairs<8>(v));"
+    text = KERNEL.replace(
+        "float s = 0.0f", f"{kind} one = 1; Total<rule_t<decltype(one), float>> total; float s = 0.0f"
+    )
+    assert facts(BY_RULE + text.replace("LOOP", step).replace("TOTAL", "total.s + total.c")).state == state

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
-from kbh_lint.cpp import integers, overloads, templates
+from kbh_lint.cpp import integers, overloads, templates, traits
 from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Injected, outer_arguments
@@ -104,7 +104,8 @@ class Types:
         if element is not None:
             return Type(element, 1, pointers)
         name = target.name.rpartition("::")[2]
-        return Type(name, 1, pointers) if name not in ("", "auto", "decltype") and not isinstance(found, Sym) else None
+        unknown = name in ("", "auto", "decltype") or isinstance(found, Sym) or target.args and traits.makes(target)
+        return None if unknown else Type(name, 1, pointers)
 
     def type_of(self, value: Value) -> Any:
         """Returns the C++ type of an argument's value; an untyped whole number counts as `int`, another number as

@@ -23,6 +23,7 @@ MAX_LOOP = 256  # iterations of a loop that works on tensors
 MAX_COUNTED = 1024  # iterations of one that only computes
 COUNTS = frozenset({"int", "int32_t", "int64_t", "long", "size_t", "long long", "unsigned", "uint32_t"})
 MAX_DEPTH = 24
+_MADE = "type that is made"
 _TYPES = (ir.Using, ir.ClassDef)  # members that are types
 
 
@@ -138,15 +139,18 @@ def _step(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
 
 
 def _unnamed(run: Cpp, ref: ir.TypeRef, env: Env) -> TypeValue | None:
-    """The same of a type whose name is none of the scope: `decltype`, a choice between types, a path of names."""
+    """The same of a type whose name is none of the scope: `decltype`, one that the standard library makes of others, a
+    path of names."""
     kind = _of_value(run, ref, env)
     if isinstance(kind, TypeValue):
         return _behind(kind, ref)
-    if traits.is_choice(ref):
-        side = traits.choice(run.types, ref, env)
-        if isinstance(side, DType):
-            side = TypeValue(ir.TypeRef(dtypes.cpp_name(side.name, 1), (), ref.loc), env)
-        return _behind(side, ref, traits.of_choice(ref)) if isinstance(side, TypeValue) else None
+    if ref.args and traits.makes(ref):
+        made = traits.made(run.types, ref, env)
+        if isinstance(made, DType):
+            made = TypeValue(ir.TypeRef(dtypes.cpp_name(made.name, 1), (), ref.loc), env)
+        if isinstance(made, Type):  # which only an argument told
+            made = TypeValue(ir.TypeRef(_MADE, (), ref.loc), Env({_MADE: made}, env))
+        return _behind(made, ref, traits.behind(ref)) if isinstance(made, TypeValue) else None
     path = "::" in ref.name and not run.unbound(ref.name, env)
     inside = run.types.classes.scoped(ref.name, ref.loc, env) if path else None
     return _within(ref, inside, env) if inside is not None and isinstance(inside.node, _TYPES) else None

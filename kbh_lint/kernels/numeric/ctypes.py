@@ -51,12 +51,19 @@ class CTypes:
 
     def _named_type(self, ref: ir.TypeRef, frame: Frame) -> CType:
         if ref.name in _BARE:
-            return OTHER
+            return self._of_value(ref, frame) if ref.name == "decltype" else OTHER
         plain = _plain(ref.name) if frame.find(ref.name) is None else None
         if plain is not None:
             return plain
         self.m.spend()
         return self.m.types.classes.written(ref, frame) or OTHER
+
+    def _of_value(self, ref: ir.TypeRef, frame: Frame) -> CType:
+        """`decltype(x)`: the type of a variable or a field, of which nothing is computed."""
+        if ref.member or len(ref.args) != 1 or not isinstance(ref.args[0], (ir.Name, ir.Attr)):
+            return OTHER
+        kind: CType | None = self.m.types.type_of(self.m.expressions.evaluate(ref.args[0], frame))
+        return kind or OTHER
 
     def of_value(self, value: object) -> CType:
         """The type that `value`, a template argument or type name, stands for."""

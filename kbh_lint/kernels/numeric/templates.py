@@ -64,7 +64,7 @@ class Types:
         if isinstance(value, CppType):  # a class template
             return Type(id(value.node))
         if isinstance(value, TypeValue):
-            return Type(value.ref.name.rpartition("::")[2], 1, value.ref.pointers) if not value.ref.args else None
+            return self._unresolved(value, depth)
         if not isinstance(value, CType) or depth > MAX_DEPTH:
             return None
         if value.kind == "pointer":
@@ -75,6 +75,17 @@ class Types:
             args = tuple(self.key(arg, depth + 1) for arg in bound)
             return None if None in args else Type(id(value.struct.node), args=args)
         return Type(value.dt, value.lanes) if value.dt in dtypes.BITS else None
+
+    def _unresolved(self, value: TypeValue, depth: int) -> Type | None:
+        """The key of a type that could not be resolved: the name of one that the text does not define; None of a
+        parameter that is bound to nothing known, and of what only an expression tells."""
+        ref, held = value.ref, value.env.get(value.ref.name)
+        if ref.args or ref.member or ref.name in ("", "auto", "decltype") or depth > MAX_DEPTH:
+            return None
+        if isinstance(held, TypeValue):
+            inner = self._unresolved(held, depth + 1)
+            return None if inner is None else Type(inner.base, inner.lanes, inner.pointers + ref.pointers)
+        return None if held is OTHER else Type(ref.name.rpartition("::")[2], 1, ref.pointers)
 
     def type_of(self, value: object) -> CType | None:
         """The type of an argument of a call; None where unknown."""

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 _ARRAYS = frozenset(
     {"array", "Array", "AlignedArray", "AlignedBuffer", "aligned_array", "ArrayEngine", "array_aligned"}
 )
-_TRANSPARENT = frozenset(
-    {"decay_t", "remove_reference_t", "remove_cv_t", "remove_const_t", "remove_cvref_t", "add_const_t", "make_signed_t"}
-)
 _BITS_TYPES = {"uint128_t": ("u32", 4), "__uint128_t": ("u32", 4), "__int128": ("u32", 4)}
 
 
@@ -70,7 +67,7 @@ class CudaTypes:
         if last in _ARRAYS and ref.args:
             item = self.type_argument(ref.args[0])
             return replace(item, dims=item.dims + 1)
-        if last in _TRANSPARENT and ref.args:
+        if last == "make_signed_t" and ref.args:
             return self.type_argument(ref.args[0])
         if last == "decltype" and ref.args:
             value = self.run.expressions.eval(ref.args[0])
