@@ -108,7 +108,7 @@ CASES = [
 ]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("row", "domain"), CASES)
 def test_a_fact_of_cpp_is_told_as_it_is(row: Row, domain: str) -> None:
     said = DOMAINS[domain](row)

@@ -73,7 +73,7 @@ def test_the_call_of_a_library_is_right_by_the_problems_own_bounds(problem_id: s
         assert result.ok, (case.spec.id, result.message)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("problem_id", GRADED)
 def test_every_problem_has_an_eager_and_a_compiled_baseline_with_the_references_own_state(
     problem_id: str, tmp_path: Path

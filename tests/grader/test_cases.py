@@ -180,6 +180,7 @@ def test_files_that_cannot_be_used_are_told_in_one_sentence(
 GRADED = [problem_id for problem_id, problem in load_deck(paths.problems_dir()).items() if problem.status == "graded"]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("problem_id", GRADED)
 def test_every_case_of_the_deck_is_drawn_and_depends_on_its_key(problem_id: str) -> None:
     problem = load_deck(paths.problems_dir())[problem_id]

@@ -55,6 +55,7 @@ def strict(folder: Path, file: str, out: Path) -> Cell:
     return grade(Request(folder / file, folder.name, target="cpu", strict=True, out=out, timeout=300.0))[0]
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("folder", "item"), HONEST, ids=[f"{folder.name}-{item.file.removeprefix('honest/')}" for folder, item in HONEST]
@@ -72,6 +73,7 @@ def test_an_honest_solution_is_accepted_where_a_cpu_can_run_it_and_refused_with_
         assert "cannot be checked on a CPU" in cell.reason and cell.verdict.verdict in ("clean", "interesting")
 
 
+@pytest.mark.share(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("folder", FOLDERS, ids=[folder.name for folder in FOLDERS])
 def test_a_decoy_is_withheld_before_anything_of_it_runs(folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ def test_a_problem_has_ten_mutants_with_ideas_of_their_own(problem_id: str) -> N
     assert len({mutant.id for mutant in mutants}) == len({mutant.idea for mutant in mutants}) == len(mutants)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.slow
 @pytest.mark.parametrize("problem_id", GRADED)
 def test_no_mutant_survives_the_reduced_shapes(problem_id: str) -> None:

@@ -74,7 +74,7 @@ def test_every_solution_in_the_folder_is_listed(problem: str) -> None:
     assert listed == {path.relative_to(folder).as_posix() for path in there}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("problem", "entry"), [(p, e) for p, e in HONEST if e.runs_on_cpu], ids=name_of)
 def test_an_honest_solution_passes_the_checker_on_a_cpu(problem: str, entry: Honest) -> None:
     pytest.importorskip("triton", reason="triton is not installed")

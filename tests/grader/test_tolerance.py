@@ -65,6 +65,7 @@ def test_the_stored_derivation_covers_every_case_and_architecture(problem_id: st
         }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("problem_id", QUICK)
 def test_the_legal_model_passes_its_own_problem_with_room(problem_id: str) -> None:
     problem = DECK[problem_id]
@@ -184,6 +185,7 @@ def test_at_least_three_legal_forms_are_measured_and_the_coarsest_decides(proble
         assert row["variants"][row["variant"]] == row["quantile"] == max(row["variants"].values())
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("problem_id", [name for name in GRADED if name not in QUICK])
 def test_every_legal_form_passes_every_case_at_reduced_shapes(problem_id: str) -> None:
     problem = DECK[problem_id]
@@ -196,6 +198,7 @@ def test_every_legal_form_passes_every_case_at_reduced_shapes(problem_id: str) -
 WHOLE = [name for name in GRADED if load_code(DECK[name]).inputs_format]
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("problem_id", WHOLE)
 def test_inputs_count_as_exact_only_where_no_case_at_all_would_pass_with_their_last_bits(problem_id: str) -> None:
     """INPUTS in legal.py loosens what a case is held to: a problem has it where its plain case needs it."""

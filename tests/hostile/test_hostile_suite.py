@@ -62,7 +62,7 @@ def sandboxed(device: str, wanted: str) -> str:
         pytest.skip(f"there is no such sandbox here: {error}")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", of_device(list(ALL)))
 def test_a_hostile_submission_is_contained(
     case: HostileCase, world: World, tmp_path: Path, record_property: Record
@@ -76,7 +76,7 @@ def test_a_hostile_submission_is_contained(
         assert suite.gain(case, got, suite.grade_file(case.twin, case, world, tmp_path)) == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", of_device([c for c in ALL if c not in TOGETHER]))
 def test_its_honest_twin_is_graded_as_usual(
     case: HostileCase, world: World, tmp_path: Path, record_property: Record
@@ -88,7 +88,7 @@ def test_its_honest_twin_is_graded_as_usual(
     assert found == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("cases", FLOCKS, ids=lambda cases: cases[0].name)
 def test_honest_twins_that_run_together_are_graded_as_usual(
     cases: Sequence[HostileCase], world: World, tmp_path: Path, record_property: Record
@@ -104,7 +104,7 @@ def test_honest_twins_that_run_together_are_graded_as_usual(
         assert (case.name, suite.accused(report.findings)) == (case.name, [])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kind", CLOSED)
 @pytest.mark.parametrize("case", of_device([c for c in ALL if c.each_kind]))
 def test_every_closed_kind_of_sandbox_contains_it(case: HostileCase, kind: str, world: World, tmp_path: Path) -> None:
@@ -114,7 +114,7 @@ def test_every_closed_kind_of_sandbox_contains_it(case: HostileCase, kind: str, 
     assert suite.faults(case, suite.grade_file(case.file, case, world, tmp_path, kind)) == []
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("case", [pytest.param(c, id=c.name) for c in ALL if c.control])
 def test_without_a_sandbox_it_gets_through(case: HostileCase, world: World, tmp_path: Path) -> None:
     copy = suite.place(case.file, world, tmp_path)

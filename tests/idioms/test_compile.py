@@ -73,7 +73,7 @@ def _sass(module: ModuleType, kernel: dict[str, Any], twin: bool) -> str:
     return _disassembled(built.asm["cubin"])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("idiom", "kernel"), KERNELS)
 def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: dict[str, Any]) -> None:
     sass = _sass(load_module(idiom.path), kernel, twin=False)
@@ -81,7 +81,7 @@ def test_a_triton_kernel_compiles_to_the_opcode_it_claims(idiom: Idiom, kernel: 
     assert re.search(rf"\b{kernel.get('sass', 'EXIT')}", sass)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("idiom", "kernel"), TWIN_KERNELS)
 def test_a_broken_triton_twin_runs_on_other_units(idiom: Idiom, kernel: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / f"{idiom.path.stem}_twin.py"
@@ -147,7 +147,7 @@ def _skip_without_headers(idiom: Idiom) -> None:
         pytest.skip("CUTLASS headers (package nvidia-cutlass) are not installed")
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @needs_nvcc
 @pytest.mark.parametrize(("idiom", "arch"), CUDA)
 def test_a_cuda_kernel_compiles_to_the_opcode_it_claims(
@@ -158,7 +158,7 @@ def test_a_cuda_kernel_compiles_to_the_opcode_it_claims(
     assert re.search(rf"\b{idiom.cuda.get('sass', 'EXIT')}", sass)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @needs_nvcc
 @pytest.mark.parametrize("idiom", [i for i in IDIOMS if "twin_sass" in i.cuda], ids=lambda idiom: idiom.name)
 def test_a_broken_cuda_twin_runs_on_other_units(idiom: Idiom, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

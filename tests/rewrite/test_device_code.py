@@ -120,7 +120,7 @@ def work_before(name: str) -> Counter[str]:
         return work(original(name), Path(folder, "before"))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(4)
 @pytest.mark.skipif(NVCC is None, reason="nvcc is not installed")
 @pytest.mark.parametrize(("rewrite", "name"), [
     *[("cuda-params-struct", name) for name in ("int4/cuda_lop3", "int4/cuda_mma", "fp8/mma_sync", "kahan/cuda_kahan")],

@@ -64,7 +64,7 @@ def linted(folder: Path, cases: dict[str, str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_a_hostile_submission_costs_no_more_than_its_bound(name: str, outcomes: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def linted(tmp_path: Path, program: Program, text: str) -> FileReport:
     return report_of(tmp_path, text, program.problem)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("program", "fault", "text"),
     [pytest.param(*case[1:], id=f"{case[0]}-{case[1].problem[:2]}-{case[2] or 'honest'}") for case in cases()],
