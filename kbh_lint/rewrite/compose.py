@@ -21,7 +21,7 @@ from kbh_lint.rewrite import (
     structure,
     wrappers,
 )
-from kbh_lint.rewrite.cuda import code, launching, moved, packed, text_names
+from kbh_lint.rewrite.cuda import code, indirect, launching, moved, packed, text_names
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import check_syntax
 
@@ -31,7 +31,7 @@ def evasions() -> dict[str, Rewrite]:
     """The rewrites that keep the meaning, by name."""
     modules = (
         names, arguments, imports, lookups, calls, control, structure, wrappers, spelling, kernels, launches,
-        text_names, code, launching, moved, packed, places, decoys,
+        text_names, code, launching, moved, packed, indirect, places, decoys,
     )  # fmt: skip
     return {rewrite.name: rewrite for module in modules for rewrite in module.REWRITES}
 

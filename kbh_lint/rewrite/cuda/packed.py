@@ -40,17 +40,17 @@ def params_struct(program: Program, rng: Random) -> Program:
     packs = {
         kernel.name: (source.fresh(rng), source.fresh(rng))
         for pieces in parts
-        for kernel in _kernels(pieces)
+        for kernel in kernels(pieces)
         if kernel.name not in outside | directives
         and not directives & {name for _, name in kernel.parameters}
-        and all(_only_launched(other, kernel) for other in parts)
+        and all(only_launched(other, kernel) for other in parts)
     }
     if not packs:
         raise NotApplicable("no kernel takes arguments that a struct can hold")
     return change_texts(program, source, lambda text: _packed(text, packs))
 
 
-def _kernels(pieces: list[Token]) -> list[Kernel]:
+def kernels(pieces: list[Token]) -> list[Kernel]:
     """The kernels of a text that are defined there, with parameters of plain types, none of whose names means anything
     else in their bodies."""
     found = []
@@ -113,7 +113,7 @@ def _type_before(body: list[Token], at: int) -> bool:
     return here >= 0 and body[here].kind == "word" and (beyond is None or beyond.text in (";", "{", "}", "(", ","))
 
 
-def _only_launched(pieces: list[Token], kernel: Kernel) -> bool:
+def only_launched(pieces: list[Token], kernel: Kernel) -> bool:
     """Whether a text that names a kernel defines it, and else launches it with as many arguments as it has
     parameters."""
     declared = {name for _, name in declared_functions(pieces)}
@@ -134,13 +134,13 @@ def _only_launched(pieces: list[Token], kernel: Kernel) -> bool:
 def _packed(text: str, packs: dict[str, tuple[str, str]]) -> str:
     """A text in which the named kernels take one struct; `packs` gives the names of its type and of the parameter."""
     pieces = tokens(text)
-    kernels = {kernel.name: kernel for kernel in _kernels(pieces) if kernel.name in packs}
+    found = {kernel.name: kernel for kernel in kernels(pieces) if kernel.name in packs}
     new: dict[int, str] = {}  # by token, what stands in its place
-    for kernel in kernels.values():
+    for kernel in found.values():
         _define(pieces, kernel, packs[kernel.name], new)
     for launch in launches(pieces):
-        if launch.name in kernels:
-            _hand(pieces, kernels[launch.name], packs[launch.name][0], launch, new)
+        if launch.name in found:
+            _hand(pieces, found[launch.name], packs[launch.name][0], launch, new)
     return "".join(new.get(at, piece.text) for at, piece in enumerate(pieces))
 
 
@@ -155,7 +155,7 @@ def _define(pieces: list[Token], kernel: Kernel, names: tuple[str, str], new: di
     new[closed] = f"{pack}{_arguments(kernel.head)} {parameter})"
     own = {name for _, name in kernel.parameters}
     for at in range(closed + 1, kernel.end):
-        if pieces[at].kind == "word" and pieces[at].text in own and not _member(pieces, at):
+        if pieces[at].kind == "word" and pieces[at].text in own and not is_member(pieces, at):
             new[at] = f"{parameter}.{pieces[at].text}"
 
 
@@ -178,7 +178,7 @@ def _arguments(head: str) -> str:
     return "<" + ", ".join(re.split(r"=", part)[0].split()[-1] for part in inside.split(",")) + ">"
 
 
-def _member(pieces: list[Token], at: int) -> bool:
+def is_member(pieces: list[Token], at: int) -> bool:
     """Whether the word at `at` is a member or a qualified name."""
     solid = [p for p in pieces[max(0, at - 6) : at] if p.kind not in ("space", "comment")]
     return bool(solid) and (solid[-1].text == "." or join(solid[-2:]) in ("->", "::"))

@@ -17,7 +17,7 @@ _TYPES = frozenset(
 )
 _COMPOUND = frozenset("unsigned signed long short".split())
 _AFTER_TYPE = frozenset(("*", "&", "const", "__restrict__", "__restrict"))
-_ALIASED = ("float", "__nv_bfloat16", "half", "__half", "__nv_fp8_e4m3", "int8_t", "uint8_t", "uint32_t")
+ELEMENTS = ("float", "__nv_bfloat16", "half", "__half", "__nv_fp8_e4m3", "int8_t", "uint8_t", "uint32_t")
 _CONVERSIONS = {
     "__float2bfloat16": ("__nv_bfloat16", "float"),
     "__bfloat162float": ("float", "__nv_bfloat16"),
@@ -155,7 +155,9 @@ def after_head(text: str, addition: str) -> str | None:
     )
 
 
-def _replace_words(text: str, names: dict[str, str], lines: Callable[[str, str], str]) -> str:
+def _replace_words(
+    text: str, names: dict[str, str], lines: Callable[[str, str], str], written: str = "{new}"
+) -> str:  # fmt: skip
     """The text with words replaced and, for each that occurs, a line after the head."""
     pieces = tokens(text)
     used: list[str] = []
@@ -164,7 +166,7 @@ def _replace_words(text: str, names: dict[str, str], lines: Callable[[str, str],
         if piece.kind == "word" and piece.text in names and not _is_compound(pieces, at):
             if piece.text not in used:
                 used.append(piece.text)
-            out.append(names[piece.text])
+            out.append(written.format(old=piece.text, new=names[piece.text]))
         else:
             out.append(piece.text)
     if not used:
@@ -179,27 +181,30 @@ def _is_compound(pieces: list[Token], at: int) -> bool:
     return after is not None and after.text in (*_COMPOUND, ":")
 
 
-def _in_each_text(program: Program, rng: Random, words: Iterable[str], lines: Callable[[str, str], str]) -> Program:
-    """Every whole text with words replaced; names are new in each, since texts may be joined later on."""
+def in_each_text(
+    program: Program, rng: Random, words: Iterable[str], lines: Callable[[str, str], str], written: str = "{new}"
+) -> Program:
+    """Every whole text with words replaced by a new name, as `written`, and before them the line that `lines` makes of
+    word and name; names are new in each text, since texts may be joined later on."""
     source = source_of(program)
 
     def change(text: str) -> str:
         solid = [piece.text for piece in tokens(text) if piece.kind == "other"]
         if solid.count("{") != solid.count("}"):
             return text  # a part of a text, which may begin within a function
-        return _replace_words(text, {word: source.fresh(rng) for word in words}, lines)
+        return _replace_words(text, {word: source.fresh(rng) for word in words}, lines, written)
 
     return change_texts(program, source, change)
 
 
 def cuda_using(program: Program, rng: Random) -> Program:
     """Element types get aliases: `using name = float;`."""
-    return _in_each_text(program, rng, _ALIASED, lambda old, new: f"using {new} = {old};\n")
+    return in_each_text(program, rng, ELEMENTS, lambda old, new: f"using {new} = {old};\n")
 
 
 def cuda_macros(program: Program, rng: Random) -> Program:
     """Element types and conversions are macros: `#define name float`."""
-    return _in_each_text(program, rng, (*_ALIASED, *_CONVERSIONS), lambda old, new: f"#define {new} {old}\n")
+    return in_each_text(program, rng, (*ELEMENTS, *_CONVERSIONS), lambda old, new: f"#define {new} {old}\n")
 
 
 def cuda_helpers(program: Program, rng: Random) -> Program:
@@ -210,7 +215,7 @@ def cuda_helpers(program: Program, rng: Random) -> Program:
         where = "__device__" if old == "__expf" else "__host__ __device__"
         return f"static {where} __forceinline__ {result} {new}({argument} v) {{ return {old}(v); }}\n"
 
-    return _in_each_text(program, rng, _CONVERSIONS, line)
+    return in_each_text(program, rng, _CONVERSIONS, line)
 
 
 def cuda_template(program: Program, rng: Random) -> Program:
