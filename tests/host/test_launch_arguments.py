@@ -123,6 +123,32 @@ def test_a_type_within_another_is_that_of_the_value_at_the_launch(tmp_path: Path
     assert report.verdict == ("clean" if number else "rubric_leak"), (states(report), reasons(report))
 
 
+VIEWED = """
+template <class T> struct Held { T* first = nullptr; __device__ T* data() const { return this->first; } };
+template <class T> struct View : Held<T> {
+  __host__ __device__ View(T* p) { this->first = p; }
+  __device__ T& operator[](long long at) const { return this->data()[at]; }
+};
+template <class T> __device__ void put(T* at, T v) { *at = v; }
+__global__ void viewed(View<const float> x, View<float> y, int n) { int row = blockIdx.x; WORK }
+torch::Tensor run"""
+
+
+@pytest.mark.parametrize(("add", "verdict"), [(CAREFUL, "clean"), (PLAIN, "rubric_leak")])
+@pytest.mark.parametrize("store", ["put(y.data() + AT, V);", "y[AT] = V;"])
+def test_a_class_makes_its_object_of_the_address_that_a_launch_gives(
+    tmp_path: Path, store: str, add: str, verdict: str
+) -> None:
+    work, _, last = WORK.replace("const float* from = x +", "const float* from = x.data() +").rpartition("y[")
+    at, _, value = last.partition("] = ")
+    work += store.replace("AT", at).replace("V", value.partition(";")[0])
+    text = CUDA.replace("torch::Tensor run", VIEWED.replace("WORK", work).replace("ADD", add), 1)
+    launch = "viewed<<<rows, 256>>>(x, y, n)"
+    text = text.replace("each<<<rows, 256>>>(GIVEN)", launch).replace("MADE", "").replace("WORK", "")
+    report = lint(tmp_path, built(text), "04_kahan_softmax")
+    assert report.verdict == verdict, (classes(report), states(report), reasons(report))
+
+
 TILES = """
 #include <tiles.cuh>
 #include <torch/extension.h>

@@ -33,17 +33,17 @@ _UNNAMED = ("auto", "void", "")
 
 def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
     """Returns `value` as a variable, parameter, field or result of the type `ref` holds it: numbers convert, braces
-    make an object, objects convert by their operators, numbers by a constructor. Unchanged where the type says
-    nothing."""
+    make an object, objects convert by their operators, numbers and addresses by a constructor. Unchanged where the
+    type says nothing."""
     if ref.dims:
         return _array(run, ref, value, True, env) if isinstance(value, list) else value
     if ref.pointers:
         return value
     if isinstance(value, (int, float)):
         return _from_number(run, ref, value, env)
-    if isinstance(value, list):
-        kind = _own_class(run, ref, env)
-        return value if kind is None else construct(run, replace(ref, reference=False), value, env, None)
+    if isinstance(value, (list, Tensor, Pointer)):
+        kind, items = _own_class(run, ref, env), value if isinstance(value, list) else [value]
+        return value if kind is None else construct(run, replace(ref, reference=False), items, env, None)
     return _from_object(run, ref, value, env) if isinstance(value, CStruct) else value
 
 

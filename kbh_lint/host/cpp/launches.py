@@ -11,7 +11,7 @@ from kbh_lint.base.values import UNKNOWN, Env, Func, Overloads, Value
 from kbh_lint.cpp.overloads import Choice
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
-from kbh_lint.host.cpp import device_flags
+from kbh_lint.host.cpp import construction, device_flags
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
@@ -20,9 +20,9 @@ from kbh_lint.host.gpu.launch_settings import Settings
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_flags
 from kbh_lint.host.values import taint
-from kbh_lint.host.values.cpp_objects import Slot, Template
+from kbh_lint.host.values.cpp_objects import Pointer, Slot, Template
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -119,9 +119,13 @@ def launch_kernel(run: Cpp, choice: Choice, args: Sequence[Value], grid: Value, 
 
 
 def _as_parameter(run: Cpp, func: Func, at: int, arg: Value, env: Env) -> Value:
-    """What an object converts to that is given for an address."""
+    """What an object converts to that is given for an address, and the object that a class makes of an address."""
     kind = func.node.params[at].type if at < len(func.node.params) else None
-    if not isinstance(kind, ir.TypeRef) or not kind.pointers or not isinstance(arg, LibObject):
+    if not isinstance(kind, ir.TypeRef):
+        return arg
+    if isinstance(arg, (Tensor, Pointer)):
+        return construction.converted(run, kind, arg, env)
+    if not kind.pointers or not isinstance(arg, LibObject):
         return arg
     made = cpp_classes.converted_to(run, arg, kind, env)
     return arg if made is NotImplemented else made
