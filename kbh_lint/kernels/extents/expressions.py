@@ -274,13 +274,20 @@ class Expressions:
 
     def called(self, func: object) -> str:
         """The plain name of a function of the language, such as `load`; empty for other functions."""
+        frame = self.run.frame
+        found = frame.called.get(id(func))
+        if found is None:
+            found = frame.called[id(func)] = self._called(func, frame.kernel)
+        return found
+
+    def _called(self, func: object, kernel: values.Func) -> str:
         name = func.id.rsplit("::", 1)[-1] if isinstance(func, ir.Name) else getattr(func, "name", "")
         root = func
         while isinstance(root, ir.Attr):
             root = root.value
         if not isinstance(root, ir.Name) or name == "to":
             return name if name == "to" else ""
-        return name if isinstance(self.run.frame.kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
+        return name if isinstance(kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
 
 
 _EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {

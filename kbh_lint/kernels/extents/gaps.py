@@ -329,10 +329,12 @@ class _Loads(Expressions):
         self.known = known
 
     def value(self, node: object) -> Value:
-        name = self.called(node.func) if isinstance(node, ir.Call) else ""
-        if isinstance(node, ir.Call) and not name and self.run.is_own(node):
+        if not isinstance(node, ir.Call):
+            return super().value(node)
+        name = self.called(node.func)
+        if not name and self.run.is_own(node):
             return self._handed_on(node)
-        if not isinstance(node, ir.Call) or name not in ("load", "where"):
+        if name not in ("load", "where"):
             return super().value(node)
         if name == "where":
             return self._chosen(node)

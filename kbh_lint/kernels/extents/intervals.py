@@ -162,7 +162,7 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
     if extremes:
         found = _by_sides(atoms, terms, limits, depth, found)
     by_atom = atoms.bounds.limits
-    on_these = [limit for atom, _ in terms for limit in by_atom.get(atom, ())]
+    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]] if by_atom else ()
     factors = dict(terms) if on_these else {}
     for _, limit, most in sorted(on_these):
         whole = factors[limit[0][0]]

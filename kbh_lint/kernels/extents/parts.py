@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from math import gcd, prod
+from math import gcd
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.extents import intervals
@@ -66,9 +66,11 @@ def _count(atoms: Atoms, address: Linear, limits: Limits) -> int | None:
     """How many values a sum has at most: as many as the numbers with the largest factors have together, times
     the room that the rest of the sum has, wherever the sum is cut."""
     terms = sorted(address.terms, key=lambda term: -abs(term[1]))
-    best: int | None = None
+    together, best = _Together(atoms, limits), None
     for cut in range(len(terms) + 1):
-        large = _together(atoms, [atom for atom, _ in terms[:cut]], limits)
+        if cut:
+            together.add(terms[cut - 1][0])
+        large = together.count()
         if large is None:
             break
         room = _room(atoms, tuple(sorted(terms[cut:])), limits)
@@ -77,28 +79,42 @@ def _count(atoms: Atoms, address: Linear, limits: Limits) -> int | None:
 
 
 def _together(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
-    """How many values some numbers have together at most: as many as what they are made of has, and as each has room
-    for."""
-    known = [_made_of(atoms, some, limits)]
-    rooms = [_room(atoms, ((atom, 1),), limits) for atom in some]
-    known.append(None if None in rooms else prod(room for room in rooms if room is not None))
-    return min((count for count in known if count is not None), default=None)
+    """How many values some numbers have together at most."""
+    together = _Together(atoms, limits)
+    for atom in some:
+        together.add(atom)
+    return together.count()
 
 
-def _made_of(atoms: Atoms, some: list[int], limits: Limits) -> int | None:
-    count, seen = 1, set[int]()
-    stack = list(some)
-    while stack:
-        atom = stack.pop()
-        if atom in atoms.made:
-            stack += [part for side in atoms.made[atom][1:] for part, _ in side.terms]
-        elif atom not in seen:
-            seen.add(atom)
-            room = _room(atoms, ((atom, 1),), limits)
-            if room is None:
-                return None
-            count *= room
-    return count
+class _Together:
+    """How many values numbers have together at most, one added after the other: as many as what they are made of has,
+    and as each has room for."""
+
+    def __init__(self, atoms: Atoms, limits: Limits) -> None:
+        self.atoms, self.limits = atoms, limits
+        self.seen: set[int] = set()  # what those are made of that were added
+        self.made: int | None = 1
+        self.each: int | None = 1
+
+    def count(self) -> int | None:
+        """How many values those have that were added; None where it is not known."""
+        known = [count for count in (self.made, self.each) if count is not None]
+        return min(known) if known else None
+
+    def add(self, atom: int) -> None:
+        """Counts one more number."""
+        room = _room(self.atoms, ((atom, 1),), self.limits)
+        self.each = None if self.each is None or room is None else self.each * room
+        stack = [atom]
+        while stack and self.made is not None:
+            part = stack.pop()
+            made = self.atoms.made.get(part)
+            if made is not None:
+                stack += [inner for side in (made[1], made[2]) for inner, _ in side.terms]
+            elif part not in self.seen:
+                self.seen.add(part)
+                room = _room(self.atoms, ((part, 1),), self.limits)
+                self.made = None if room is None else self.made * room
 
 
 def _room(atoms: Atoms, terms: Terms, limits: Limits) -> int | None:

@@ -83,8 +83,9 @@ Env = dict[str, Value]
 class Frame:
     """The running function: the values of its variables, and in C++ the element types with which they were declared."""
 
-    __slots__ = ("kernel", "env", "declared")
+    __slots__ = ("kernel", "env", "declared", "called")
 
     def __init__(self, kernel: values.Func, env: Env) -> None:
         self.kernel, self.env = kernel, env
         self.declared: dict[str, str] = {}
+        self.called: dict[int, str] = {}  # the names of functions of the language, by the node that calls one
