@@ -57,14 +57,14 @@ def _reader(content: Content, found: Slice) -> Event | None:
     readers = [event for event in found.events if any(read is content for read, _ in event.reads)]
     if not isinstance(size, int) or not readers or any(content in e.attrs.get("steer", ()) for e in found.events):
         return None
+    # What is left out for all legal lengths is left out for those that are drawn: where there are such, it is enough to
+    # ask for them.
     drawn = any("drawn" in read.notes for event in readers for read, _ in event.reads)
-    return (
-        readers[0] if any(_short(content, size, readers, at) for at in ((False, True) if drawn else (False,))) else None
-    )
+    return readers[0] if _short(content, size, readers, drawn) else None
 
 
 def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bool:
-    """Whether launches read less than there is of a content: for all legal lengths, or for those that are drawn."""
+    """Whether launches read less than there is of a content: for all legal lengths, or for those that are `drawn`."""
     parts: list[tuple[Part, int]] = []
     for event in readers:
         here = _parts(content, event, drawn)
@@ -291,38 +291,58 @@ def _launched(event: Event) -> tuple[Dims, Dims] | None:
     return _dims(grid), _dims(block) if isinstance(block, (tuple, list, int)) else (None, None, None)
 
 
-def _at(
-    event: Event, ident: int, dims: tuple[tuple[Any, ...], tuple[Any, ...]], what: str = "reads", drawn: bool = False
-) -> list[Part] | None:
-    """The parts of a storage at all loads or stores of a launch, found once for equal launches."""
-    attrs = event.attrs
-    kernel, launch = attrs["kernel"], normalised(attrs["answered"].here, attrs["bindings"][0])
-    told = ((read.storage.ident, _ends(read, drawn)) for read, _ in event.reads) if what == "reads" else ()
-    ranges = {launch.storages[at]: ends for at, ends in told if ends is not None and at in launch.storages}
-    answers, key = attrs["answered"].everywhere, (attrs["seen"], launch.key, str(dims), str(sorted(ranges.items())))
-    if (what, *key) not in answers:
-        if ranges:
-            answers[what, *key] = _under(event, launch, dims, ranges)
-        else:  # who asks for the one asks for the other later, of most launches
-            answers["reads", *key], _, answers["writes", *key], _ = all_parts(kernel, launch.binding, *dims)
-    found: dict[int, list[Part]] = answers[what, *key]
-    return found.get(launch.storages.get(ident, -1))
+_Dims = tuple[tuple[Any, ...], tuple[Any, ...]]  # of the grid, and of a block
+_Ranges = dict[int, tuple[int, int]]  # by storage, what the whole numbers in it are between
 
 
-def _under(
-    event: Event, launch: Normal, dims: tuple[tuple[Any, ...], tuple[Any, ...]], ranges: dict[int, tuple[int, int]]
-) -> Parts:
-    """What a launch reads where whole numbers lie in ranges, found once for ranges that agree in all that it looks at:
-    most kernels look at none of what holds the same number in all places when it is drawn."""
+def _at(event: Event, ident: int, dims: _Dims, what: str = "reads", drawn: bool = False) -> list[Part] | None:
+    """The parts of a storage at all loads or stores of a launch, found once for equal launches: of an input or a
+    weight at its loads, of any storage at its stores."""
+    attrs, launch = event.attrs, normalised(event.attrs["answered"].here, event.attrs["bindings"][0])
+    if what == "reads":
+        return _read(event, launch, dims, _ranges(event, launch, drawn)).get(launch.storages.get(ident, -1))
+    answers, local = attrs["answered"].everywhere, launch.storages.get(ident, -1)
+    key = ("writes", attrs["seen"], launch.key, str(dims), local)
+    if key not in answers:
+        # who asks for stores asks for loads later, of most launches: both are found in one walk where they can be
+        apart = any(_ranges(event, launch, drawn) for drawn in (False, True))
+        asked = frozenset[int]() if apart else _outside(event, launch)
+        found = all_parts(attrs["kernel"], launch.binding, *dims, asked | {local})
+        answers[key] = found.stores
+        if asked:
+            answers.setdefault(_key_of_reads(event, launch, dims, ()), []).append(({}, found.loads))
+    stored: Parts = answers[key]
+    return stored.get(local)
+
+
+def _read(event: Event, launch: Normal, dims: _Dims, ranges: _Ranges) -> Parts:
+    """What a launch reads of inputs and weights where whole numbers lie in ranges, found once for ranges that agree in
+    all that it looks at: most kernels look at none of what holds the same number in all places when it is drawn."""
     attrs = event.attrs
-    key = ("under", attrs["seen"], launch.key, str(dims), frozenset(ranges))
-    known: list[tuple[dict[int, tuple[int, int]], Parts]] = attrs["answered"].everywhere.setdefault(key, [])
+    key = _key_of_reads(event, launch, dims, ranges)
+    known: list[tuple[_Ranges, Parts]] = attrs["answered"].everywhere.setdefault(key, [])
     for met, parts in known:
         if all(ranges[at] == ends for at, ends in met.items()):
             return parts
-    parts, looked = parts_under(attrs["kernel"], launch.binding, *dims, ranges)
+    parts, looked = parts_under(attrs["kernel"], launch.binding, *dims, ranges, _outside(event, launch))
     known.append(({at: ranges[at] for at in looked}, parts))
     return parts
+
+
+def _key_of_reads(event: Event, launch: Normal, dims: _Dims, ranges: Iterable[int]) -> tuple[Any, ...]:
+    return "reads", event.attrs["seen"], launch.key, str(dims), frozenset(ranges), _outside(event, launch)
+
+
+def _outside(event: Event, launch: Normal) -> frozenset[int]:
+    """The inputs and weights that a launch reads."""
+    outside = (read.storage.ident for read, _ in event.reads if read.label.startswith(("input:", "state:")))
+    return frozenset(launch.storages[at] for at in outside if at in launch.storages)
+
+
+def _ranges(event: Event, launch: Normal, drawn: bool) -> _Ranges:
+    """What the whole numbers of contents are between that a launch reads, where it is known."""
+    told = ((read.storage.ident, _ends(read, drawn)) for read, _ in event.reads)
+    return {launch.storages[at]: ends for at, ends in told if ends is not None and at in launch.storages}
 
 
 def _ends(content: Content, drawn: bool) -> tuple[int, int] | None:

@@ -156,3 +156,21 @@ def test_the_cases_of_a_switch_are_read_and_written_each_under_its_label() -> No
     reads, written = both(kernel_of(FROM.replace("BODY", body)), ARGS)
     assert reads == {1: [Part(3, 4, 1), Part(7, 8, 1), Part(7, 8, 1)]}
     assert written[2] == [Part(3, 4, 1), Part(10, 11, 1, step=2), Part(40, 41, 1), Part(40, 41, 1)]
+
+
+ASKED = {"loads": frozenset((1,)), "stores": frozenset((2,)), "both": frozenset((1, 2))}
+
+
+@pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+@pytest.mark.parametrize("made", [triton(), kernel_of(CUDA.replace("STORE", "y[i + 1] = x[i];"))], ids=["py", "cu"])
+def test_storages_that_are_asked_for_come_to_what_they_come_to_among_all(made: Func, asked: frozenset[int]) -> None:
+    every, some = all_parts(made, ARGS, (4,), (16,)), all_parts(made, ARGS, (4,), (16,), asked)
+    for whole, part in ((every.loads, some.loads), (every.stores, some.stores)):
+        assert {at: part.get(at) for at in asked} == {at: whole.get(at) for at in asked}
+    assert some.loads == read_parts(made, ARGS, (4,), (16,), asked=asked)
+
+
+def test_a_storage_that_is_lost_is_so_where_it_alone_is_asked_for() -> None:
+    lost = kernel_of(CUDA.replace("STORE", "((char*)y)[i] = 0;"))
+    assert 2 not in all_parts(lost, ARGS, (4,), (16,), frozenset((2,))).stores
+    assert 1 in all_parts(lost, ARGS, (4,), (16,), frozenset((1,))).loads

@@ -20,7 +20,7 @@ from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
 from kbh_lint.kernels.extents.parts import Part, addressed
 from kbh_lint.kernels.extents.statements import unpacked
-from kbh_lint.kernels.extents.values import Described, Dims, Laid, Place, Pointer, Value
+from kbh_lint.kernels.extents.values import Described, Dims, Laid, Place, Pointer, Value, counts_whole
 
 _AROUND = (*AROUND, ir.For, ir.With)
 _POINTING = (Pointer, Place, Described, values.Buffer, values.Descriptor)
@@ -30,20 +30,23 @@ Ranges = Mapping[int, tuple[int, int]]  # by storage, what the whole numbers in 
 
 
 def read_parts(
-    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges | None = None
-) -> Parts:
-    """The parts that the loads of a launch can read, by storage; storages with an unbounded load are left out."""
-    return parts_under(kernel, args, grid, block, ranges or {})[0]
+    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges | None = None,
+    asked: frozenset[int] | None = None,
+) -> Parts:  # fmt: skip
+    """The parts that the loads of a launch can read, by storage; storages with an unbounded load are left out. Where
+    only some are `asked` for, others may be left out, too."""
+    return parts_under(kernel, args, grid, block, ranges or {}, asked)[0]
 
 
 def parts_under(
-    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges
-) -> tuple[Parts, frozenset[int]]:
+    kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges,
+    asked: frozenset[int] | None = None,
+) -> tuple[Parts, frozenset[int]]:  # fmt: skip
     """The parts of `read_parts`, and the storages whose `ranges` they depend on."""
     if not can_be_followed(kernel, references=True):
         return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
-        known = follow.expressions
+        follow.asked, known = asked, follow.expressions
         try:
             follow.run()
         except NOT_FOLLOWED:
@@ -71,6 +74,7 @@ class Reads(Follow):
         self.loads = Loads(self)
         self.parts: Parts = {}
         self.lost: set[int] = set()
+        self.asked: frozenset[int] | None = None  # the storages that alone count; None for all
         self.widths: dict[int, int | None] = {}  # of the elements of a storage that offsets count, in bits
         for param in kernel.node.params if self.cpp else ():
             there = self._of_structs(param, args.get(param.name)) or self.frame.env.get(param.name)
@@ -128,11 +132,13 @@ class Reads(Follow):
         return isinstance(value, ir.Call) and bool(self.expressions.called(value.func))
 
     def points(self, stmt: object) -> bool:
-        """Whether a name in a statement stands for a pointer, or for an object that contains one."""
-        env, around = self.frame.env, self.frame.kernel.env
+        """Whether a name in a statement stands for a pointer to a storage that counts, or for an object that contains
+        one."""
+        env, around, asked = self.frame.env, self.frame.kernel.env, self.asked
         for name in _names(stmt):
             found = env.get(name)
-            if isinstance(around.get(name) if found is None else found, _POINTING):
+            there = around.get(name) if found is None else found
+            if isinstance(there, _POINTING) and (asked is None or there.storage in asked):
                 return True
         return False
 
@@ -178,7 +184,7 @@ class Reads(Follow):
             return self.unknown()
         laid = self.laid(kind)
         bits, given = self._width(kind) if laid is None else laid.bits, self.widths.get(pointer.storage)
-        if not bits or not given or not _counted(laid, bits, given):
+        if not bits or not given or not counts_whole(laid, bits, given):
             return self.unknown()
         return Pointer(pointer.storage, pointer.offset, bits // given, laid)
 
@@ -240,7 +246,7 @@ class Reads(Follow):
         if not isinstance(given, values.Buffer) or not isinstance(param.type, ir.TypeRef) or param.type.pointers != 1:
             return None
         width, laid = dtypes.BITS.get(given.dtype), self.laid(param.type)
-        if laid is None or width is None or not _counted(laid, laid.bits, width):
+        if laid is None or width is None or not counts_whole(laid, laid.bits, width):
             return None
         self.widths[given.storage] = width if self.widths.get(given.storage, width) == width else None
         return Pointer(given.storage, Linear(0), laid.bits // width, laid)
@@ -379,13 +385,6 @@ def _within(place: object) -> Iterator[object]:
     if isinstance(place, ir.Index):
         yield place.index
     yield place.value if isinstance(place, (ir.Index, ir.Unary)) else place
-
-
-def _counted(kind: Laid | None, bits: int, width: int) -> bool:
-    """Whether all fields of a struct of so many bits are so many elements of a width."""
-    fields = () if kind is None else kind.fields.values()
-    whole = all(f.at % width == 0 and _counted(f.kind, f.bits, width) for f in fields)
-    return bits % width == 0 and whole
 
 
 def _storages(given: object) -> Iterator[int]:

@@ -30,6 +30,13 @@ class Field:
     count: int | None = None
 
 
+def counts_whole(kind: Laid | None, bits: int, width: int) -> bool:
+    """Whether all fields of a struct of so many bits are so many elements of a width."""
+    fields = () if kind is None else kind.fields.values()
+    whole = all(f.at % width == 0 and counts_whole(f.kind, f.bits, width) for f in fields)
+    return bits % width == 0 and whole
+
+
 class Pointer(NamedTuple):
     """An address: so many elements behind the start of a storage, each index on it being `unit` of them: four behind
     a `float4*` to floats. `kind` is how a struct or a vector lies that it leads to."""

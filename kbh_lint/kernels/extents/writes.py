@@ -24,21 +24,24 @@ class AllParts(NamedTuple):
     widths: Mapping[int, int | None]  # of the elements that are counted, in bits, where a kernel says it
 
 
-def all_parts(kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims) -> AllParts:
+def all_parts(
+    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, asked: frozenset[int] | None = None
+) -> AllParts:
     """The parts of each storage that the loads and the stores of a launch can touch; loads as by `read_parts` without
-    ranges."""
+    ranges. Where only some storages are `asked` for, others may be left out."""
     if not can_be_followed(kernel, references=True):
         return AllParts({}, {}, {}, {})
     with _Writes(kernel, args, grid, block) as follow:
+        follow.asked = asked
         try:
             follow.run()
         except NOT_FOLLOWED:  # which the loads alone may not come to
-            return AllParts(read_parts(kernel, args, grid, block), {}, {}, {})
+            return AllParts(read_parts(kernel, args, grid, block, asked=asked), {}, {}, {})
         reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
-            reads = read_parts(kernel, args, grid, block)
+            reads = read_parts(kernel, args, grid, block, asked=asked)
         known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
-        stores = {at: follow.written.get(at, []) for at in known}
+        stores = {at: follow.written.get(at, []) for at in known if asked is None or at in asked}
         touched = {at: [*follow.parts.get(at, ()), *stored] for at, stored in stores.items()}
         return AllParts(reads, stores, touched, dict(follow.widths))
 
@@ -115,8 +118,8 @@ class _Accesses(Loads):
         run = self.run
         if run.cpp and isinstance(node.func, ir.Name):
             for position, arg in enumerate(node.args):
-                place = run.place_of(arg)
-                if place is not None and run.changes(node.func.id, position):
+                place = run.place_of(arg) if run.changes(node.func.id, position) else None
+                if place is not None:
                     run.apart(run.note, place, limits)
         if not run.cpp and run.expressions.called(node.func) == "store" and node.args:
             if not isinstance(node.args[0], ir.Star):
