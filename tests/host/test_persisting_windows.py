@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 from pathlib import Path
 
 import pytest
-from host_support import HEAD, KERNEL, WORK, lint, model
+from host_support import HEAD, KERNEL, WORK, check_what_holds, lint, model, states
 
 BUILT = '''
 from torch.utils.cpp_extension import load_inline
@@ -95,3 +97,124 @@ def test_the_window_of_a_launch_covers_what_it_begins_with_alone(tmp_path: Path)
         "the L2 cache is asked to keep weight beyond the call (window), which reads it once",
         "window on weight",
     ]
+
+
+CTYPES = """
+import ctypes, struct
+runtime = ctypes.CDLL("libcudart.so.12")
+KEEP, STREAMING, END = 2, 1, 0
+class Policy(ctypes.Structure):
+    _fields_ = [("where", ctypes.c_void_p), ("bytes", ctypes.c_size_t), ("share", ctypes.c_float),
+                ("inside", ctypes.c_int), ("outside", ctypes.c_int)]
+class Attribute(ctypes.Union):
+    _fields_ = [("room", ctypes.c_char * 64), ("priority", ctypes.c_int), ("policy", Policy)]
+def told(value, which=1):
+    stream = torch.cuda.current_stream().cuda_stream
+    return runtime.cudaStreamSetAttribute(ctypes.c_void_p(stream), ctypes.c_int(which), ctypes.byref(value))
+"""
+BINDINGS = """
+from cuda.bindings import runtime
+KEEP = runtime.cudaAccessProperty.cudaAccessPropertyPersisting
+STREAMING = runtime.cudaAccessProperty.cudaAccessPropertyStreaming
+END = runtime.cudaAccessProperty.cudaAccessPropertyNormal
+def told(value):
+    which = runtime.cudaStreamAttrID.cudaLaunchAttributeAccessPolicyWindow
+    error, = runtime.cudaStreamSetAttribute(torch.cuda.current_stream().cuda_stream, which, value)
+    assert error == runtime.cudaError_t.cudaSuccess
+"""
+PYTHON = {
+    "a struct by places": (
+        CTYPES,
+        "def keep(t, how, count):\n    told(Policy(t.data_ptr(), count, 1.0, how, STREAMING))\n",
+    ),
+    "a struct by names": (
+        CTYPES,
+        "def keep(t, how, count):\n    told(Policy(inside=how, bytes=count, where=t.data_ptr()))\n",
+    ),
+    "a struct in a union": (
+        CTYPES,
+        "def keep(t, how, count):\n    held = Attribute()\n    policy = held.policy\n    policy.where = t.data_ptr()\n"
+        "    policy.bytes, policy.share, policy.inside = count, 0.5, how\n    told(held)\n",
+    ),
+    "a struct made bigger": (
+        CTYPES + "class Padded(Policy):\n"
+        '    _fields_ = [("rest", ctypes.c_byte * (ctypes.sizeof(Attribute) - ctypes.sizeof(Policy)))]\n',
+        "def keep(t, how, count):\n    held = Padded(t.data_ptr(), count)\n    held.inside = how\n    told(held)\n",
+    ),
+    "bytes": (
+        CTYPES,
+        "def keep(t, how, count):\n"
+        '    told(ctypes.create_string_buffer(struct.pack("QQfii36x", t.data_ptr(), count, 1.0, how, 1)))\n',
+    ),
+    "fields of the bindings": (
+        BINDINGS,
+        "def keep(t, how, count):\n    held = runtime.cudaStreamAttrValue()\n"
+        "    held.accessPolicyWindow.base_ptr = t.data_ptr()\n    held.accessPolicyWindow.num_bytes = count\n"
+        "    held.accessPolicyWindow.hitProp = how\n    told(held)\n",
+    ),
+    "a window of the bindings": (
+        BINDINGS,
+        "def keep(t, how, count):\n    held, window = runtime.cudaStreamAttrValue(), runtime.cudaAccessPolicyWindow()\n"
+        "    window.base_ptr, window.num_bytes, window.hitRatio = t.data_ptr(), count, 1.0\n"
+        "    window.hitProp = how\n    held.accessPolicyWindow = window\n    told(held)\n",
+    ),
+}  # fmt: skip
+USES = {
+    "keep(self.weight, KEEP, self.weight.numel())\n": RETAINED,
+    "keep(self.weight, STREAMING, self.weight.numel())\n": [],
+    "keep(self.weight, END, self.weight.numel())\n": [],
+}
+
+
+@pytest.mark.parametrize("way", PYTHON)
+@pytest.mark.parametrize("use", USES)
+def test_python_may_set_a_window_itself(tmp_path: Path, way: str, use: str) -> None:
+    report = lint(tmp_path, HEAD + "".join(PYTHON[way]) + KERNEL + model(f"{use}{WORK}return y\n"))
+    assert sorted((finding.rule, len(finding.shapes)) for finding in report.findings) == USES[use]
+    assert set(states(report).values()) == {"kept"}
+
+
+@pytest.mark.parametrize("way", PYTHON)
+def test_a_window_of_no_bytes_ends_the_one_before(tmp_path: Path, way: str) -> None:
+    work = f"keep(self.weight, KEEP, self.weight.numel())\n{WORK}keep(self.weight, KEEP, 0)\nreturn y\n"
+    report = lint(tmp_path, HEAD + "".join(PYTHON[way]) + KERNEL + model(work))
+    assert [finding.rule for finding in report.findings] == []
+
+
+@pytest.mark.parametrize(("call", "found"), [
+    ("told(Attribute(priority=2), 8)", []),
+    ("runtime.cudaDeviceSetLimit(ctypes.c_int(5), ctypes.c_size_t(64))", []),  # what is fetched at a time
+    ("runtime.cudaDeviceSetLimit(ctypes.c_int(6), ctypes.c_size_t(1 << 24))", [("KBH231", 4)]),
+])  # fmt: skip
+def test_numbers_say_what_is_set(tmp_path: Path, call: str, found: list[tuple[str, int]]) -> None:
+    report = lint(tmp_path, HEAD + CTYPES + KERNEL + model(f"{call}\n{WORK}return y\n"))
+    assert [(finding.rule, len(finding.shapes)) for finding in report.findings] == found
+
+
+def test_cpp_may_name_an_access_by_its_number(tmp_path: Path) -> None:
+    numbers = BUILT.replace("= hit;", "= (cudaAccessProperty)2;")
+    report = lint(tmp_path, HEAD + numbers + KERNEL + model(f"l2.keep(self.weight)\n{WORK}return y\n"))
+    assert sorted((finding.rule, len(finding.shapes)) for finding in report.findings) == RETAINED
+
+
+class Inner(ctypes.Structure):
+    _fields_ = [("a", ctypes.c_char), ("b", ctypes.c_double)]
+
+
+class Packed(ctypes.Structure):
+    _pack_ = 2
+    _fields_ = [("a", ctypes.c_char), ("b", ctypes.c_int), ("c", Inner), ("d", ctypes.c_char)]
+
+
+class Outer(Inner):
+    _fields_ = [("c", Packed * 3), ("d", ctypes.c_short), ("e", ctypes.POINTER(ctypes.c_char))]
+
+
+def test_structs_take_the_bytes_that_they_take_in_c(tmp_path: Path) -> None:
+    own = "import ctypes\n\n\n" + "\n\n".join(inspect.getsource(one) for one in (Inner, Packed, Outer))
+    sizes = {f"ctypes.sizeof({one.__name__})": ctypes.sizeof(one) for one in (Inner, Packed, Outer)}
+    sizes["ctypes.sizeof(Outer())"] = ctypes.sizeof(Outer())
+    sizes["ctypes.sizeof(ctypes.c_int * 3)"] = ctypes.sizeof(ctypes.c_int * 3)
+    sizes["ctypes.alignment(Outer)"] = ctypes.alignment(Outer)
+    sizes["ctypes.alignment(Packed)"] = ctypes.alignment(Packed)
+    check_what_holds(tmp_path, own, "", " and ".join(f"{asked} == {size}" for asked, size in sizes.items()))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.datamodel import elapsed, iteration, texts
+from kbh_lint.host.datamodel import c_structs, elapsed, iteration, texts
 from kbh_lint.host.torch import torchlib, whole_numbers
 from kbh_lint.host.values import bounds, taint, unknowns
 from kbh_lint.host.values.containers import Keys, Tally
@@ -144,9 +144,10 @@ def _union(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
 
 def _array(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:
     """`c_int * n`."""
-    if not isinstance(left, Sym) or not left.path.startswith("ctypes."):
+    of_a_struct = isinstance(left, ClassV) and c_structs.is_struct(left)
+    if not of_a_struct and not (isinstance(left, Sym) and left.path.startswith("ctypes.")):
         return NotImplemented
-    return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0})
+    return CArray("ctypes.array", {"count": right if isinstance(right, int) else 0, "item": left})
 
 
 def _repeated(interp: Run, left: Value, right: Value, loc: ir.Loc | None) -> Value:

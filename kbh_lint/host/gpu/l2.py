@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.datamodel import c_structs
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Storage, Tensor
@@ -15,8 +16,17 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _SETTERS = ("StreamSetAttribute", "GraphKernelNodeSetAttribute", "LaunchKernelEx")
+ATTRIBUTE, LIMIT, PERSISTING = 1, 6, 2  # cudaLaunchAttributeID, cudaLimit and cudaAccessProperty have these numbers
 DEEPEST = 6  # structs and lists inside one another that are looked into
 _LIMITS = ("DeviceSetLimit", "CtxSetLimit")
+
+
+class Window(NamedTuple):
+    """A window of addresses, and whether accesses in it persist."""
+
+    base: Value
+    length: Value
+    persists: bool
 
 
 def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
@@ -28,22 +38,54 @@ def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -
         return
     words = " ".join(_symbols(args)).replace("_", "").lower()
     if any(word in name for word in _LIMITS):
-        if "persistingl2" in words:
+        if "persistingl2" in words or args and args[0] == LIMIT:
             kind = "reset" if args[1:] and args[-1] == 0 else "limit"
             interp.note("l2", {"kind": kind, "call": interp.trace.call_index}, loc)
-    elif "accesspolicywindow" in words:
-        kind = "window" if "accesspropertypersisting" in words else "reset"
-        storages = _storages(interp, _windows(args) or args)
+        return
+    windows = _windows(args) or _in_memory(args)
+    if "accesspolicywindow" in words or windows:
+        kind = "window" if "accesspropertypersisting" in words or _persist(windows) else "reset"
+        kind = "reset" if _end(windows) else kind
+        storages = _storages(interp, [window.base for window in windows] or args)
         interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": storages}, loc)
 
 
-def _windows(value: Value, depth: int = 0) -> list[Value]:
-    """The beginnings of the windows among arguments: of a launch, the kernel's own arguments are none of them."""
+def _persist(windows: list[Window]) -> bool:
+    return any(window.persists for window in windows)
+
+
+def _end(windows: list[Window]) -> bool:
+    """Whether windows are of no bytes, which ends those before."""
+    return bool(windows) and all(type(window.length) is int and window.length == 0 for window in windows)
+
+
+def _in_memory(args: Sequence[Value]) -> list[Window]:
+    """The window that a struct of ctypes or a buffer is, by what lies where CUDA looks for it."""
+    if len(args) < 3 or args[1] != ATTRIBUTE:
+        return []
+    base, count = (c_structs.at(args[2], offset, 8) for offset in (0, 8))
+    kinds = [c_structs.at(args[2], offset, 4) for offset in (20, 24)]  # of what hits, of what misses
+    return [] if None in (base, kinds[0]) else [Window(base, count, any(map(_persists, kinds)))]
+
+
+def _persists(kind: Value) -> bool:
+    return (
+        type(kind) is not bool
+        and isinstance(kind, int)
+        and kind == PERSISTING
+        or (isinstance(kind, Sym) and "persisting" in kind.path.lower())
+    )
+
+
+def _windows(value: Value, depth: int = 0) -> list[Window]:
+    """The windows among arguments: of a launch, the kernel's own arguments are none of them."""
     if isinstance(value, Slot):
         value = value.get()
     if isinstance(value, LibObject):
         if "hitProp" in value.attrs:
-            return [value.attrs.get("base_ptr")]
+            kinds = [value.attrs.get(name) for name in ("hitProp", "missProp")]
+            persists = any(map(_persists, kinds))
+            return [Window(value.attrs.get("base_ptr"), value.attrs.get("num_bytes"), persists)]
         value = list(value.attrs.values())
     if isinstance(value, (list, tuple)) and depth < DEEPEST:
         return [found for item in value[:64] for found in _windows(item, depth + 1)]

@@ -25,8 +25,9 @@ _MAKERS = (
     "cuModuleGetFunction", "cuLibraryGetKernel", "nvrtcCreateProgram", "cuMemAlloc", "cuTensorMapEncodeTiled",
     *images.LOADERS,
 )  # fmt: skip
-_STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute")
+_STRUCTS = ("AttrValue", "AttributeValue", "LaunchAttribute", "ccessPolicyWindow")
 _STATUS_ONLY = (
+    "cuCtxReset", "cuCtxSet", "cuStreamSet", "cudaCtxReset", "cudaDeviceSet", "cudaStreamSet",
     "cuLaunch", "cuMemcpy", "cuMemset", "cuFuncSet", "cuInit", "nvrtcCompile", "nvrtcDestroy",
     "nvrtcGetCUBIN", "nvrtcGetPTX",
 )  # fmt: skip
@@ -56,10 +57,10 @@ class Bindings(Library):
     def other(self, site: Site) -> Value:
         """Answers a call without a fitting model (`Library.other`): any function, type or constant of the bindings."""
         run, path, name, args = site.run, site.path, site.name, site.args
-        if name[:1].isupper() or "_" in name:
-            return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
         if name.endswith(_STRUCTS):
             return LibObject.by_path(f"cpp:{name}")
+        if name[:1].isupper() or "_" in name:
+            return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
         held = cell(LibObject.by_path(path, {"pointers": run.cpp.pointers([_argument(run, a) for a in args])}))
         given = [_argument(run, a) for a in [*args, *site.kwargs.values()]]
         # a launch may get its arguments as (values, ctypes of the values)

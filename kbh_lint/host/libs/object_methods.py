@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import shown
+from kbh_lint.host.datamodel import c_structs, shown
 from kbh_lint.host.effects import builds, decoding, environ, foreign, outside
 from kbh_lint.host.libs import autotuning, custom_ops, driver, module_methods, trace_nn
 from kbh_lint.host.libs.stdlib import itertools
@@ -261,7 +261,7 @@ class _Arrays(Methods[Owner]):
 
     def called(self, site: Site, owner: Owner) -> Value:
         """Makes an object of a ctypes array type."""
-        return driver.array(owner.attrs["count"], site.args)
+        return driver.array(owner.attrs["count"], list(site.args) or c_structs.zeros(owner.attrs))
 
 
 class _RawKernels(Methods[Owner]):

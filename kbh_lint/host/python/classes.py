@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
-from kbh_lint.host.datamodel import enums
+from kbh_lint.host.datamodel import c_structs, enums
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import Frame
@@ -64,6 +64,7 @@ def instantiate(
         instance.items = {} if cls.has("__init__") else interp.call(interp.builtins["dict"], args, kwargs, loc)
     if is_exception(cls):
         instance.attrs.update({"args": tuple(args), "__cause__": None, "__context__": None, "__traceback__": None})
+    c_structs.begin(instance, args, kwargs)
     init = find_method(instance, "__init__")
     if init is not None:
         interp.call(init, args, kwargs, loc)

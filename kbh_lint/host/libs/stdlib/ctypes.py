@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from kbh_lint.base.values import Value
-from kbh_lint.host.datamodel import shown
+from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.datamodel import c_structs, shown
 from kbh_lint.host.gpu import images
 from kbh_lint.host.libs import driver, extensions
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.named_objects import CCell
+from kbh_lint.host.values.objects import Instance
+from kbh_lint.host.values.tensors import Unknown
 
 
 class Ctypes(Library):
@@ -27,14 +29,26 @@ class Ctypes(Library):
     @models("create_string_buffer")
     def buffer(self, site: Site, init: Value = 0, size: Value = None) -> Value:
         """Models `ctypes.create_string_buffer(init)`: bytes that C functions may fill."""
-        return driver.cell(init if isinstance(init, str) or images.is_image(init) else 0)
+        return driver.cell(init if isinstance(init, (str, bytes)) or images.is_image(init) else 0)
 
     @models("byref", "pointer", "addressof")
     def address(self, site: Site, obj: Value, offset: Value = 0) -> Value:
         """Models `ctypes.byref(obj)` and the like: the place of a value, which a C function may overwrite."""
         return Slot(obj.attrs, "value") if isinstance(obj, CCell) else obj
 
-    @models("cast", "POINTER", "string_at", "memmove")
+    @models("POINTER")
+    def pointer(self, site: Site, kind: Value) -> Value:
+        """Models `ctypes.POINTER(T)`: the type of an address, whatever lies there."""
+        return Sym("ctypes.c_void_p")
+
+    @models("sizeof", "alignment")
+    def size(self, site: Site, what: Value) -> Value:
+        """Models `ctypes.sizeof(T)` and `ctypes.alignment(T)`, of a type or of a struct."""
+        kind = what.cls if isinstance(what, Instance) else what
+        known = c_structs.size(kind, aligned=site.name == "alignment")
+        return Unknown((), site.path) if known is None else known
+
+    @models("cast", "string_at", "memmove")
     def same(self, site: Site, obj: Value, *more: Value) -> Value:
         """Models `ctypes.cast(obj, type)` and the like: the same address."""
         return obj
