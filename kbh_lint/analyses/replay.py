@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, is_product, reach
 from kbh_lint.analyses.left_out import read_after_it_was_stored
 from kbh_lint.analyses.outputs import UNREAD
+from kbh_lint.analyses.reading.gates import kept_behind
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -59,7 +60,7 @@ def survivors(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         if call.kind in KEYS:
             seeds += _shown_by(path, call, known)
     if not any(isinstance(seed.fact, Survivor) and seed.fact.role == "output" for seed in seeds):
-        seeds += _same_again(run)
+        seeds += _same_again(run) or _not_stored(run, found)
     return [*seeds, *_harmless(run)]
 
 
@@ -154,6 +155,14 @@ def _same_again(run: ShapeRun) -> list[ShapeFact]:
     fact = Survivor(what="input", names=names, role=role, key="contents")
     last = kept[-1]
     return [ShapeFact(fact, _call_site(last), tuple(launched_from(last)))]
+
+
+def _not_stored(run: ShapeRun, found: Slice) -> list[ShapeFact]:
+    """Kernels that find out themselves that the inputs are those of the call before, whose result they leave."""
+    for event, loc, names in kept_behind(run, found):
+        fact = Survivor(what="input", names=names, role="output", key="contents")
+        return [ShapeFact(fact, loc, tuple(launched_from(event)))]
+    return []
 
 
 def _products_left_out(run: ShapeRun, found: Slice, call: Call) -> list[Event]:

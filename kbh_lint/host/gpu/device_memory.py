@@ -77,4 +77,5 @@ def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
         hints=[one(x) for x in facts.hints],
         choices=[one(x) for x in facts.choices],
         waits=[one(x) for x in facts.waits],
+        gates=[one(x) for x in facts.gates],
     )

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.core.facts import Branch, Origins, ProductTypes
+from kbh_lint.kernels.core.facts import Bound, Branch, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
 from kbh_lint.kernels.core.value import NO_NAMES, V
@@ -33,11 +33,27 @@ class Sides:
     def __init__(self) -> None:
         self._records: dict[ir.Loc, _Record] = {}
         self._open: dict[int, Side] = {}
+        self._stores: set[frozenset[int]] = set()  # of every store to an argument, the sides on which it stands
+        self.stored = 0  # how many stores there were
 
     def add(self, *products: ProductTypes) -> None:
         """Records products as running on every side that is being executed."""
         for side in self._open.values():
             side.update(products)
+
+    def store(self) -> None:
+        """Records that an argument's memory is written on every side that is being executed."""
+        self.stored += 1
+        self._stores.add(frozenset(self._open))
+
+    def gates(self) -> list[Bound]:
+        """The branches on data one side of which leaves out everything that the kernel stores."""
+        records = [(loc, r) for loc, r in self._records.items() if r.origins and self._stores]
+        return [
+            Bound(r.origins, loc)
+            for loc, r in records
+            if any(all(id(side) in sides for sides in self._stores) for side in r.sides)
+        ]
 
     def on_data(self) -> bool:
         """Whether the code that is being executed stands on one side of a branch on loaded data."""

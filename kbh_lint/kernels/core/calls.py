@@ -53,15 +53,19 @@ class Calls:
             for frame, name, value in known[2]:
                 frame.env[name] = value
             self.run.sides.add(*known[4])
+            if known[6]:
+                self.run.sides.store()
             self.place = known[5]
             result: V = known[1]
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
         made: set[ProductTypes] = set()
+        stored = self.run.sides.stored
         with self.run.sides.watching(made):
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place)
+        stores = self.run.sides.stored > stored
+        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place, stores)
         return result
 
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:

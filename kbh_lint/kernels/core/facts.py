@@ -204,7 +204,8 @@ class KernelFacts:
     in device memory hold after the launch, by their names; `choices` the data that chose where something is stored,
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
     compiler takes the kernel at these arguments, `too_large` that it takes more shared memory than any GPU has; `lost`
-    the data of which a product with zero left nothing; `leads` the addresses that it writes to memory."""
+    the data of which a product with zero left nothing; `leads` the addresses that it writes to memory; `gates` the data
+    on which it hangs whether the kernel stores anything."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -228,6 +229,7 @@ class KernelFacts:
     leads: list[Lead] = field(default_factory=list)
     tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
     too_large: bool = False
+    gates: list[Bound] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

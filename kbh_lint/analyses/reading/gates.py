@@ -1,0 +1,81 @@
+"""Kernels that store nothing where memory kept since an earlier call holds what was made of the same inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kbh_lint.analyses.flow import Slice, facts_of
+from kbh_lint.base import ir
+from kbh_lint.base.dtypes import FLOATS
+from kbh_lint.host.values.path_runs import Call, ShapeRun
+from kbh_lint.host.values.tensors import Content, Event, Storage
+from kbh_lint.kernels.core.facts import Origins
+
+MAX_DEPTH = 6  # launches that hand on what decides
+Found = tuple[dict[str, Content], set[Storage]]  # inputs by their names, and memory that earlier calls left
+
+
+def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tuple[str, ...]]]:
+    """The launches of the last call that may leave the result as the call before left it, each with the place that
+    decides and the names of the inputs: what these come to is held against what was kept of those before."""
+    if len(run.calls) < 2:
+        return
+    call, former = run.calls[-1], run.calls[-2]
+    for event in found.events:
+        if event.kind != "launch" or event.call != call.index or not _left(event, call, former):
+            continue
+        for facts in facts_of(event):
+            for gate in [] if facts.unread else facts.gates:
+                inputs, kept = _behind(event, gate.origins, call)
+                known = {name for storage in kept for name in _left_for_the_next(storage, call)}
+                if inputs and known >= inputs.keys():
+                    yield event, gate.loc, tuple(sorted(inputs))
+
+
+def _left(event: Event, call: Call, former: Call) -> bool:
+    """Whether all that a launch writes lies where the call before wrote, and its own call did not yet."""
+    before = {written.storage for one in former.events for written in one.writes}
+    own = {written.storage for one in call.events[: call.events.index(event)] for written in one.writes}
+    own |= {content.storage for content in event.attrs.get("contents", {}).values() if content.call == call.index}
+    targets = {written.storage for written in event.writes}
+    return bool(targets) and targets <= before and not targets & own
+
+
+def _behind(event: Event, origins: Origins, call: Call) -> Found:
+    """The floating-point inputs of a call that data in one of its kernels was made of, and the memory of earlier calls
+    that it was made of, through what its launches handed on."""
+    inputs: dict[str, Content] = {}
+    kept: set[Storage] = set()
+    stack: list[tuple[Event, Origins, int]] = [(event, origins, 0)]
+    while stack:
+        reader, given, depth = stack.pop()
+        contents = reader.attrs.get("contents", {})
+        read = [
+            contents.get(origin.storage) for origin in given if "index" not in origin.flags or "test" in origin.flags
+        ]
+        for content in {content.ident: content for content in read if content is not None}.values():
+            maker = content.event
+            if content.label.startswith("input:") and content.dtype in FLOATS:
+                inputs[content.label.partition(":")[2]] = content
+            elif maker is not None and 0 < maker.call < call.index:
+                kept.add(content.storage)
+            elif maker is not None and maker.call == call.index and depth < MAX_DEPTH:
+                stack.append((maker, _stored(maker, content.storage), depth + 1))
+    return inputs, kept
+
+
+def _stored(maker: Event, storage: Storage) -> Origins:
+    """What a launch stores to some memory was made of."""
+    contents = maker.attrs.get("contents", {})
+    stores = [store for facts in facts_of(maker) for store in facts.stores] if maker.kind == "launch" else []
+    there = [
+        s for s in stores if s.storage == storage.ident or getattr(contents.get(s.storage), "storage", None) is storage
+    ]
+    return frozenset(origin for store in there for origin in store.origins)
+
+
+def _left_for_the_next(storage: Storage, call: Call) -> Iterator[str]:
+    """The names of the inputs of which a call itself leaves something in memory that is kept."""
+    for event in call.events:
+        if event.kind == "launch" and any(written.storage is storage for written in event.writes):
+            yield from _behind(event, _stored(event, storage), call)[0]
