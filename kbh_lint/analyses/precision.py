@@ -61,8 +61,12 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
     for event in work.authored:
         for facts in facts_of(event):
             for total in facts.sums:
-                exponentials = any("exp" in o.flags for o in total.origins)
-                if exponentials and total.dtype in FLOATS and (effective_bits(total.dtype) or 0) < limit.get("sums", 0):
+                bits = (effective_bits(total.dtype) or 0) if total.dtype in FLOATS else None
+                if bits is None:
+                    continue
+                if total.weighted and bits < limit.get("accumulators", 0):
+                    out.append(Narrow("accumulators", (total.dtype,), (), total.loc, None, True))
+                elif any("exp" in o.flags for o in total.origins) and bits < limit.get("sums", 0):
                     out.append(Narrow("sums", (total.dtype,), (), total.loc))
     return out
 
@@ -72,7 +76,12 @@ def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
     for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         for total in facts.sums:
-            if not total.carried or total.dtype not in FLOATS or (effective_bits(total.dtype) or 0) >= limit:
+            if (
+                not total.carried
+                or total.weighted
+                or total.dtype not in FLOATS
+                or (effective_bits(total.dtype) or 0) >= limit
+            ):
                 continue
             if any(total.loc != product.loc and _sums_up(product, total) for product in products):
                 yield total

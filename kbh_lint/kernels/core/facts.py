@@ -123,13 +123,15 @@ class Use:
 class Sum:
     """An accumulation of values: `x += y` in a loop, tl.sum, a shuffle or shared-memory tree, an atomic add.
 
-    `carried`: products are added to earlier products in a loop.
+    `carried`: products are added to earlier products in a loop. `weighted`: they are of data and weights that are made
+    of products, and no `Product` is recorded of them.
     """
 
     dtype: str
     origins: Origins
     loc: ir.Loc
     carried: bool = False
+    weighted: bool = False
 
 
 ProductTypes = tuple[str, str, str, str]

@@ -104,7 +104,7 @@ class FixPoint(Control[V]):
         """Executes a loop's body until the joined variables stop changing. `test` is the condition that is evaluated
         before the first iteration."""
         frame = self.run.frame
-        frame.loops += 1
+        self._enter(node)
         self.run.memory.repeats += 1
         if self.run.memory.repeats == 1:
             known = node is not None and self.run.memory.alone
@@ -135,10 +135,22 @@ class FixPoint(Control[V]):
             frame.env = after
             if not changed:
                 break
-        frame.loops -= 1
+        self._leave(node)
         frame.began = outer
         self.run.memory.repeats -= 1
         self.run.memory.late_write = late
+
+    def _enter(self, node: ir.For | ir.While | ir.CFor | None) -> None:
+        self.run.frame.loops += 1
+        if node is not None:
+            self.run.frame.inside.append(node)
+            self.run.products.open.append(id(node))
+
+    def _leave(self, node: ir.For | ir.While | ir.CFor | None) -> None:
+        self.run.frame.loops -= 1
+        if node is not None:
+            self.run.frame.inside.pop()
+            self.run.products.open.pop()
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
         """Joins the variables at the end of an iteration with those at each `continue`; None if a next iteration may
@@ -184,7 +196,7 @@ class FixPoint(Control[V]):
         frame = self.run.frame
         left: list[Env] = []
         outer = frame.began
-        frame.loops += 1
+        self._enter(node)
         self.run.memory.repeats += 1
         for item in items:
             jumps: list[tuple[str, Env]] = []
@@ -196,7 +208,7 @@ class FixPoint(Control[V]):
             left += [env for kind, env in jumps if kind == "break"]
             if why is not None:
                 break
-        frame.loops -= 1
+        self._leave(node)
         frame.began = outer
         self.run.memory.repeats -= 1
         for env in left:

@@ -14,7 +14,7 @@ class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
     __slots__ = ("env", "outer", "func", "returned", "place", "jumps", "key", "this", "shadowed", "loops",
-                 "began", "given", "around")  # fmt: skip
+                 "began", "given", "around", "inside")  # fmt: skip
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
@@ -29,4 +29,5 @@ class Frame:
         self.loops = 0
         self.given: Env = {}  # the arguments, before anything was assigned to them
         self.around: Frame | None = None  # the call in which this one is made
+        self.inside: list[Any] = []  # the loops that run
         self.began: Env = {}  # what variables were when this round of the innermost loop began

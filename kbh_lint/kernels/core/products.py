@@ -1,14 +1,17 @@
-"""Products and sums of data: recorded where they are made, or where what was multiplied is added up."""
+"""Products, sums and totals of data: recorded where they are made, or where what was multiplied is added up."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.ir import Loc
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, storages, union, union_casts
+from kbh_lint.kernels.core.rounds import carrying, same_place
 from kbh_lint.kernels.core.value import (
     LITERAL,
     NOTHING,
@@ -16,13 +19,19 @@ from kbh_lint.kernels.core.value import (
     V,
 )
 from kbh_lint.ops import conversions
+from kbh_lint.ops.catalogue import spellings
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
 
 _LINEAR = frozenset(("+", "-", "*", "/"))
 _ON = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
-_ACCUMULATOR = 2  # the argument of a product that it adds to
+_ACCUMULATOR = 2  # the argument of a product, or of a multiply-add, that it adds to
+_LANGUAGES = ("cuda", "triton")
+_FUSED = spellings("fma", languages=_LANGUAGES)
+_SUMS = spellings("add", "sub", languages=_LANGUAGES)
+_MULTIPLIES = spellings("mul", languages=_LANGUAGES) | _FUSED
+_ARITHMETIC = _SUMS | _MULTIPLIES | spellings("div", languages=_LANGUAGES)
 
 
 class Products:
@@ -30,6 +39,12 @@ class Products:
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        self.open: list[int] = []  # the loops that run
+        self.within: dict[int, set[Loc]] = {}  # the places of products, by the loops that they were made in
+
+    def made_in(self, loop: ir.Stmt) -> set[Loc]:
+        """The places of the products that were made while a loop ran."""
+        return self.within.get(id(loop), set())
 
     def product(
         self, kind: str, a: V, b: V, accumulator: str, loc: Loc,
@@ -39,6 +54,8 @@ class Products:
         """Records the matrix product of `a` and `b` and returns its value."""
         a_type = a_dtype or operand_type(a)
         b_type = b_dtype or operand_type(b)
+        for loop in self.open:
+            self.within.setdefault(loop, set()).add(loc)
         key = (kind, a_type, b_type, accumulator, opcode, rows, mode, loc)
         old = self.run.facts.products.get(key)
         a_origins, b_origins = a.origins, b.origins
@@ -104,27 +121,96 @@ def operand_type(value: V) -> str:
     return value.dtype if value.dtype != LITERAL else "?"
 
 
-def rounded_total(run: Run, target: ir.Name, node: ir.Expr, made: V) -> None:
-    """Records a sum in each type that a loop rounds the total `target` to, which becomes `made` by the expression
-    `node`: `total = convert(total + product)`, in whatever order it adds and converts. What was made in the same round
-    of the loop is no total of it."""
-    old = run.frame.began.get(target.id)
-    if old is None or old is not run.frame.env.get(target.id):
+def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
+    """Records a sum in each type that a loop rounds a total to, which becomes `made` by the assignment `stmt`:
+    `total = convert(total + product)`. What was begun in the same round of the loop is no total of it."""
+    target = stmt.targets[0]
+    path = _along(run, stmt.value, target) if _again(stmt) else None
+    if not path:
         return
-    if not all(any("product" in o.flags for o in value.origins) for value in (old, made)):
+    old = run.frame.began.get(target.id) if isinstance(target, ir.Name) else None
+    loop: ir.Stmt | None = None
+    if old is not None and isinstance(target, ir.Name) and old is run.frame.env.get(target.id):
+        loop = run.frame.inside[-1]
+        of_products = all(any("product" in o.flags for o in value.origins) for value in (old, made))
+    else:
+        loop = carrying(run.frame.func, run.frame.inside, stmt)
+        of_products = loop is not None and bool(_adder(path)) and _made_in(run, loop, made)
+    if loop is None:
         return
-    path = _along(run, node, target)
-    for source, kind, loc in list(run.facts.casts) if path else ():
+    weighted = not of_products and _weighted(run, path, made)
+    if of_products or weighted:
+        for kind, loc in _rounded_to(run, path, made, weighted):
+            run.facts.add_sum(kind, made.origins, loc, True, weighted)
+
+
+def _rounded_to(run: Run, path: list[ir.Expr], made: V, weighted: bool) -> Iterator[tuple[str, ir.Loc]]:
+    """Yields the types that a total is rounded to on its way, each with the place where it is."""
+    places = [node.loc for node in path]
+    for source, kind, loc in list(run.facts.casts):
         floats = source in dtypes.FLOATS and kind in dtypes.FLOATS
-        if path and loc in path and floats and dtypes.BITS[kind] < dtypes.BITS[source]:
-            run.facts.add_sum(kind, made.origins, loc, True)
+        if loc in places and floats and dtypes.BITS[kind] < dtypes.BITS[source]:
+            yield kind, loc
+    adder = _adder(path)
+    narrow = made.dtype in dtypes.FLOATS and dtypes.BITS[made.dtype] < dtypes.BITS["f32"]
+    if narrow and (weighted or isinstance(adder, ir.Call) and _named(adder) in _ARITHMETIC):
+        yield made.dtype, path[-1].loc
 
 
-def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[Loc] | None:
-    """The places that a total passes on its way through an expression, as a summand: what it is added to, scaled by and
-    converted to, but no operand of a product. None where it is not in there."""
+@by_node
+def _again(stmt: ir.Assign) -> bool:
+    """Whether what is assigned to is in what is assigned."""
+    target = stmt.targets[0]
+    if isinstance(target, ir.Name):
+        return any(isinstance(node, ir.Name) and node.id == target.id for node in walk((stmt.value,)))
+    kind = type(target)
+    return any(type(node) is kind and same_place(node, target) for node in walk((stmt.value,)))
+
+
+def _made_in(run: Run, loop: ir.Stmt, made: V) -> bool:
+    """Whether a value holds a product that was made in a loop."""
+    here = run.products.made_in(loop)
+    summed = {o.storage for o in made.origins if "product" in o.flags}
+    return any(
+        summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
+        for product in run.facts.products.values()
+        if product.loc in here
+    )
+
+
+def _weighted(run: Run, path: list[ir.Expr], made: V) -> bool:
+    """Whether what is added on the way is data times weights that are made of products: of these no product is
+    recorded, as neither side of one is a tensor's data alone."""
+    adder = _adder(path)
+    if adder is None or any(product.loc == adder.loc for product in run.facts.products.values()):
+        return False
+    multiplies = any(
+        isinstance(node, ir.Binary) and node.op == "*" or isinstance(node, ir.Call) and _named(node) in _MULTIPLIES
+        for node in walk((adder,))
+    )
+    weights = any("product" in o.flags for o in data_origins(made.origins))
+    return multiplies and weights and bool(storages(made.origins))
+
+
+def _adder(path: list[ir.Expr]) -> ir.Expr | None:
+    """The first operation on the way of a total, the innermost first, that something is added to it in."""
+    inner = path[0]
+    for node in path[1:]:
+        if isinstance(node, ir.Binary) and node.op in ("+", "-"):
+            return node
+        if isinstance(node, ir.Call):
+            fused = len(node.args) > _ACCUMULATOR and node.args[_ACCUMULATOR] is inner
+            if fused or _named(node) in _SUMS or any(value is inner for _, value in node.keywords):
+                return node
+        inner = node
+    return None
+
+
+def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[ir.Expr] | None:
+    """The expressions that a total passes on its way through an expression, itself first: what it is added to, scaled
+    by and converted to, but no operand of a product. None where it is not in there."""
     if same_place(node, target):
-        return []
+        return [node]
     inner: list[ir.Expr] = []
     if isinstance(node, ir.Binary) and node.op in _LINEAR:
         inner = [node.left, node.right]
@@ -135,7 +221,7 @@ def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[Loc] | None:
     for each in inner:
         found = _along(run, each, target)
         if found is not None:
-            return [*found, node.loc]
+            return [*found, node]
     return None
 
 
@@ -147,19 +233,10 @@ def _summands(run: Run, call: ir.Call) -> list[ir.Expr]:
     converts = bool(named) or any(loc == call.loc for _, _, loc in run.facts.casts)
     if isinstance(call.func, ir.Attr) and (converts or call.func.name in _ON):
         return [call.func.value, *call.args]
-    return list(call.args) if converts else []
+    return list(call.args) if converts or _named(call) in _ARITHMETIC else []
 
 
-def same_place(a: object, b: object) -> bool:
-    """Whether two expressions of names, elements and numbers are written the same way."""
-    if isinstance(a, ir.Name) and isinstance(b, ir.Name):
-        return a.id == b.id
-    if isinstance(a, ir.Const) and isinstance(b, ir.Const):
-        return bool(a.value == b.value)
-    if isinstance(a, ir.Index) and isinstance(b, ir.Index):
-        return same_place(a.value, b.value) and same_place(a.index, b.index)
-    if isinstance(a, ir.Attr) and isinstance(b, ir.Attr):
-        return a.name == b.name and same_place(a.value, b.value)
-    if isinstance(a, ir.Binary) and isinstance(b, ir.Binary):
-        return a.op == b.op and same_place(a.left, b.left) and same_place(a.right, b.right)
-    return False
+def _named(call: ir.Call) -> str:
+    """The plain name of what is called."""
+    func = call.func
+    return func.id.rpartition("::")[2] if isinstance(func, ir.Name) else getattr(func, "name", "")

@@ -98,14 +98,14 @@ class Recorder:
             if cell.kind == "param":
                 self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
 
-    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False) -> None:
-        """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a
-        loop."""
+    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False, weighted: bool = False) -> None:
+        """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a loop;
+        `weighted`: what is added is data times weights that are made of products."""
         data = data_origins(origins)
         if data:
             old = self.sums.get((dtype, loc))
-            carried = carried or old is not None and old.carried
-            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried)
+            carried, weighted = carried or bool(old and old.carried), weighted or bool(old and old.weighted)
+            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried, weighted)
 
     def add_bound(self, value: V, loc: Loc) -> V:
         """Records the data that bounds a loop; returns `value`."""

@@ -8,7 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join
-from kbh_lint.kernels.core.products import rounded_total
+from kbh_lint.kernels.core.products import kept_total
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.core.walker import Enough, Exit, OutOfFuel, Walker
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
 
 
+_ADDING = (ir.Binary, ir.Call, ir.Cast)
 OFTEN = 8  # steps from one look at what was reached to the next
 
 
@@ -54,8 +55,8 @@ class Statements(Walker[V, Frame]):
         value = self.self_addition(node.targets[0], node.value)
         if value is None:
             value = self.evaluate(node.value)
-            if self.run.frame.loops and isinstance(node.targets[0], ir.Name):
-                rounded_total(self.run, node.targets[0], node.value, value)
+            if self.run.frame.inside and isinstance(node.value, _ADDING):
+                kept_total(self.run, node, value)
         for target in node.targets:
             self.assign(target, value)
 

@@ -8,7 +8,7 @@ from kbh_lint.base import ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.joins import join
-from kbh_lint.kernels.core.products import same_place
+from kbh_lint.kernels.core.rounds import same_place
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
