@@ -35,7 +35,10 @@ def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tu
 def _left(event: Event, call: Call, former: Call) -> bool:
     """Whether all that a launch writes lies where the call before wrote, and its own call did not yet."""
     before = {written.storage for one in former.events for written in one.writes}
-    own = {written.storage for one in call.events[: call.events.index(event)] for written in one.writes}
+    at = next((at for at, one in enumerate(call.events) if one is event), None)
+    if at is None:  # of another run of forward than the one that is looked at
+        return False
+    own = {written.storage for one in call.events[:at] for written in one.writes}
     own |= {content.storage for content in event.attrs.get("contents", {}).values() if content.call == call.index}
     targets = {written.storage for written in event.writes}
     return bool(targets) and targets <= before and not targets & own
