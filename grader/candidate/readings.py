@@ -135,15 +135,15 @@ def _are_readings(values: object) -> bool:
 
 def watch(readings: Readings) -> None:
     """Has what reads a clock in this process ask `readings` what it is told: events of a GPU, and the module `time`."""
-    between = torch.cuda.Event.elapsed_time
+    between = torch.cuda.streams.Event.elapsed_time
 
-    def elapsed_time(self: torch.cuda.Event, end_event: torch.cuda.Event) -> Reading:
+    def elapsed_time(self: torch.cuda.streams.Event, end_event: torch.cuda.streams.Event) -> Reading:
         said: Reading = between(self, end_event)
         caller = sys._getframe(1)
         return readings.reading(said, caller.f_code.co_filename, caller.f_lineno)
 
     elapsed_time.__doc__ = between.__doc__
-    setattr(torch.cuda.Event, elapsed_time.__name__, elapsed_time)
+    setattr(torch.cuda.streams.Event, elapsed_time.__name__, elapsed_time)
     for name in CLOCKS:
         setattr(time, name, _clock(readings, getattr(time, name)))
 

@@ -65,7 +65,7 @@ def clocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
     for name in CLOCKS:
         monkeypatch.setattr(time, name, getattr(time, name))
     monkeypatch.setattr(time, "perf_counter", lambda: says.pop(0))
-    monkeypatch.setattr(module.torch.cuda.Event, "elapsed_time", lambda self, end: end)
+    monkeypatch.setattr(module.torch.cuda.streams.Event, "elapsed_time", lambda self, end: end)
     yield says
 
 
@@ -120,7 +120,7 @@ def test_what_one_stage_alone_was_told_is_told_in_any(tmp_path: Path, clocks: li
 
 
 def test_events_of_a_gpu_tell_again_what_they_told_whoever_asks(tmp_path: Path, clocks: list[float]) -> None:
-    event = module.torch.cuda.Event
+    event = module.torch.cuda.streams.Event
     first = Readings(tmp_path, tmp_path / FILE)
     watch(first)
     first.begin()
@@ -133,6 +133,15 @@ def test_events_of_a_gpu_tell_again_what_they_told_whoever_asks(tmp_path: Path, 
         assert [event.elapsed_time(None, 7.0) for _ in range(3)] == [7.0] * 3, "another line"
     assert told == [0.0, 0.5, 1.0] and clocks == []
     assert len(json.loads((tmp_path / FILE).read_text())["import"]) == 1
+
+
+def test_events_that_an_interpreter_put_into_torch_are_left_alone(
+    clocks: list[float], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Where Triton's kernels run on a CPU, `torch.cuda.Event` is a function of ours."""
+    monkeypatch.setattr(module.torch.cuda, "Event", lambda **given: None)
+    watch(Readings(tmp_path, tmp_path / FILE))
+    assert module.torch.cuda.Event() is None and clocks == []
 
 
 @pytest.mark.parametrize(
