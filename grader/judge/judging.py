@@ -232,10 +232,10 @@ def replay(
 ) -> tuple[str, ...]:  # fmt: skip
     """Asks a fresh process for results that the trial has seen, on the same hidden values; a sentence each difference.
 
-    A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as
-    autotuning is: they accuse nobody and show nothing, unless bits vary within the process too. Raises NotReplayed when
-    nothing was shown. The device is used inside `held()`, as in a trial. `begun` is a process that was started ahead
-    of its turn (`begin`).
+    A result that is wrong is a difference. Other bits that are right may be a choice made anew in each process, as a
+    tuner in C++ makes it: they accuse nobody and show nothing, unless bits vary within the process too. Raises
+    NotReplayed when nothing was shown. The device is used inside `held()`, as in a trial. `begun` is a process that was
+    started ahead of its turn (`begin`).
     """
     code, master = load_code(problem), bytes.fromhex(trial.master)
     early = begun is not None or _early(device)

@@ -2,7 +2,7 @@
 
 A spread is the standard error of the time that is scored, as a share of it: what the coefficient of variation of many
 such gradings would be. It can be held against what is allowed between gradings, whatever it was worked out of. What
-differs between processes only (addresses, a kernel that is tuned anew) shows only where there are several trials.
+differs between processes only (addresses, what a tuner in C++ chooses) shows only where there are several trials.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ from random import Random
 
 from kbh_lint.rewrite.cuda.packed import Kernel, is_member, kernels, only_launched
 from kbh_lint.rewrite.cuda.parts import Launch, given_at, is_statement, launches
-from kbh_lint.rewrite.cuda.text import Token, change_texts, texts, tokens
+from kbh_lint.rewrite.cuda.text import Token, change_texts, texts, tokens, words_in
 from kbh_lint.rewrite.cuda.text_names import (
     ELEMENTS,
     after_head,
@@ -58,8 +58,7 @@ def dispatchers(program: Program, rng: Random) -> Program:
         pieces = tokens(text)
         new: dict[int, str] = {}
         for launch in launches(pieces):
-            end = significant(pieces, launch.closed, 1)
-            if is_statement(pieces, launch) and end is not None:
+            if is_statement(pieces, launch):
                 _within_lambda(pieces, launch, form, name, tag, new)
         if not new:
             return text
@@ -86,7 +85,7 @@ def _within_lambda(pieces: list[Token], launch: Launch, form: str, name: str, ta
     number, a truth value or a type."""
     given, end = given_at(pieces, launch.named)
     last = given[-1] if given else ""
-    begin, call, inside = f"{name}([&] {{ ", "}); ", ""
+    begin, inside = f"{name}([&] {{ ", ""
     if form != "lambda" and re.fullmatch(r"\d+", last):
         begin, inside = f"{name}_constant<{last}>([&](auto {tag}) {{ ", f"decltype({tag})::value"
     elif form != "lambda" and last in ("true", "false"):
@@ -98,23 +97,21 @@ def _within_lambda(pieces: list[Token], launch: Launch, form: str, name: str, ta
     if inside:
         new.update(dict.fromkeys(range(launch.named + 1, end + 1), ""))
         new[end] = f"<{', '.join([*given[:-1], inside])}>"
-    new[launch.closed] = f"); {call.rstrip(' ;')}"
+    new[launch.closed] = "); })"
 
 
 def views(program: Program, rng: Random) -> Program:
     """Pointers that kernels are given are objects of a class that has `operator[]`."""
     source = source_of(program)
     parts = [tokens(text) for text in texts(program, source)]
-    fixed = outside_words(program, source) | string_words(source)
-    fixed |= {word for pieces in parts for p in pieces if p.kind in ("directive", "raw")
-              for word in re.findall(r"[A-Za-z_]\w*", p.text)}  # fmt: skip
+    outside, directives = outside_words(program, source) | string_words(source), words_in(parts, "directive", "raw")
     found = {
         kernel.name: taken
         for pieces in parts
         for kernel in kernels(pieces)
-        if kernel.name not in fixed
+        if kernel.name not in outside | directives
         and all(only_launched(other, kernel) for other in parts)
-        and (taken := _viewed(pieces, kernel) - fixed)
+        and (taken := _viewed(pieces, kernel) - directives)
     }
     if not found:
         raise NotApplicable("no kernel takes a pointer that an object can hold")

@@ -8,7 +8,7 @@ from random import Random
 from kbh_lint.base.records import dataclass
 from kbh_lint.rewrite.cuda.code import closing, split
 from kbh_lint.rewrite.cuda.parts import Launch, functions, given_at, launches
-from kbh_lint.rewrite.cuda.text import Token, change_texts, join, texts, tokens
+from kbh_lint.rewrite.cuda.text import Token, change_texts, join, texts, tokens, words_in
 from kbh_lint.rewrite.cuda.text_names import declared_functions, outside_words, significant, string_words
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import source_of
@@ -35,8 +35,7 @@ def params_struct(program: Program, rng: Random) -> Program:
     source = source_of(program)
     parts = [tokens(text) for text in texts(program, source)]
     outside = outside_words(program, source) | string_words(source)
-    directives = {word for pieces in parts for p in pieces if p.kind in ("directive", "raw")
-                  for word in re.findall(r"[A-Za-z_]\w*", p.text)}  # fmt: skip
+    directives = words_in(parts, "directive", "raw")
     packs = {
         kernel.name: (source.fresh(rng), source.fresh(rng))
         for pieces in parts

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kbh_lint.base.records import dataclass
 from kbh_lint.rewrite.cuda.code import closing, next_solid, split
-from kbh_lint.rewrite.cuda.text import Token, join
+from kbh_lint.rewrite.cuda.text import Token, join, words_in
 from kbh_lint.rewrite.cuda.text_names import declared_functions, significant
 
 _BEFORE_FUNCTION = frozenset("static inline extern __forceinline__ __noinline__ __host__ constexpr".split())
@@ -284,8 +284,7 @@ def _of_namespace(pieces: list[Token], at: int) -> bool:
 def own_functions(parts: list[list[Token]], fixed: set[str]) -> dict[str, list[Function]]:
     """The kernels and device functions that one text alone defines and uses, in a namespace, by their names; without
     those that are declared apart from their definition, specialised, or among the words of `fixed` or a directive."""
-    words = {word for pieces in parts for p in pieces if p.kind in ("directive", "raw", "string")
-             for word in re.findall(r"[A-Za-z_]\w*", p.text)} | fixed  # fmt: skip
+    words = words_in(parts, "directive", "raw", "string") | fixed
     made: dict[str, list[Function]] = {}
     for pieces in parts:
         elsewhere = {p.text for other in parts if other is not pieces for p in other if p.kind == "word"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import libcst as cst
@@ -44,6 +44,11 @@ def tokens(text: str) -> list[Token]:
 def join(pieces: list[Token]) -> str:
     """The text of some tokens."""
     return "".join(piece.text for piece in pieces)
+
+
+def words_in(parts: Iterable[list[Token]], *kinds: str) -> set[str]:
+    """The words in those tokens of some texts that are of these kinds."""
+    return {word for pieces in parts for p in pieces if p.kind in kinds for word in re.findall(r"[A-Za-z_]\w*", p.text)}
 
 
 def is_cuda(text: str) -> bool:

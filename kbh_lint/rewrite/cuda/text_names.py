@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from random import Random
 
-from kbh_lint.rewrite.cuda.text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens
+from kbh_lint.rewrite.cuda.text import Token, change_texts, cuda_strings, is_cuda, join, texts, tokens, words_in
 from kbh_lint.rewrite.nodes import code
 from kbh_lint.rewrite.program import NotApplicable, Program, Rewrite
 from kbh_lint.rewrite.tree import Source, source_of
@@ -224,8 +224,7 @@ def cuda_template(program: Program, rng: Random) -> Program:
     outside = outside_words(program, source) | string_words(source)
     parameter = source.fresh(rng)
     parts = [tokens(text) for text in texts(program, source)]
-    fixed = {word for pieces in parts for p in pieces if p.kind in ("directive", "string", "raw")
-             for word in re.findall(r"[A-Za-z_]\w*", p.text)}  # fmt: skip
+    fixed = words_in(parts, "directive", "string", "raw")
     if any(p.text == "extern" for pieces in parts for p in pieces):
         raise NotApplicable("the CUDA text has names with C linkage")
     declared: list[str] = []
