@@ -21,7 +21,7 @@ from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Single, Sym, Value
-from kbh_lint.host.datamodel import enums, exceptions, iteration, names, subscripts
+from kbh_lint.host.datamodel import enums, iteration, names, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
@@ -40,7 +40,7 @@ from kbh_lint.host.python import (
 )
 from kbh_lint.host.recorder import Recorder
 from kbh_lint.host.torch import tensor_attributes
-from kbh_lint.host.values import bounds, checksums, equality, taint, tensor_arguments, unknowns
+from kbh_lint.host.values import bounds, checksums, equality, taint, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import (
     Frame,
@@ -269,15 +269,7 @@ class Run(Recorder):
             return row.library.made_call(Site(self, func.path, loc, args, kwargs), func)
         if isinstance(func, Unknown):
             return foreign.call_unknown(self, func, args, kwargs, loc)
-        inputs = (
-            tensor_arguments.tensors_in(args) + tensor_arguments.tensors_in(kwargs) + tensor_arguments.tensors_in(func)
-        )
-        if inputs:
-            return foreign.unread_call(self, "a value that is not a function", inputs, loc)
-        if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
-            self.may_fail("TypeError", loc)
-        self.miss(f"a {type(func).__name__} was called", loc)
-        return Unknown()
+        return foreign.call_data(self, func, args, kwargs, loc)
 
     def launch(
         self, func: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None

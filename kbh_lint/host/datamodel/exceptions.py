@@ -11,6 +11,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import Text
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -46,6 +47,18 @@ def raise_(name: str, args: Sequence[Value], loc: ir.Loc | None) -> NoReturn:
 def plain(value: Value) -> bool:
     """Whether a value is a plain int, float, bool or None, which has no items and cannot be called."""
     return value is None or type(value) in (int, float, bool)
+
+
+# Plain data, by its class: nothing of it can be called.
+DATA: dict[type, str] = {
+    int: "a number", float: "a number", bool: "a number", str: "a text", Text: "a text", list: "a list",
+    tuple: "a tuple", dict: "a dict", set: "a set", type(None): "None",
+}  # fmt: skip
+
+
+def is_data(value: Value) -> bool:
+    """Whether a value is certainly one of `DATA`, and stands for nothing else."""
+    return type(value) in DATA and not (isinstance(value, dict) and value.get("__namespace__"))
 
 
 _STAND_INS = frozenset("value name dtype shape numpy item decode hex tobytes".split())

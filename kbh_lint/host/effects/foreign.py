@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
+from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
@@ -147,3 +148,18 @@ def call_unknown(
         addressed(interp, func.why or "an unknown function", args, loc)
         return unknowns.merged(interp, func, *args, like=func)
     return unread_call(interp, func.why or "an unknown function", inputs, loc)
+
+
+def call_data(
+    interp: Run, func: Value, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Value:
+    """Calls what is no function, which fails where it certainly is none."""
+    if exceptions.is_data(func) and (loc is None or loc[0].language == "python"):
+        interp.fails("builtins.TypeError", loc, f"{exceptions.DATA[type(func)]} is called")
+    inputs = [tensor for value in (args, kwargs, func) for tensor in tensor_arguments.tensors_in(value)]
+    if inputs:
+        return unread_call(interp, "a value that is not a function", inputs, loc)
+    if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
+        interp.may_fail("TypeError", loc)
+    interp.miss(f"a {type(func).__name__} was called", loc)
+    return Unknown()

@@ -22,11 +22,11 @@ from kbh_lint.host.libs.trace_nn import (
     state_of,
     super_attr,
 )
-from kbh_lint.host.python import module_calls
+from kbh_lint.host.python import module_calls, module_tables
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values.library_objects import Super
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
-from kbh_lint.host.values.objects import Instance, LibObject, is_named_tuple
+from kbh_lint.host.values.objects import Instance, LibObject, is_module, is_named_tuple
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 _OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
@@ -55,8 +55,11 @@ class _Modules(OfModules):
 
     @models("__init__")
     def init(self, site: Site, owner: Instance, /, *args: Value, **kwargs: Value) -> None:
-        """Models `super().__init__(...)` in a subclass of a torch layer: the object gets the layer's weights."""
+        """Models `super().__init__(...)` in a module, and in a subclass of a torch layer: the object gets the layer's
+        weights."""
         base = layer_base(owner)
+        if is_module(owner.cls):
+            module_tables.begin(site.run, owner, site.loc)
         if base:
             owner.attrs.update(nn_layers.module(Site(site.run, base, site.loc, list(args), kwargs)).attrs)
 
@@ -77,18 +80,21 @@ class _Modules(OfModules):
         self, site: Site, owner: Instance, name: Value, tensor: Value = None, persistent: Value = True
     ) -> None:
         """Models `module.register_buffer(name, tensor)`."""
+        module_tables.check_free(site.run, owner, str(name), site.loc)
         owner.attrs[str(name)] = tensor
         owner.buffers[str(name)] = persistent is not False
 
     @models("register_parameter")
     def register_parameter(self, site: Site, owner: Instance, name: Value, param: Value) -> None:
         """Models `module.register_parameter(name, param)`."""
+        module_tables.check_free(site.run, owner, str(name), site.loc)
         owner.attrs[str(name)] = param
         owner.buffers[str(name)] = True
 
     @models("add_module", "register_module")
     def add_module(self, site: Site, owner: Instance, name: Value, module: Value) -> None:
         """Models `module.add_module(name, module)`."""
+        module_tables.check_free(site.run, owner, str(name), site.loc)
         owner.attrs[str(name)] = module
 
     @models("__setattr__")

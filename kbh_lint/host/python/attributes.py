@@ -137,6 +137,8 @@ def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> V
         return owner.attrs
     if name == "__class__":
         return owner.cls
+    if name in module_calls.SET and is_module(owner.cls) and classes.data_descriptor(owner.cls, name) is None:
+        return _of_module(interp, owner, name, loc)
     try:
         found = owner.cls.find(name)
         value = classes.bind(interp, owner, found, loc)
@@ -159,6 +161,8 @@ def _of_module(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> V
         return module_calls.table(owner.attrs, name)
     if name in module_tables.NAMES:
         return module_tables.Table(owner, name)
+    if name in module_calls.SET:
+        return owner.attrs.setdefault(name, module_calls.SET[name]())
     own = find_method(owner, "__getattr__") if name not in module_calls.NAMES and name[:2] != "__" else None
     return Method(owner, name) if own is None else interp.call(own, [name], {}, loc)
 
@@ -283,6 +287,8 @@ def set_attr(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | N
     else:
         if isinstance(owner, Instance) and owner.cls.frozen:
             interp.may_fail("FrozenInstanceError", loc)
+        if isinstance(owner, Instance) and isinstance(value, Tensor) and value.parameter:
+            module_tables.check_free(interp, owner, name, loc)
         set_plain(interp, owner, name, value, loc)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, modules, typetests
-from kbh_lint.host.python import class_making
+from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.containers import Once
@@ -110,11 +110,6 @@ def _class_of(run: Run, value: Value) -> Value:
     return known if hasattr(known, "__kbh_name__") else Sym(f"builtins.{name}")
 
 
-_OF_MODULES = frozenset(
-    ("training", "to", "eval", "train", "parameters", "buffers", "state_dict", "load_state_dict", "named_parameters")
-)
-
-
 def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir.Loc | None) -> Value:
     """What `__getattr__` gives, or the default when it says that there is no such attribute."""
     try:
@@ -128,7 +123,8 @@ def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir
 def has_attr(interp: Run, owner: Value, name: str) -> bool:
     """Models `hasattr(owner, name)`, where library objects are taken to have what is asked of them."""
     if isinstance(owner, Instance):
-        return name in owner.attrs or owner.cls.has(name) or name in _OF_MODULES and is_module(owner.cls)
+        of_torch = name in module_calls.NAMES or name in module_calls.SET
+        return name in owner.attrs or owner.cls.has(name) or of_torch and is_module(owner.cls)
     if isinstance(owner, Func):
         return name in owner.attrs
     if isinstance(owner, ClassV):

@@ -6,6 +6,7 @@ Hooks of the module and of all modules run before and after, and may replace arg
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -37,6 +38,18 @@ NAMES = frozenset(
     "_load_from_state_dict _modules _named_members _parameters _register_load_state_dict_pre_hook "
     "_register_state_dict_hook _save_to_state_dict _version _wrapped_call_impl".split()
 )
+
+# What the constructor of torch.nn.Module puts into the dict of each object, where it hides what classes define under
+# these names, and what is there then.
+SET: dict[str, Callable[[], Any]] = {
+    "training": lambda: True, "_non_persistent_buffers_set": set, "_is_full_backward_hook": lambda: None,
+    **dict.fromkeys(("_parameters", "_buffers", "_modules"), dict),
+    **dict.fromkeys(
+        "_backward_pre_hooks _backward_hooks _forward_hooks _forward_hooks_with_kwargs _forward_hooks_always_called "
+        "_forward_pre_hooks _forward_pre_hooks_with_kwargs _state_dict_hooks _state_dict_pre_hooks "
+        "_load_state_dict_pre_hooks _load_state_dict_post_hooks".split(), dict
+    ),
+}  # fmt: skip
 
 
 def table(attrs: dict[str, Any], name: str) -> dict[Any, Any]:

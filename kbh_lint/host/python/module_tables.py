@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base import ir
+from kbh_lint.host.datamodel.exceptions import DATA
+from kbh_lint.host.python import classes, module_calls
+from kbh_lint.host.values.library_objects import Property
 from kbh_lint.host.values.named_objects import TorchLayer
 from kbh_lint.host.values.objects import Instance, is_module
 from kbh_lint.host.values.tensors import Tensor
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 NAMES = ("_buffers", "_parameters", "_modules")
 
@@ -48,6 +55,26 @@ class Table(dict[Any, Any]):
         """Removes all items."""
         for key in list(self):
             del self[key]
+
+
+DATA[Table] = DATA[dict]
+
+
+def check_free(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> None:
+    """Records that a module cannot register something under a name that its class, or torch's, has already."""
+    taken = name in module_calls.NAMES or name in module_calls.SET or owner.cls.has(name)
+    if taken and is_module(owner.cls) and classes.data_descriptor(owner.cls, name) is None:
+        interp.fails("builtins.KeyError", loc, f"attribute '{name}' already exists")
+
+
+def begin(interp: Run, owner: Instance, loc: ir.Loc | None) -> None:
+    """Models what torch.nn.Module's constructor sets in an object: properties of these names are set in its place."""
+    for name, what in module_calls.SET.items():
+        found = classes.data_descriptor(owner.cls, name)
+        if isinstance(found, Property) and found.setter is None:
+            interp.fails("builtins.AttributeError", loc, f"property '{name}' has no setter")
+        elif found is not None:
+            interp.set_plain(owner, name, what(), loc)
 
 
 def _belongs(owner: Instance, key: str, value: object, name: str) -> bool:
