@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
-from kbh_lint.kernels.core.facts import ProductTypes
+from kbh_lint.kernels.core.facts import Made, ProductTypes
 from kbh_lint.kernels.core.frames import Env, Frame
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import CType, Offset, V, constant
@@ -56,6 +56,9 @@ class Calls:
             if known[6]:
                 self.run.sides.store()
             self.place = known[5]
+            if self.place is not None:
+                self.run.facts.loaded(known[7])
+                self.run.facts.looked[loc] = known[7]
             result: V = known[1]
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
@@ -65,8 +68,14 @@ class Calls:
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
         stores = self.run.sides.stored > stored
-        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place, stores)
+        looked: Made = [] if self.place is None else self.run.facts.looked[loc]
+        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place, stores, looked)
         return result
+
+    def taken(self, place: V, loc: ir.Loc) -> V:
+        """The `place` that the call at `loc` returned, of a reference: what lies there is not loaded."""
+        self.run.facts.not_loaded(self.run.facts.looked.pop(loc, []))
+        return place
 
     def inline(self, func: values.Func, env: Env, loc: ir.Loc, this: object = None) -> V:
         """Executes the body of `func` with its parameters bound in `env`, and returns its result."""
@@ -99,6 +108,8 @@ class Calls:
             for name in func.env.vars.get(HELD, ()):
                 func.env.vars[HELD][name] = frame.env[name]
         self.place = frame.place
+        if frame.place is not None:
+            self.run.facts.looked[loc] = frame.looked
         return frame.returned if frame.returned is not None else constant(None)
 
 

@@ -69,6 +69,10 @@ class Load:
     early: bool = False
 
 
+LoadKey = tuple[str, str, ir.Loc]  # the parameter, the type, and where it is read
+Made = list[tuple[LoadKey, Load]]  # loads, each as often as it was made
+
+
 @dataclass(frozen=True, slots=True)
 class Store:
     """A write to a parameter's memory: the element type written, and where the values come from."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base import values
+from kbh_lint.kernels.core.facts import Made
 from kbh_lint.kernels.core.value import V
 
 Env = dict[str, V]
@@ -13,8 +14,8 @@ Env = dict[str, V]
 class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
-    __slots__ = ("env", "outer", "func", "returned", "place", "jumps", "key", "this", "shadowed", "loops",
-                 "began", "given", "around", "inside")  # fmt: skip
+    __slots__ = ("env", "outer", "func", "returned", "place", "looked", "jumps", "key", "this", "shadowed",
+                 "loops", "began", "given", "around", "inside")  # fmt: skip
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
@@ -22,6 +23,7 @@ class Frame:
         self.func = func
         self.returned: V | None = None
         self.place: V | None = None  # what a reference that it returns refers to
+        self.looked: Made = []  # the loads that are none where nobody asks what lies there
         self.jumps: list[list[tuple[str, Env]]] = []  # of each loop and switch: how it is left, with what
         self.key = key
         self.this: Any = None

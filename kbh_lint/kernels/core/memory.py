@@ -143,9 +143,11 @@ class Memory:
             content = seen
         name = content if seen in dtypes.INTS and content in dtypes.FLOATS else seen
         key = (cell.name, name, loc)
-        if key not in self.run.facts.loads:
+        made = self.run.facts.loads.get(key)
+        if made is None:
             early = self.alone and (not self.repeats or loc in self.first)
-            self.run.facts.loads[key] = F.Load(cell.name, cell.storage, name, loc, early)
+            made = F.Load(cell.name, cell.storage, name, loc, early)
+        self.run.facts.loaded([(key, made)])
         own = V(seen, content, frozenset((F.Origin(cell.name, cell.storage, name),)))
         if cell.leads and seen in ADDRESSES:
             own = own.with_(cells=cell.led())

@@ -27,7 +27,10 @@ class Recorder:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.loads: dict[Any, F.Load] = {}
+        self.loads: dict[F.LoadKey, F.Load] = {}
+        self.times: dict[F.LoadKey, int] = {}  # how often each was made, and not taken back
+        self.made: list[F.LoadKey] = []  # the loads in the order in which they were made
+        self.looked: dict[Loc, F.Made] = {}  # those of the last call at a place that looked where it refers to
         self.stores: dict[Any, F.Store] = {}
         self.products: dict[Any, F.Product] = {}
         self.casts: dict[Any, F.Cast] = {}
@@ -66,10 +69,26 @@ class Recorder:
         origins += [side for product in self.products.values() for side in (product.a_origins, product.b_origins)]
         return {origin.storage for some in origins for origin in some}
 
-    def not_loaded(self, loc: Loc) -> None:
-        """Removes the loads recorded at `loc`, an expression that was evaluated only to inspect it."""
-        for key in [key for key in self.loads if key[2] == loc]:
-            del self.loads[key]
+    def loaded(self, loads: F.Made) -> None:
+        """Records loads that are made."""
+        for key, load in loads:
+            self.loads[key] = load
+            self.times[key] = self.times.get(key, 0) + 1
+            self.made.append(key)
+
+    def not_loaded(self, loads: F.Made) -> None:
+        """Takes loads back: those of an expression that was evaluated only to know its type, or its place."""
+        for key, _ in loads:
+            self.times[key] = left = self.times.get(key, 0) - 1
+            if left <= 0:
+                self.loads.pop(key, None)
+
+    def loaded_at(self, loc: Loc, since: int | None = None) -> F.Made:
+        """The loads of what the expression at `loc` refers to, which are none where only its place is asked for: all,
+        or those that were made when there were `since`."""
+        among = self.loads if since is None else dict.fromkeys(self.made[since:])
+        found = [(key, self.loads[key]) for key in among if key[2] == loc]
+        return found + self.looked.get(loc, [])
 
     def lose(self, a: V, b: V, loc: Loc) -> None:
         """Records a product with zero: the result depends on neither `a` nor `b`."""

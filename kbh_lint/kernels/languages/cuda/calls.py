@@ -14,7 +14,7 @@ from kbh_lint.kernels.core.guards import argument
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.builtins import is_builtin
 from kbh_lint.kernels.languages.cuda.libraries import library_method
-from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, TENSOR_MAP, CppCall, Ref
+from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, PLACES, TENSOR_MAP, CppCall, Ref
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer
 
 if TYPE_CHECKING:
@@ -183,13 +183,18 @@ class CudaCalls(Calls):
     def _parameter(self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc) -> V:
         ref = param.type
         if isinstance(ref, ir.TypeRef) and ref.reference and source is not None:
-            if isinstance(source, (ir.Name, ir.Index, ir.Attr, ir.Unary)) and not (ref.const and not ct.decl):
+            refers = not isinstance(source, ir.Call) or source.loc in self.run.facts.looked
+            if isinstance(source, PLACES) and refers and not (ref.const and not ct.decl):
+                facts, place = self.run.facts, source.value if isinstance(source, ir.Attr) else source
+                seen = facts.loaded_at(source.loc)
+                seen += [] if place is source else facts.loaded_at(place.loc)
+                facts.not_loaded(seen)  # to choose the function its value was asked for
                 pointer = self.run.memory.address_of(source)
                 if pointer.ct is not None and pointer.ct.dims:
                     return pointer
                 if pointer.cells and is_pointer(pointer.ct):
-                    self.run.facts.not_loaded(source.loc)  # to choose the function its value was asked for
                     return V(x=Ref(pointer))
+                facts.loaded(seen)
         if isinstance(value.x, tuple) and (ct.decl is not None or ct.dtype != "?"):
             return self.run.objects.construct(ct, list(value.x), loc, id(param), "", [None] * len(value.x))
         if is_pointer(ct):

@@ -272,7 +272,10 @@ class CudaMemory(Memory):
         if isinstance(node, ir.Index):
             return self._element_address(node)
         if isinstance(node, ir.Unary) and node.op == "*":
-            return self.run.expressions.eval(node.value)
+            pointer = self.run.expressions.eval(node.value)
+            if pointer.ct is None or is_pointer(pointer.ct) or not self.run.names.methods(pointer.ct, "operator*"):
+                return pointer
+            return self._given_by("operator*", pointer, [], node)
         if isinstance(node, ir.Attr):
             return self._field_address(node)
         if isinstance(node, ir.Cast):
@@ -282,7 +285,7 @@ class CudaMemory(Memory):
         self.run.calls.place = None
         value = self.run.expressions.eval(node)
         if isinstance(node, ir.Call) and self.run.calls.place is not None:
-            return self.run.calls.place
+            return self.run.calls.taken(self.run.calls.place, node.loc)
         if value.cells and (is_pointer(value.ct) or value.x is IN_MEMORY):
             return value
         return self.temporary(value, id(node))
@@ -308,11 +311,17 @@ class CudaMemory(Memory):
         if base.ct is None and not base.cells:
             return self.address_of(node.value)
         if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
-            made = self.run.calls.call_method(base, "operator[]", [index], (), node.value, node.loc)
-            return self.run.calls.place or self.temporary(made, id(node))
+            return self._given_by("operator[]", base, [index], node)
         inner = element(base.ct)
         pointed = inner if inner.dims else pointer_to(inner)
         return base.with_(ct=pointed, origins=union(base.origins, index.origins), const=NOTHING)
+
+    def _given_by(self, operator: str, base: V, args: list[V], node: ir.Index | ir.Unary) -> V:
+        """The address of what an operator of an object gives."""
+        self.run.calls.place = None
+        made = self.run.calls.call_method(base, operator, args, (), node.value, node.loc)
+        place = self.run.calls.place
+        return self.temporary(made, id(node)) if place is None else self.run.calls.taken(place, node.loc)
 
     def temporary(self, value: V, key: int) -> V:
         """The address of a value without a name, stored in a new variable."""
@@ -323,6 +332,7 @@ class CudaMemory(Memory):
         return V(value.dtype, value.dtype, cells=frozenset((cell,)), ct=pointer_to(ct))
 
     def _field_address(self, node: ir.Attr) -> V:
+        facts, loaded = self.run.facts, len(self.run.facts.made)
         base = self.run.expressions.eval(node.value)
         if base.ct is not None and base.ct.pointers == 1 and not base.ct.dims:  # p->field
             pointed = element(base.ct)
@@ -333,6 +343,7 @@ class CudaMemory(Memory):
         if isinstance(base.x, Unbound):
             found = self.run.fields.field_of(base, node.name, node.loc)
             return found
+        facts.not_loaded(facts.loaded_at(node.value.loc, loaded))
         outer = self.address_of(node.value)
         if isinstance(base.x, Struct):
             shared = self.run.fields.anonymous_union(base, node.name)

@@ -223,15 +223,18 @@ class CudaNames(Names):
         if isinstance(target, ir.Index):
             base, index = self.run.expressions.eval(target.value), self.run.expressions.eval(target.index)
             if base.ct is not None and base.ct.decl is not None and not is_pointer(base.ct):
-                made = self.run.calls.call_method(base, "operator[]", [index], (), target.value, loc)
-                self._assign_result(made, target, value, loc)
+                self._assign_by("operator[]", base, [index], target, value)
                 return
             if not is_pointer(base.ct) and not base.cells:
                 self.assign(target.value, join(base, value.with_(const=NOTHING)))
                 return
             self.run.memory.write_through(base, value, loc, index=index)
         elif isinstance(target, ir.Unary) and target.op == "*":
-            self.run.memory.write_through(self.run.expressions.eval(target.value), value, loc)
+            pointer = self.run.expressions.eval(target.value)
+            if pointer.ct is not None and not is_pointer(pointer.ct) and self.methods(pointer.ct, "operator*"):
+                self._assign_by("operator*", pointer, [], target, value)
+                return
+            self.run.memory.write_through(pointer, value, loc)
         elif isinstance(target, ir.Attr):
             self._assign_field(target, value, loc)
         elif isinstance(target, ir.Cast):
@@ -257,17 +260,25 @@ class CudaNames(Names):
             if base.cells:
                 self.run.memory.store(base, value, loc, raw=True)
 
+    def _assign_by(self, operator: str, base: V, args: list[V], target: ir.Index | ir.Unary, value: V) -> None:
+        """Assigns to what an operator of an object gives."""
+        self.run.calls.place = None
+        made = self.run.calls.call_method(base, operator, args, (), target.value, target.loc)
+        self._assign_result(made, target, value, self.run.place)
+
     def _assign_result(self, made: V, target: ir.Expr, value: V, loc: ir.Loc) -> None:
         """Assigns to what a call gave: to the place it refers to, or by the `operator=` of the object that it is."""
         place = self.run.calls.place
         if made.ct is not None and is_struct(made) and self.methods(made.ct, "operator="):
             self.run.calls.call_method(made, "operator=", [value], (), None, loc)
         elif place is not None:
-            self.run.memory.write_through(place, value, loc)
+            self.run.memory.write_through(self.run.calls.taken(place, target.loc), value, loc)
         else:
             self.run.facts.unread("an assignment to what a call gives", loc)
 
     def _assign_field(self, target: ir.Attr, value: V, loc: ir.Loc) -> None:
+        facts = self.run.facts
+        loaded = len(facts.made)
         base = self.run.expressions.eval(target.value)
         through = base.ct is not None and base.ct.pointers == 1 and not base.ct.dims
         if through or base.x is IN_MEMORY:
@@ -279,4 +290,10 @@ class CudaNames(Names):
             return
         if isinstance(base.x, Unbound):
             return
+        if base.ct is not None and base.ct.decl is None and base.ct.lanes > 1 and not isinstance(target.value, ir.Name):
+            facts.not_loaded(facts.loaded_at(target.value.loc, loaded))  # of a vector in memory that lane alone
+            place = self.run.memory.address_of(target)
+            if place.cells and is_pointer(place.ct):
+                self.run.memory.write_through(place, value, loc)
+                return
         self.assign(target.value, self.run.fields.with_field(base, (target.name,), value, loc))

@@ -106,7 +106,11 @@ class CudaObjects:
                 return pointer
             if pointer.cells and is_pointer(pointer.ct):
                 return V(x=Ref(pointer))
-        return self.run.expressions.eval(init)
+        calls = self.run.calls
+        calls.place = None
+        made = self.run.expressions.eval(init)
+        given = calls.place if isinstance(init, ir.Call) else None
+        return made if given is None else V(x=Ref(calls.taken(given, init.loc)))
 
     def rows(self, node: ir.Decl, init: ir.Expr, ct: CType) -> V:
         """The array of `T (*p)[N] = a` or `T (&r)[N] = a`: the same memory as `a` where that is an address, else a new

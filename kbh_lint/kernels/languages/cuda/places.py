@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun
 
 LANES = frozenset("xyzwrgba")
+PLACES = (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Call)  # expressions that may refer to what has an address
 GIVEN = "given"  # marks the structs of an array that a launch gave
 
 

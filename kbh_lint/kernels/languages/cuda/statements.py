@@ -13,6 +13,7 @@ from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
+from kbh_lint.kernels.languages.cuda.places import PLACES
 from kbh_lint.kernels.languages.cuda.types import is_pointer
 from kbh_lint.kernels.languages.ptx.ptx import run_asm
 
@@ -81,13 +82,12 @@ class CudaStatements(Statements):
     def result(self, node: ir.Return) -> None:
         if node.value is None:
             return
-        value = self.run.expressions.eval(node.value)
         func = self.run.frame.func
         returns = func.node.returns if isinstance(func, values.Func) else None
-        if isinstance(returns, ir.TypeRef) and returns.reference and isinstance(node.value, _PLACES):
-            place, frame = self.run.memory.address_of(node.value), self.run.frame
-            if place.cells and is_pointer(place.ct):
-                frame.place = place if frame.place is None else join(frame.place, place)
+        if isinstance(returns, ir.TypeRef) and returns.reference and isinstance(node.value, PLACES):
+            value = self._referred(node.value)
+        else:
+            value = self.run.expressions.eval(node.value)
         if isinstance(returns, ir.TypeRef) and returns.name not in ("auto", "void", "decltype"):
             ct = self.run.types.resolve_type(returns)
             if isinstance(value.x, tuple):
@@ -100,6 +100,16 @@ class CudaStatements(Statements):
             else:
                 value = self.run.objects.converted(value, ct, node.loc)
         self.returned(value)
+
+    def _referred(self, node: ir.Expr) -> V:
+        """What lies where a returned reference refers to: whoever asks for the place alone loads nothing from there."""
+        frame, facts = self.run.frame, self.run.facts
+        place, made = self.run.memory.address_of(node), len(facts.made)
+        value = self.run.expressions.eval(node)
+        if place.cells and is_pointer(place.ct):
+            frame.place = place if frame.place is None else join(frame.place, place)
+            frame.looked.extend((key, facts.loads[key]) for key in facts.made[made:] if key in facts.loads)
+        return value
 
     def s_asm(self, node: ir.Asm) -> None:
         run_asm(self.run, node)
@@ -124,6 +134,3 @@ class CudaStatements(Statements):
                 "+", self.run.expressions.eval(value.left), self.run.expressions.eval(value.right), value.loc
             )
         return None
-
-
-_PLACES = (ir.Name, ir.Index, ir.Attr, ir.Unary, ir.Call)
