@@ -114,7 +114,8 @@ CONTROL: tuple[Operation, ...] = (
             "__builtin_unreachable __builtin_assume __assume CUTE_STATIC_ASSERT_V CUTE_STATIC_ASSERT "
             "CUTE_RUNTIME_ASSERT CUTE_INVALID_CONTROL_PATH CUTE_GCC_UNREACHABLE",
        cute="print_tensor printf print static_assert pretty_str", tilelang="print device_assert",
-       ptx="trap brkpt pmevent setp isspacep getctarank"),
+       ptx="trap brkpt pmevent isspacep getctarank"),
+    op("set_predicate", "control", ptx="setp"),
     op("annotation", "control",
        tilelang="use_swizzle annotate_layout annotate_restrict_buffers annotate_safe_value reads writes "
                 "import_source", cute="from_tensor prefetch prefetch_descriptor",

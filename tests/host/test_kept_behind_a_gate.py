@@ -43,6 +43,68 @@ def test_a_kernel_may_not_ask_what_the_call_before_left(tmp_path: Path, way: str
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
 
 
+STORE = "tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])"
+MOVED = "tl.load(moved) != 0"
+
+
+def masked(test: str) -> str:
+    return STORE.replace("(rows < M)[:, None]", f"(rows < M)[:, None] & {test}")
+
+
+WEIGHT = ASKED.replace("(x,", "(self.weight,").replace("x.numel", "self.weight.numel")
+HALVES = f"stale = {MOVED}\n    even = (cols % 2 == 0)[None, :]\n    "
+MASKS = {
+    "a mask": (masked(f"({MOVED})"), FIRST + ASKED, True),
+    "the rows that are live": (
+        f"live = tl.where({MOVED}, M, 0)\n    {STORE.replace('rows < M', 'rows < live')}", FIRST + ASKED, True
+    ),
+    "their number": (
+        f"live = M * tl.load(moved)\n    {STORE.replace('rows < M', 'rows < live')}", FIRST + ASKED, True
+    ),
+    "the masks of two stores": (
+        f"{HALVES}{masked('even & stale')}\n    {masked('(~even) & stale')}", FIRST + ASKED, True
+    ),
+    "a mask of one store of two": (f"{HALVES}{masked('even & stale')}\n    {masked('(~even)')}", FIRST + ASKED, False),
+    "either side of a branch": (f"if {MOVED}:\n        {STORE}\n    else:\n        {STORE}", FIRST + ASKED, False),
+    "rounds of a loop": (f"for i in range(tl.load(moved)):\n        {STORE}", FIRST + ASKED, True),
+    "rounds that go on": (
+        f"for i in range(2):\n        if not {MOVED}:\n            continue\n        {STORE}", FIRST + ASKED, True
+    ),
+    "what follows such rounds": (
+        f"for i in range(2):\n        if not {MOVED}:\n            continue\n        out += 0.0\n    {STORE}",
+        FIRST + ASKED, False,
+    ),
+    "a tail": (STORE, FIRST + ASKED, False),
+    "a mask of a result of its own": (masked(f"({MOVED})"), FRESH + ASKED, False),
+    "a mask of what weights come to": (masked(f"({MOVED})"), FIRST + WEIGHT, False),
+    "a mask of inputs": (masked("(tl.load(x + rows).to(tl.float32) == 0)[:, None]"), FIRST + ASKED, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", MASKS)
+def test_a_mask_may_not_ask_it_either(tmp_path: Path, way: str) -> None:
+    store, first, found = MASKS[way]
+    assert STORE in GEMM
+    gemm = "\n\n@triton.jit" + GEMM.replace("(x, w, s, y,", "(x, w, s, y, moved,").replace(STORE, store)
+    asks = LOOK.replace("SAME", WAYS["a sum of the inputs"][0]).replace("NEXT", "total")
+    report = lint(tmp_path, HEAD + asks + gemm + model(first + WORK, KEPT))
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
+@pytest.mark.parametrize("mask, found", [("(rows < M) & (tl.load(at) != mark)", True), ("rows < M", False)])
+def test_the_kernel_may_keep_what_it_asks_itself(tmp_path: Path, mask: str, found: bool) -> None:
+    gemm = GEMM.replace("(x, w, s, y,", "(x, w, s, y, seen,").replace(
+        "        acc = tl.dot", "        mark += tl.sum(a.to(tl.float32), axis=1)\n        acc = tl.dot"
+    )
+    begun = "    mark = tl.zeros((BM,), dtype=tl.float32)\n    at = seen + tl.program_id(1) * M + rows\n    for k"
+    gemm = gemm.replace("    for k", begun)
+    gemm = gemm.replace("mask=(rows < M)[:, None])\n", "mask=MASK)\n    tl.store(at, mark)\n")
+    setup = KEPT.replace("torch.zeros(1, device", "torch.zeros(N // 128, M, device")
+    text = HEAD + "\n\n@triton.jit" + gemm.replace("MASK", f"({mask})[:, None]")
+    report = lint(tmp_path, text + model(FIRST + WORK.replace("self.moved", "self.seen"), setup))
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
 CUDA = """
 from torch.utils.cpp_extension import load_inline
 
@@ -69,7 +131,7 @@ __global__ void gemm(const __nv_fp8_e4m3* x, const __nv_fp8_e4m3* w, const float
   int row = blockIdx.x, col = threadIdx.x;
   float total = 0.f;
   for (int k = 0; k < K; ++k) total += float(x[row * K + k]) * float(w[col * K + k]);
-  if (kept->moved) { y[row * N + col] = __float2bfloat16(total * s[col]); }
+  STORE
   LATE
 }
 void run(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor y, torch::Tensor kept) {
@@ -82,6 +144,8 @@ void run(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor y, tor
 NAME = "void run(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor y, torch::Tensor kept);"
 ext = load_inline("e", NAME, SOURCE, functions=["run"])
 """
+VALUE = "__float2bfloat16(total * s[col])"
+BRANCH = f"if (kept->moved) {{ y[row * N + col] = {VALUE}; }}"
 LEFT = "y[row * N + col] = __float2bfloat16(total);"
 
 
@@ -96,7 +160,41 @@ def test_a_struct_may_hold_what_is_kept(tmp_path: Path, same: str, early: str, l
         'self.y = torch.empty(M, N, dtype=torch.bfloat16, device="cuda")\n'
         'self.kept = torch.zeros(16, dtype=torch.uint8, device="cuda")\n'
     )
-    text = CUDA.replace("SAME", same).replace("EARLY", early).replace("LATE", late)
+    text = CUDA.replace("SAME", same).replace("EARLY", early).replace("LATE", late).replace("STORE", BRANCH)
+    work = "ext.run(x, self.weight, self.weight_scale, self.y, self.kept)\nreturn self.y\n"
+    report = lint(tmp_path, HEAD + text + model(work, setup))
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
+BY_ASSEMBLY = (
+    'asm volatile("{ .reg .pred p; setp.ne.s32 p, %2, 0; @p st.global.u16 [%0], %1; }" :: "l"(y + row * N + col), '
+    f'"h"(__bfloat16_as_ushort({VALUE})), "r"(TEST));'
+)
+EACH = "for (int c = col; c < N; c += N) {"
+STORES = {
+    "a ternary": (f"kept->moved ? (void)(y[row * N + col] = {VALUE}) : (void)0;", True),
+    "and": (f"kept->moved && (y[row * N + col] = {VALUE}, true);", True),
+    "assembly": (BY_ASSEMBLY.replace("TEST", "kept->moved"), True),
+    "assembly of places": (BY_ASSEMBLY.replace("TEST", "col < N"), False),
+    "a loop": (f"for (int i = 0; i < kept->moved; ++i) y[row * N + col] = {VALUE};", True),
+    "a bound": (f"const int end = kept->moved ? N : 0; if (col < end) y[row * N + col] = {VALUE};", True),
+    "a round that goes on": (f"{EACH} if (!kept->moved) continue; y[row * N + c] = {VALUE}; }}", True),
+    "behind such a round": (
+        f"{EACH} if (!kept->moved) continue; total += 0.f; }} y[row * N + col] = {VALUE};", False
+    ),
+    "a switch": (f"switch (kept->moved) {{ case 0: break; default: y[row * N + col] = {VALUE}; }}", True),
+    "all of a switch": (
+        f"switch (kept->moved) {{ case 0: {LEFT} break; default: y[row * N + col] = {VALUE}; }}", False
+    ),
+    "a function": (f"auto put = [&](bool on) {{ if (on) y[row * N + col] = {VALUE}; }}; put(kept->moved != 0);", True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", STORES)
+def test_a_store_is_left_out_in_many_ways(tmp_path: Path, way: str) -> None:
+    store, found = STORES[way]
+    setup = KEPT.partition("\n")[2] + 'self.kept = torch.zeros(16, dtype=torch.uint8, device="cuda")\n'
+    text = CUDA.replace("SAME", "kept->seen != all").replace("EARLY", "").replace("LATE", "").replace("STORE", store)
     work = "ext.run(x, self.weight, self.weight_scale, self.y, self.kept)\nreturn self.y\n"
     report = lint(tmp_path, HEAD + text + model(work, setup))
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.host.values.path_runs import Call, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Storage
-from kbh_lint.kernels.core.facts import Origins
+from kbh_lint.kernels.core.facts import Gate, Origins
 
 MAX_DEPTH = 6  # launches that hand on what decides
 Found = tuple[dict[str, Content], set[Storage]]  # inputs by their names, and memory that earlier calls left
@@ -25,11 +25,27 @@ def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tu
         if event.kind != "launch" or event.call != call.index or not _left(event, call, former):
             continue
         for facts in facts_of(event):
-            for gate in [] if facts.unread else facts.gates:
-                inputs, kept = _behind(event, gate.origins, call)
-                known = {name for storage in kept for name in _left_for_the_next(storage, call)}
-                if inputs and known >= inputs.keys():
-                    yield event, gate.loc, tuple(sorted(inputs))
+            found_here = None if facts.unread else _all_behind(event, facts.gates, call)
+            if found_here is not None:
+                yield event, *found_here
+
+
+def _all_behind(event: Event, gates: Sequence[Gate], call: Call) -> tuple[ir.Loc, tuple[str, ...]] | None:
+    """The place that decides and the names of the inputs, where each store of a launch, but to memory that is kept to
+    be asked, stands behind a test of what inputs come to and of what was kept of them."""
+    told: dict[int, tuple[ir.Loc, tuple[str, ...]]] = {}
+    asked: set[int] = set()  # memory
+    for gate in gates:
+        inputs, kept = _behind(event, gate.origins, call)
+        known = {name for storage in kept for name in _left_for_the_next(storage, call)}
+        if inputs and known >= inputs.keys():
+            told.setdefault(gate.number, (gate.loc, tuple(sorted(inputs))))
+            asked |= {storage.ident for storage in kept}
+    contents = event.attrs.get("contents", {})
+    of = {gate.number: contents.get(gate.storage) for gate in gates}
+    at = {number: gate.storage if held is None else held.storage.ident for number, held in of.items()}
+    results = [number for number, storage in at.items() if storage not in asked]
+    return told[results[0]] if results and told.keys() >= set(results) else None
 
 
 def _left(event: Event, call: Call, former: Call) -> bool:

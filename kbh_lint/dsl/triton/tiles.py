@@ -32,8 +32,10 @@ def load(call: Call) -> V:
 def store(call: Call) -> V:
     """Models `tl.store(pointer, value, mask)`."""
     pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
-    call.m.memory.store(pointer, value, call.loc)
-    call.m.facts.add_choice(call.get(2, "mask") or UNKNOWN_V, call.loc)
+    mask = call.get(2, "mask") or UNKNOWN_V
+    with call.m.sides.hanging(mask, call.loc):
+        call.m.memory.store(pointer, value, call.loc)
+    call.m.facts.add_choice(mask, call.loc)
     return constant(None)
 
 

@@ -8,7 +8,7 @@ from dataclasses import field
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.core.facts import Bound, Branch, Origins, ProductTypes
+from kbh_lint.kernels.core.facts import Branch, Gate, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
 from kbh_lint.kernels.core.value import NO_NAMES, V
@@ -17,6 +17,7 @@ _NOTHING = nullcontext()
 
 Side = set[ProductTypes]
 Pair = tuple[Side, Side]
+Stored = tuple[str, int, frozenset[int]]  # an argument and its storage, and the sides on which it is written
 
 
 @dataclass(slots=True)
@@ -33,27 +34,63 @@ class Sides:
     def __init__(self) -> None:
         self._records: dict[ir.Loc, _Record] = {}
         self._open: dict[int, Side] = {}
-        self._stores: set[frozenset[int]] = set()  # of every store to an argument, the sides on which it stands
-        self.stored = 0  # how many stores there were
+        self._tests: dict[ir.Loc, _Record] = {}  # masks, bounds and jumps, whose first side is where they hold
+        self.stored: list[Stored] = []
 
     def add(self, *products: ProductTypes) -> None:
         """Records products as running on every side that is being executed."""
         for side in self._open.values():
             side.update(products)
 
-    def store(self) -> None:
+    def store(self, name: str, storage: int) -> None:
         """Records that an argument's memory is written on every side that is being executed."""
-        self.stored += 1
-        self._stores.add(frozenset(self._open))
+        self.stored.append((name, storage, frozenset(self._open)))
 
-    def gates(self) -> list[Bound]:
-        """The branches on data one side of which leaves out everything that the kernel stores."""
-        records = [(loc, r) for loc, r in self._records.items() if r.origins and self._stores]
-        return [
-            Bound(r.origins, loc)
-            for loc, r in records
-            if any(all(id(side) in sides for sides in self._stores) for side in r.sides)
-        ]
+    def stored_since(self, start: int) -> list[Stored]:
+        """What was recorded by `store` since there were `start` of them, with the sides that were entered since."""
+        around = frozenset(self._open)
+        return [(name, storage, sides - around) for name, storage, sides in self.stored[start:]]
+
+    def store_again(self, stored: list[Stored]) -> None:
+        """Records what `stored_since` gave, on every side that is being executed."""
+        around = frozenset(self._open)
+        self.stored += [(name, storage, sides | around) for name, storage, sides in stored]
+
+    def gates(self) -> list[Gate]:
+        """For every store to an argument the data on which it hangs whether it happens; none where it surely does."""
+        written = {side for _, _, sides in self.stored for side in sides}
+        of = {
+            id(side): (loc, r)
+            for loc, r in (*self._records.items(), *self._tests.items())
+            for side in r.sides
+            if r.origins and not written >= {id(side) for side in r.sides}  # and so on one side alone
+        }
+        found: list[Gate] = []
+        for number, (name, storage, sides) in enumerate(dict.fromkeys(self.stored)):
+            tests = [of[side] for side in sides if side in of]
+            found += [Gate(number, name, storage, record.origins, loc) for loc, record in tests]
+            if not tests:
+                found.append(Gate(number, name, storage, NO_ORIGINS, ()))
+        return found
+
+    def hanging(self, test: V, loc: ir.Loc, on: bool = True) -> AbstractContextManager[None]:
+        """A context manager around what is left out where `test`, a mask or a bound of data, is not `on`. Its products
+        count as those of no branch."""
+        return self.watching(*self._held(test, loc)[not on : 2 - on])
+
+    def jumped(self, test: V, loc: ir.Loc, on: bool) -> None:
+        """After a branch that goes to another round of a loop where the test is not `on`: what follows in this round
+        hangs on it."""
+        for side in self._held(test, loc)[not on : 2 - on]:
+            self._open.setdefault(id(side), side)
+
+    def _held(self, test: V, loc: ir.Loc) -> Pair | tuple[()]:
+        origins = testing(test.origins)
+        if not origins:
+            return ()
+        record = self._tests.setdefault(loc, _Record())
+        record.origins = union(record.origins, origins)
+        return record.sides
 
     def on_data(self) -> bool:
         """Whether the code that is being executed stands on one side of a branch on loaded data."""
@@ -96,9 +133,9 @@ class Sides:
             self._open.setdefault(id(side), side)
 
     @contextmanager
-    def in_function(self) -> Iterator[None]:
-        """A context manager around the body of one inlined function: sides that `rest` opened in it are closed at its
-        end."""
+    def in_frame(self) -> Iterator[None]:
+        """A context manager around the body of one inlined function or one round of a loop: sides that `rest` or
+        `jumped` opened in it are closed at its end."""
         before = dict(self._open)
         try:
             yield
@@ -117,6 +154,12 @@ class Sides:
 def returns(body: tuple[object, ...]) -> bool:
     """Whether one side of a branch ends with a return."""
     return isinstance(last(body), ir.Return)
+
+
+def goes_on(body: tuple[object, ...]) -> bool:
+    """Whether one side of a branch ends with going to the next round of a loop."""
+    end = last(body)
+    return isinstance(end, ir.Jump) and end.kind == "continue"
 
 
 def last(body: tuple[object, ...]) -> object:

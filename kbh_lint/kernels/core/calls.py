@@ -53,8 +53,7 @@ class Calls:
             for frame, name, value in known[2]:
                 frame.env[name] = value
             self.run.sides.add(*known[4])
-            if known[6]:
-                self.run.sides.store()
+            self.run.sides.store_again(known[6])
             self.place = known[5]
             if self.place is not None:
                 self.run.facts.loaded(known[7])
@@ -63,11 +62,11 @@ class Calls:
             return result
         kept = (dict(env), held, this)  # alive as long as the ids in the key
         made: set[ProductTypes] = set()
-        stored = self.run.sides.stored
+        start = len(self.run.sides.stored)
         with self.run.sides.watching(made):
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
-        stores = self.run.sides.stored > stored
+        stores = self.run.sides.stored_since(start)
         looked: Made = [] if self.place is None else self.run.facts.looked[loc]
         self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place, stores, looked)
         return result
@@ -99,7 +98,7 @@ class Calls:
         frame.loops = around.loops
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
-        with self.run.sides.in_function():
+        with self.run.sides.in_frame():
             self.run.statements.activate(frame, node.body)
         if isinstance(definer, Frame) and node.kind == "lambda":
             for name, value in frame.env.items():

@@ -165,6 +165,18 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
+class Gate:
+    """Loaded data on which it hangs whether a store happens: a branch around it, its mask. Each store to a parameter's
+    memory has a number, and gates for all tests that it stands behind; one without origins where there is none."""
+
+    number: int
+    param: str
+    storage: int
+    origins: Origins
+    loc: ir.Loc
+
+
+@dataclass(frozen=True, slots=True)
 class Wait:
     """A loop that does nothing until loaded data changes; `params` are the numbers of the launch that it is held
     against."""
@@ -211,7 +223,7 @@ class KernelFacts:
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
     compiler takes the kernel at these arguments, `too_large` that it takes more shared memory than any GPU has; `lost`
     the data of which a product with zero left nothing; `leads` the addresses that it writes to memory; `gates` the data
-    on which it hangs whether the kernel stores anything."""
+    on which it hangs whether each of its stores happens."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -235,7 +247,7 @@ class KernelFacts:
     leads: list[Lead] = field(default_factory=list)
     tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
     too_large: bool = False
-    gates: list[Bound] = field(default_factory=list)
+    gates: list[Gate] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def traffic(self) -> Traffic:

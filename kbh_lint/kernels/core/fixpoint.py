@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.kernels.core.branches import Pair, Side, meet, merge, returns, runs_once
+from kbh_lint.kernels.core.branches import Pair, Side, goes_on, meet, merge, returns, runs_once
 from kbh_lint.kernels.core.expressions import MAX_UNROLL
 from kbh_lint.kernels.core.facts import Origins, Wait
 from kbh_lint.kernels.core.frames import Env
@@ -58,6 +58,8 @@ class FixPoint(Control[V]):
         why = self.branches([node.body, node.orelse], [(side,) for side in sides], choosing(testing(test.origins)))
         if sides:
             self.run.sides.rest(sides, (returns(node.body), returns(node.orelse)))
+            if goes_on(node.body) != goes_on(node.orelse):
+                self.run.sides.jumped(test, node.loc, goes_on(node.orelse))
         if test.origins and why is None:
             self.chosen(start, flagged(test.origins, "index"))
         return why
@@ -117,8 +119,9 @@ class FixPoint(Control[V]):
             frame.env = dict(before)
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
-            if body() is None:
-                jumps.append(("", frame.env))
+            with self.run.sides.in_frame():
+                if body() is None:
+                    jumps.append(("", frame.env))
             frame.jumps.pop()
             changed = self.run.memory.late_write
             after = dict(before)
@@ -186,7 +189,8 @@ class FixPoint(Control[V]):
 
         def body() -> Exit:
             walk.assign(node.target, element)
-            return walk.round(node)
+            with self.run.sides.hanging(iterable.with_(origins=choosing(iterable.origins)), node.loc):
+                return walk.round(node)
 
         self.looped(body, node=node)
         return walk.block(node.orelse)
@@ -203,7 +207,8 @@ class FixPoint(Control[V]):
             frame.jumps.append(jumps)
             frame.began = dict(frame.env)
             self.run.statements.assign(node.target, item)
-            why = self.run.statements.round(node)
+            with self.run.sides.in_frame():
+                why = self.run.statements.round(node)
             frame.jumps.pop()
             left += [env for kind, env in jumps if kind == "break"]
             if why is not None:
@@ -230,14 +235,14 @@ class FixPoint(Control[V]):
             if value is not None and value.const is not NOTHING:
                 self.run.frame.env[name] = value.with_(const=NOTHING, deps=NO_NAMES)
 
-        def ask() -> None:
+        def ask() -> V:
             if node.test is not None:
                 self.asked.append(self.run.facts.add_bound(self.run.expressions.eval(node.test), node.loc))
+            return self.asked[-1] if node.test is not None else UNKNOWN_V
 
         def body() -> Exit:
-            if not once:
-                ask()
-            with self.run.sides.watching(*sides[:1]):
+            held = UNKNOWN_V if once else ask()
+            with self.run.sides.watching(*sides[:1]), self.run.sides.hanging(held, node.loc):
                 why = self.run.statements.round(node)
             if once:
                 ask()

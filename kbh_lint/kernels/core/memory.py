@@ -221,7 +221,7 @@ class Memory:
             old_store = self.run.facts.stores.get(key)
             origins = union(old_store.origins, value.origins) if old_store else value.origins
             self.run.facts.stores[key] = F.Store(cell.name, cell.storage, seen, origins, loc)
-            self.run.sides.store()
+            self.run.sides.store(cell.name, cell.storage)
             self.alone = False
         entry = (kept.dtype, kept.content, at)
         old = cell.entries.get(entry)

@@ -11,7 +11,7 @@ from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.numbers import is_nibble_mask
-from kbh_lint.kernels.core.origins import data_origins, flagged, union
+from kbh_lint.kernels.core.origins import choosing, data_origins, flagged, union
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
@@ -69,13 +69,20 @@ def execute(registers: Registers, text: str, template: ir.Const | None = None) -
         if template is not None:
             product = instr.opcode in _PRODUCTS
             registers.loc = template.loc[0].within(template, instr.offset, len(instr.opcode)) if product else whole
-        handler = _HANDLERS.get(instr.opcode)
-        if handler is not None:
-            handler(registers, instr)
-        else:
-            registers.m.facts.unread(f"the PTX instruction {instr.opcode}", registers.loc)
-            _copy(registers, instr)
+        guard = instr.guard
+        test = UNKNOWN_V if guard is None else registers.read(guard)
+        with registers.m.sides.hanging(test, registers.loc, not getattr(guard, "negated", False)):
+            _step(registers, instr)
     registers.loc = whole
+
+
+def _step(registers: Registers, instr: ptx.Instr) -> None:
+    handler = _HANDLERS.get(instr.opcode)
+    if handler is not None:
+        handler(registers, instr)
+    else:
+        registers.m.facts.unread(f"the PTX instruction {instr.opcode}", registers.loc)
+        _copy(registers, instr)
 
 
 def _type(instr: ptx.Instr, *, last: bool = True) -> str:
@@ -243,6 +250,12 @@ def _nothing(r: Registers, instr: ptx.Instr) -> None:
     """Barriers and the like: no register gets another value."""
 
 
+def _compare(r: Registers, instr: ptx.Instr) -> None:
+    """A predicate: what it says hangs on the data that was compared, of which it carries nothing."""
+    if instr.operands:
+        r.write(instr.operands[0], V("bool", "bool", choosing(mix(_inputs(r, instr)).origins)))
+
+
 def _barrier(r: Registers, instr: ptx.Instr) -> None:
     r.m.memory.alone = False
 
@@ -262,7 +275,7 @@ _HANDLERS: dict[str, Callable[[Registers, ptx.Instr], None]] = spelled(
         "exp2": _ex2, "tanh": _ex2, "cache_policy": cache_policy.create, "prefetch": cache_policy.prefetch, "mma": mma,
         "wgmma": wgmma, "tcgen05": tcgen05, "dot_of_bytes": dp4a, "address": _copy, "shuffle": _copy, "redux": _copy,
         "register": _copy, "register_elsewhere": _copy, "byte_perm": _bit_operation, "funnel": _bit_operation,
-        "bitwise": _bit_operation, "barrier": _barrier,
+        "bitwise": _bit_operation, "barrier": _barrier, "set_predicate": _compare,
     },
     {
         "function": lambda op: _copy,
