@@ -17,7 +17,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Buffer, Descriptor
 from kbh_lint.host.gpu.kernel_cache import agree
 from kbh_lint.host.values.tensors import Event
-from kbh_lint.kernels.core.facts import Product, ShortSeries, Sum
+from kbh_lint.kernels.core.facts import Product, ShortSeries, Store, Sum
 from kbh_lint.problems import Problem
 
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
@@ -28,7 +28,8 @@ TENSOR_ENGINES = ("dot", "mma", "wmma")
 @dataclass(frozen=True, slots=True)
 class Narrow:
     """One place where arithmetic is too narrow. `what` is operands, accumulators or sums, `types` what it runs on.
-    `part`: of accumulators that hold the sum of a group, which a wide one is made of, or of one thread's."""
+    `part`: of accumulators that hold the sum of a group, which a wide one is made of, or of one thread's; `by_size`: of
+    totals that begin with the second part of a sum, which small shapes do not have."""
 
     what: str
     types: tuple[str, ...]
@@ -36,6 +37,7 @@ class Narrow:
     loc: ir.Loc | None
     use: ProductUse | None = None
     part: bool = False
+    by_size: bool = False
 
 
 def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
@@ -58,6 +60,11 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
             Narrow("accumulators", (total.dtype,), use.inputs, total.loc, use, _added_on(use, limit["accumulators"]))
             for total in _rounded_totals(use, limit.get("accumulators", 0))
         ]
+        for store, before in _added_to_stored(use, work, limit.get("accumulators", 0)):
+            out += [
+                Narrow("accumulators", (store.dtype,), each.inputs, store.loc, each, by_size=True)
+                for each in (use, before)
+            ]
     for event in work.authored:
         for facts in facts_of(event):
             for total in facts.sums:
@@ -87,6 +94,26 @@ def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
                 yield total
 
 
+def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[Store, ProductUse]]:
+    """The stores to narrow memory of a product that is added to what is there, where a launch before left a product of
+    the same inputs: a total of parts of a sum. Each with that product."""
+    for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES and len(use.inputs) > 1 else ():
+        products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
+        narrower = [s for s in facts.stores if s.dtype in FLOATS and (effective_bits(s.dtype) or 0) < limit]
+        for store in narrower:
+            before = _left_there(use.event, store)
+            if before is not None and any(_sums_up(product, store) for product in products):
+                others = (one for one in work.products if one.event is before)
+                yield from ((store, one) for one in others if set(one.inputs) == set(use.inputs))
+
+
+def _left_there(event: Event, store: Store) -> Event | None:
+    """What else of the same call left that to which a launch adds by a store; None where it does not add."""
+    held = event.attrs.get("contents", {}).get(store.storage) if store.added else None
+    before: Event | None = held.event if held is not None else None
+    return before if before is not None and before is not event and before.call == event.call else None
+
+
 def _added_on(use: ProductUse, limit: int) -> bool:
     """Whether a loop adds the results of a product with narrow accumulators to a wide sum: each holds a group's."""
     return any(
@@ -99,7 +126,7 @@ def _added_on(use: ProductUse, limit: int) -> bool:
     )
 
 
-def _sums_up(product: Product, total: Sum) -> bool:
+def _sums_up(product: Product, total: Sum | Store) -> bool:
     summed = {o.storage for o in total.origins if "product" in o.flags and "exp" not in o.flags}
     return summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
 
@@ -170,7 +197,7 @@ def downcasts(
 
 def _differs(problem: Problem, item: Narrow, other: Other | None) -> bool:
     """Whether other work of the same problem does the same kind of thing, and nowhere so narrow."""
-    if other is None:
+    if other is None or item.by_size:
         return False
     work, found = other
     if not (work.products if item.what in ("operands", "accumulators") else work.authored):

@@ -102,7 +102,7 @@ def atomic(call: Call) -> V:
     """Models `atomic_add(pointer, value)` and similar functions; returns what the memory may hold."""
     pointer, value = call.get(0, "ptr") or UNKNOWN_V, call.get(1, "val") or UNKNOWN_V
     if "add" in call.name:
-        value = call.m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+        value = call.m.products.add_in_memory(value, pointer.dtype, call.loc)
     call.m.memory.store(pointer, value, call.loc)
     return held(call, pointer)
 

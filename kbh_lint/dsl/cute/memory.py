@@ -126,7 +126,7 @@ def _copy(call: Call, source: V, target: V, reduces: bool) -> None:
     for leaf in leaves(call.kwargs.get("pred", UNKNOWN_V)):
         value = value.with_(origins=union(value.origins, flagged(leaf.origins, "index")))
     if reduces:
-        value = m.products.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+        value = m.products.add_in_memory(value, target.dtype, call.loc)
     m.memory.store(target, m.numbers.bitcast(value, target.dtype, call.loc), call.loc, raw=True)
 
 

@@ -67,7 +67,7 @@ def _atomic(call: Call) -> V:
             call.m.facts.add_choice(leaf, call.loc)
     value = (call.get(3, "desired") if call.name == "atomic_cas" else call.get(2, "update")) or UNKNOWN_V
     if call.name == "atomic_add":
-        value = call.m.products.accumulate(UNKNOWN_V, value, array.dtype, call.loc, True)
+        value = call.m.products.add_in_memory(value, array.dtype, call.loc)
     call.m.memory.store(array, value, call.loc)
     made = call.m.memory.load(array, "?", call.loc)
     return made.with_(origins=union(made.origins, value.origins), const=NOTHING)

@@ -85,7 +85,7 @@ def _atomic(at: int, *, adds: bool = False) -> Builtin:
     def run(call: Call) -> V:
         array, value = _place(call), held(call, call.get(at, "val") or UNKNOWN_V)
         if adds:
-            value = call.m.products.accumulate(UNKNOWN_V, value, array.dtype, call.loc, True)
+            value = call.m.products.add_in_memory(value, array.dtype, call.loc)
         call.m.memory.store(array, value, call.loc)
         made = call.m.memory.load(array, "?", call.loc)
         return made.with_(origins=union(made.origins, value.origins), const=NOTHING, x=None)

@@ -102,7 +102,7 @@ def _reduced(call: Call) -> V:
 def _atomic(call: Call) -> V:
     target, value = call.get(0, "dst") or UNKNOWN_V, held(call, call.get(1, "value") or UNKNOWN_V)
     if "add" in call.name:
-        value = call.m.products.accumulate(UNKNOWN_V, value, target.dtype, call.loc, True)
+        value = call.m.products.add_in_memory(value, target.dtype, call.loc)
     call.m.memory.store(target, value, call.loc)
     return held(call, target)
 

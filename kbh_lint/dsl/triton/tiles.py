@@ -8,6 +8,7 @@ from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, Splat, V, constant, leaves
 from kbh_lint.kernels.languages.python.call import Call, first
+from kbh_lint.kernels.languages.python.kept_totals import kept_total
 
 # --- memory ---
 
@@ -35,6 +36,7 @@ def store(call: Call) -> V:
     mask = call.get(2, "mask") or UNKNOWN_V
     with call.m.sides.hanging(mask, call.loc):
         call.m.memory.store(pointer, value, call.loc)
+    kept_total(call, pointer, value)
     call.m.facts.add_choice(mask, call.loc)
     return constant(None)
 
@@ -57,7 +59,7 @@ def atomic(call: Call) -> V:
     if name == "atomic_cas":
         value = call.get(2, "val") or UNKNOWN_V
     if name == "atomic_add":
-        value = m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+        value = m.products.add_in_memory(value, pointer.dtype, call.loc)
     m.memory.store(pointer, value, call.loc)
     made = m.memory.load(pointer, "?", call.loc)
     return made.with_(origins=union(made.origins, value.origins))
@@ -105,7 +107,9 @@ def descriptor_store(base: V, call: Call) -> V:
         for leaf in leaves(extra):
             call.m.facts.add_choice(leaf, call.loc)
     at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
-    call.m.memory.store(base, call.get(at, "value") or UNKNOWN_V, call.loc)
+    value = call.get(at, "value") or UNKNOWN_V
+    call.m.memory.store(base, value, call.loc)
+    kept_total(call, base, value)
     return constant(None)
 
 

@@ -75,13 +75,15 @@ Made = list[tuple[LoadKey, Load]]  # loads, each as often as it was made
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """A write to a parameter's memory: the element type written, and where the values come from."""
+    """A write to a parameter's memory: the element type written, and where the values come from. `added`: it is loaded
+    there, and something was added to it."""
 
     param: str
     storage: int
     dtype: str
     origins: Origins
     loc: ir.Loc
+    added: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -220,7 +220,9 @@ class Memory:
             key = (cell.name, seen, loc)
             old_store = self.run.facts.stores.get(key)
             origins = union(old_store.origins, value.origins) if old_store else value.origins
-            self.run.facts.stores[key] = F.Store(cell.name, cell.storage, seen, origins, loc)
+            self.run.facts.stores[key] = F.Store(
+                cell.name, cell.storage, seen, origins, loc, bool(old_store and old_store.added)
+            )  # fmt: skip
             self.run.sides.store(cell.name, cell.storage)
             self.alone = False
         entry = (kept.dtype, kept.content, at)

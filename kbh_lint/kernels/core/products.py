@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
 
 _LINEAR = frozenset(("+", "-", "*", "/"))
-_ON = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
+SHAPED = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
 _ACCUMULATOR = 2  # the argument of a product, or of a multiply-add, that it adds to
 _LANGUAGES = ("cuda", "triton")
 _FUSED = spellings("fma", languages=_LANGUAGES)
@@ -112,6 +112,11 @@ class Products:
                 value = value.with_(origins=flagged(value.origins, "reduce"))
         return value
 
+    def add_in_memory(self, value: V, dtype: str, loc: Loc) -> V:
+        """`value` as what an atomic operation adds to memory of type `dtype`: others add to the same total, which
+        products are carried in."""
+        return self.accumulate(value, value, dtype, loc, True)
+
 
 def operand_type(value: V) -> str:
     """The element type on which a product of this operand runs: its type, or for floats held as raw bits the type of
@@ -135,7 +140,7 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
         of_products = all(any("product" in o.flags for o in value.origins) for value in (old, made))
     else:
         loop = carrying(run.frame.func, run.frame.inside, stmt)
-        of_products = loop is not None and bool(_adder(path)) and _made_in(run, loop, made)
+        of_products = loop is not None and bool(_adder(path)) and made_in(run, loop, made)
     if loop is None:
         return
     weighted = not of_products and _weighted(run, path, made)
@@ -167,7 +172,7 @@ def _again(stmt: ir.Assign) -> bool:
     return any(type(node) is kind and same_place(node, target) for node in walk((stmt.value,)))
 
 
-def _made_in(run: Run, loop: ir.Stmt, made: V) -> bool:
+def made_in(run: Run, loop: ir.Stmt, made: V) -> bool:
     """Whether a value holds a product that was made in a loop."""
     here = run.products.made_in(loop)
     summed = {o.storage for o in made.origins if "product" in o.flags}
@@ -231,7 +236,7 @@ def _summands(run: Run, call: ir.Call) -> list[ir.Expr]:
         return [*call.args[_ACCUMULATOR:], *(value for key, value in call.keywords if key == "acc")]
     named = isinstance(call.func, ir.TypeRef) or isinstance(call.func, ir.Name) and conversions.named(call.func.id)
     converts = bool(named) or any(loc == call.loc for _, _, loc in run.facts.casts)
-    if isinstance(call.func, ir.Attr) and (converts or call.func.name in _ON):
+    if isinstance(call.func, ir.Attr) and (converts or call.func.name in SHAPED):
         return [call.func.value, *call.args]
     return list(call.args) if converts or _named(call) in _ARITHMETIC else []
 

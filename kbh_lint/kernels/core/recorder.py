@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.ir import Loc
@@ -139,6 +140,12 @@ class Recorder:
         if value.origins:
             old = self.choices.get(loc)
             self.choices[loc] = F.Bound(union(old.origins, value.origins) if old else value.origins, loc)
+
+    def add_to_stored(self, loc: Loc) -> None:
+        """Records that a store adds to what is loaded at its place."""
+        for key, store in self.stores.items():
+            if key[-1] == loc and not store.added:
+                self.stores[key] = replace(store, added=True)
 
     def add_unpack(self, value: V, loc: Loc) -> V:
         """Records that 4-bit fields are taken out of `value`; returns it with the flag "unpack"."""

@@ -87,7 +87,7 @@ def _atomic(call: CppCall) -> V:
         m.memory.write_through(pointer, left, call.loc)
         return m.memory.read_through(pointer, call.loc)
     if call.path.rsplit("::", 1)[-1].startswith("atomicAdd"):
-        value = m.products.accumulate(UNKNOWN_V, value, pointer.dtype, call.loc, True)
+        value = m.products.add_in_memory(value, pointer.dtype, call.loc)
     m.memory.write_through(pointer, value, call.loc)
     return m.memory.read_through(pointer, call.loc)
 

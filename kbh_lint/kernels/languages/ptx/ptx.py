@@ -160,7 +160,7 @@ def _store(r: Registers, instr: ptx.Instr) -> None:
     if dtype in dtypes.FLOATS and value.dtype != dtype:
         value = r.m.numbers.bitcast(value, dtype, r.loc)
     if instr.opcode in ("red", "atom", "multimem"):
-        value = r.m.products.accumulate(UNKNOWN_V, value, dtype, r.loc, True).with_(const=NOTHING)
+        value = r.m.products.add_in_memory(value, dtype, r.loc).with_(const=NOTHING)
     r.m.memory.store(r.read(instr.operands[0]).with_(dtype=value.dtype), value, r.loc, raw=True)
 
 
