@@ -183,8 +183,22 @@ def _values(args: list[Value]) -> list[Value]:
 
 def _chosen(run: Cpp, choice: Choice, args: list[Any], node: ir.Call, env: Env, this: Value = None) -> Value:
     """Calls the function that a call means."""
-    args = run.by_reference(choice.func, node.args, args, env)
+    args = _by_reference(run, choice.func, node.args, args, env)
     return run.call(choice.func, args, node.loc, choice.bound, this=this)
+
+
+def _by_reference(run: Cpp, func: Func, nodes: tuple[ir.Expr, ...], args: list[Value], env: Env) -> list[Value]:
+    """Replaces the arguments that `func` takes by non-const reference by the places where they lie."""
+    if func.node.body is None or any(isinstance(node, ir.Star) for node in nodes):
+        return args
+    out = list(args)
+    for i, (param, node) in enumerate(zip(func.node.params, nodes, strict=False)):
+        kind = param.type
+        changed = isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
+        if changed and i < len(out) and isinstance(node, (ir.Name, ir.Attr, ir.Index, ir.Unary, ir.Call)):
+            place = run.given.pop(id(node), None) if isinstance(node, ir.Call) else run.place(node, env)
+            out[i] = place or out[i]
+    return out
 
 
 def _function(run: Cpp, target: Overloads | Func, args: list[Value], node: ir.Call, env: Env) -> Value:

@@ -72,6 +72,7 @@ class Cpp:
         self.called: tuple[Any, list[Any]] | None = None  # callee and arguments of the call that was followed last
         self.by_place = False  # whether the function that runs returns a reference
         self.result_place: Slot | None = None  # what the reference that the last call returned refers to
+        self.given: dict[int, Slot | None] = {}  # by the calls that stand as arguments, what theirs refer to
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
         self.named: dict[CppType, TypeValue] = {}  # one type for each class that is no template, for equal launches
@@ -261,18 +262,6 @@ class Cpp:
         made = self.converted(kind, value, env)
         return made if made is not value or kind.reference else copying.copied(self.interp, value)
 
-    def by_reference(self, func: Func, nodes: tuple[ir.Expr, ...], args: list[Any], env: Env) -> list[Any]:
-        """Replaces the arguments that `func` takes by non-const reference by the places where they lie."""
-        if func.node.body is None or any(isinstance(node, ir.Star) for node in nodes):
-            return args
-        out = list(args)
-        for i, (param, node) in enumerate(zip(func.node.params, nodes, strict=False)):
-            kind = param.type
-            changed = isinstance(kind, ir.TypeRef) and kind.reference and not kind.const
-            if changed and i < len(out) and isinstance(node, (ir.Name, ir.Attr, ir.Index)):
-                out[i] = self.place(node, env) or out[i]
-        return out
-
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
@@ -338,7 +327,10 @@ class Cpp:
         out: list[Any] = []
         for node in nodes:
             if not isinstance(node, ir.Star):
+                self.result_place = None
                 out.append(self.eval_place(node, env))
+                if isinstance(node, ir.Call):
+                    self.given[id(node)] = self.result_place
                 continue
             scopes = self.each(node.value, env)
             if scopes is not None:

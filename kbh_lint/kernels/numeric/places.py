@@ -39,14 +39,11 @@ class Places:
             return value.place if type(value) is Reference and not value.address else VarRef(scope, node.id)
         if isinstance(node, ir.Attr):
             return self._field_place(node, frame)
-        if isinstance(node, ir.Index) and isinstance(owner := self.m.expressions.evaluate(node.value, frame), Obj):
-            index = self.m.expressions.evaluate(node.index, frame)
-            called = self.m.structs.operator("operator[]", [owner, index], node, frame)
-            return called.place if isinstance(called, Reference) and not called.address else None
-        if isinstance(node, ir.Index):
-            return self.element(self.m.expressions.evaluate(node.value, frame), node, frame)
-        if isinstance(node, ir.Unary) and node.op == "*":
-            return pointed(self.m.expressions.evaluate(node.value, frame))
+        if isinstance(node, ir.Index) or isinstance(node, ir.Unary) and node.op == "*":
+            value = self.m.expressions.evaluate(node.value, frame)
+            if isinstance(value, Obj):
+                return self._given_by(value, node, frame)
+            return self.element(value, node, frame) if isinstance(node, ir.Index) else pointed(value)
         if isinstance(node, ir.AssignE):
             self.m.expressions.evaluate(node, frame)
             return self.place(node.target, frame)
@@ -59,6 +56,12 @@ class Places:
             value = self.m.calls.call(node, frame)
             return value.place if type(value) is Reference and not value.address else None
         return None
+
+    def _given_by(self, value: Obj, node: ir.Index | ir.Unary, frame: Frame) -> Place | None:
+        """What the operator of an object, `[]` or `*`, returns a reference to."""
+        args = [self.m.expressions.evaluate(node.index, frame)] if isinstance(node, ir.Index) else []
+        called = self.m.structs.operator(f"operator{'[]' if args else '*'}", [value, *args], node, frame)
+        return called.place if isinstance(called, Reference) and not called.address else None
 
     def member(self, value: Obj, node: ir.Attr, frame: Frame) -> Any:
         """The value of a field of an object, of a constant of its class, or the method of that name."""
