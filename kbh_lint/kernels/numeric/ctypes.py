@@ -211,6 +211,9 @@ class CTypes:
                 if isinstance(item, Reference) and not item.address:
                     made.fields[name] = item
                     continue
+                if isinstance(old, Ptr) and isinstance(item, tuple):
+                    self._filled(old.mem, old.type, old.rest, item, 0)
+                    continue
                 made.fields[name] = self.like(old, item) if held is None else self.convert(item, held, site)
             for name in list(made.fields)[len(items) :]:
                 held = self.field_type(kind, name) if made.fields[name] is UNKNOWN else None
@@ -290,6 +293,16 @@ class CTypes:
                 self._fill(made, kind, dims[1:], item, at + i * step, frame)
             elif len(dims) == 1:
                 made.put(at + i * step, self.convert(self.m.expressions.evaluate(item, frame), kind))
+
+    def _filled(self, made: Memory, kind: CType, dims: tuple[int, ...], given: tuple[object, ...], at: int) -> None:
+        """The elements of an array in an object, as braces list them; zero where they list none."""
+        step = math.prod(dims[1:]) * kind.lanes
+        rest = (0,) * ((dims[0] if dims else 0) - len(given)) if kind.kind in ("int", "bool") else ()
+        for i, item in enumerate((*given, *rest)[:MAX_CELLS]):
+            if len(dims) > 1:
+                self._filled(made, kind, dims[1:], item if isinstance(item, tuple) else (), at + i * step)
+            else:
+                made.put(at + i * step, self.convert(item, kind))
 
     # --- parameters --------
 

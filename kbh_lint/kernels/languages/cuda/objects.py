@@ -195,7 +195,9 @@ class CudaObjects:
                 item = items[at]
                 if field.type is not None and field.type.reference and at < len(nodes) and nodes[at] is not None:
                     item = self.reference(nodes[at], kind)
-                if isinstance(item.x, tuple) and kind.decl is not None and not is_pointer(kind):
+                if isinstance(item.x, tuple) and kind.dims:
+                    item = self._filled(self.run.fields.field_of(fresh, field.name, loc), item.x, loc)
+                elif isinstance(item.x, tuple) and kind.decl is not None and not is_pointer(kind):
                     item = self.construct(kind, list(item.x), loc, (key, at), "", [None] * len(item.x))
             elif field.init is None and kind.dtype in dtypes.BITS and kind.lanes == 1 and not is_pointer(kind):
                 item = V(kind.dtype, kind.dtype, const=0)
@@ -203,6 +205,19 @@ class CudaObjects:
                 continue
             fresh = self.run.fields.with_field(fresh, (field.name,), item, loc)
         return fresh
+
+    def _filled(self, array: V, items: tuple[V, ...], loc: ir.Loc) -> V:
+        """An array, with what braces list in it."""
+        row, stack = array, list(items)
+        while row.ct is not None and element(row.ct).dims:
+            row = row.with_(ct=element(row.ct))
+        while stack:
+            item = stack.pop()
+            if isinstance(item.x, tuple):
+                stack.extend(item.x)
+            else:
+                self.run.memory.write_through(row, item, loc)
+        return array
 
     def shared(self, node: ir.Decl, ct: CType) -> V:
         """A variable in shared memory: an array as its address, anything else as a reference."""
