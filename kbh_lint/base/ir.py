@@ -566,6 +566,7 @@ class ClassDef:
     keywords: tuple[tuple[str | None, Expr], ...] = ()
     template: tuple[TemplateParam, ...] = ()
     specialization: tuple[Expr, ...] = ()
+    explicit: bool = False  # also `template <> struct S<>`, of which `specialization` is empty
 
 
 Stmt = Union[

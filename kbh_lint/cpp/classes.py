@@ -139,7 +139,7 @@ class Classes:
         node = made.node
         self.domain.spend(4 + len(node.body))
         primary = made.kind.env.get(node.name)
-        if node.template or node.specialization:
+        if node.template or node.specialization or node.explicit:
             whole = primary if isinstance(primary, CppType) else made.kind
             own = (made.kind, made.args)
             made.env.vars.setdefault(node.name, Injected(whole.node, whole.env, whole.special, own=own))
@@ -191,7 +191,7 @@ class Classes:
     def _declare_class(self, made: Class, node: ir.ClassDef) -> None:
         env, name = made.env, node.name
         primary = env.vars.get(name)
-        if node.specialization and isinstance(primary, CppType):
+        if (node.specialization or node.explicit) and isinstance(primary, CppType):
             primary.special.append(CppType(node, env))
             return
         env.vars[name] = CppType(node, env)
@@ -358,11 +358,15 @@ class Classes:
         special = found.node.specialization if isinstance(found.node, ir.ClassDef) else ()
         primary = found.env.get(found.node.name)
         if not special or not isinstance(primary, CppType):
-            return found.node.name, tuple(args.values())
+            return found.node.name, tuple(templates.listed(self.domain, args.values()))
         at = self.domain.scope(found.env, args)
-        pairs = zip(special, primary.node.template, strict=False)
-        values = [self.domain.argument(templates.written(node, param.kind), param.kind, at) for node, param in pairs]
-        return found.node.name, tuple(values)
+        kinds = [param.kind for param in primary.node.template]
+        kinds += kinds[-1:] * (len(special) - len(kinds))  # those of a pack
+        values = [
+            self.domain.argument(templates.written(node.value if isinstance(node, ir.Star) else node, kind), kind, at)
+            for node, kind in zip(special, kinds, strict=False)
+        ]
+        return found.node.name, tuple(templates.listed(self.domain, values))
 
     # --- qualified names --------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kbh_lint.base import ir
@@ -30,6 +30,12 @@ class Type:
     lanes: int = 1
     pointers: int = 0
     args: tuple[Hashable, ...] = ()
+
+
+def packed(keys: Iterable[Hashable | None]) -> tuple[Hashable, ...] | None:
+    """The key of a parameter pack, given those of what it is bound to; None where one of these is unknown."""
+    made = tuple(keys)
+    return None if None in made else made
 
 
 class Domain(Protocol):
@@ -92,6 +98,14 @@ class Domain(Protocol):
 
     def pack(self, values: list[Bound]) -> Bound:
         """The value to which a template parameter pack is bound, given its arguments."""
+        ...
+
+    def unpacked(self, value: Bound) -> Sequence[Bound] | None:
+        """The arguments that a template parameter pack is bound to; None for what is bound to another parameter."""
+        ...
+
+    def held(self, name: str, scope: Scope) -> Bound | None:
+        """What a name that is no type is bound to in a scope, as that of a parameter pack; None where unknown."""
         ...
 
     def unsure(self, what: str, loc: ir.Loc) -> None:

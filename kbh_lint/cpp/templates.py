@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import CppType, Env, Func
@@ -29,7 +29,7 @@ def bind(
         if param.pack and bound is not None and param.name in bound:
             made[param.name] = bound[param.name]
         elif param.pack and position <= len(given):
-            values = [domain.argument(written(node, param.kind), param.kind, at) for node in given[position:]]
+            values = listed(domain, [_listed(domain, node, param.kind, at) for node in given[position:]])
             made[param.name] = domain.pack([value for value in values if value is not None])
         elif position < len(given):
             value = domain.argument(written(given[position], param.kind), param.kind, at)
@@ -43,6 +43,13 @@ def bind(
             if value is not None:
                 made[param.name] = value
     return made
+
+
+def _listed(domain: Domain, node: ir.Expr, kind: str, at: Scope) -> Bound | None:
+    """One of the arguments that a parameter pack takes, or the pack that `Is...` is."""
+    if isinstance(node, ir.Star) and _bare(node.value):
+        return domain.held(_name(node.value), at)
+    return domain.argument(written(node, kind), kind, at)
 
 
 def written(node: ir.Expr, kind: str) -> ir.Expr:
@@ -165,6 +172,8 @@ def deduce(
     if template in _SEQUENCES and wanted in ("integer_sequence", "index_sequence"):
         template, values = _sequence(domain, template, values, wanted, ref, at)
     if template == wanted:
+        if (template in _SEQUENCES or _has_pack(domain, inner)) and not _as_many(ref.args, values):
+            return False
         return _match_all(domain, ref.args, values, names, bound, at)
     for base in ancestors(domain, inner):
         if domain.key(base) is not None and domain.class_template(base)[0] != wanted:
@@ -173,6 +182,29 @@ def deduce(
         if found is not False:
             return found
     return False
+
+
+def listed(domain: Domain, values: Iterable[Bound]) -> list[Bound]:
+    """Template arguments one by one: those that a pack is bound to stand in its place."""
+    made: list[Bound] = []
+    for value in values:
+        items = None if value is None else domain.unpacked(value)
+        made += [value] if items is None else items
+    return made
+
+
+def _has_pack(domain: Domain, kind: Bound) -> bool:
+    """Whether a class template of the text takes any number of arguments."""
+    definition = domain.definition(kind)
+    primary = None if definition is None else definition[0].env.get(definition[0].node.name)
+    found = primary if isinstance(primary, CppType) else None if definition is None else definition[0]
+    return found is not None and any(param.pack for param in found.node.template)
+
+
+def _as_many(patterns: Sequence[ir.Expr], values: Sequence[Bound]) -> bool:
+    """Whether there are as many arguments as patterns, of which a pack takes any number."""
+    packs = sum(isinstance(pattern, ir.Star) for pattern in patterns)
+    return len(patterns) - packs <= len(values) and (packs > 0 or len(patterns) == len(values))
 
 
 def _may_have_sizes(
@@ -236,20 +268,41 @@ def specialised(domain: Domain, found: CppType, bound: Mapping[str, Bound]) -> t
         assert isinstance(node, ir.ClassDef)
         names = {param.name for param in node.template}
         own: dict[str, Bound] = {}
-        fits: bool | None = True
-        for pattern, param in zip(node.specialization, found.node.template, strict=False):
-            value = bound.get(param.name)
-            fits = None if value is None else match(
-                domain, pattern, param.kind, value, names, own, domain.scope(kind.env, own)
-            )  # fmt: skip
-            if fits is None:
-                domain.unsure(f"a specialisation of {found.node.name} for something unknown", node.loc)
-            if not fits:
-                break
+        fits = _fits(domain, kind, found.node.template, bound, names, own)
+        if fits is None:
+            domain.unsure(f"a specialisation of {found.node.name} for something unknown", node.loc)
         said = sum(specificity(pattern, names) for pattern in node.specialization)
         if fits and said > best:
             best, chosen = said, (kind, own)
     return chosen
+
+
+def _fits(
+    domain: Domain, special: CppType, params: Sequence[ir.TemplateParam], bound: Mapping[str, Bound],
+    names: Collection[str], own: dict[str, Bound],
+) -> bool | None:  # fmt: skip
+    """Whether the arguments `bound` of a class template with the parameters `params` are those that a specialisation is
+    for; binds its own parameters `names` in `own`. None where that is unknown."""
+    patterns = special.node.specialization if isinstance(special.node, ir.ClassDef) else ()
+    if any(param.pack for param in params):
+        values = listed(domain, [bound.get(param.name) for param in params])
+        if not _as_many(patterns, values):
+            return False
+        return _match_all(domain, patterns, values, names, own, domain.scope(special.env, own))
+    for pattern, param in zip(patterns, params, strict=False):
+        value, at = bound.get(param.name), domain.scope(special.env, own)
+        fits = None if value is None else match(domain, pattern, param.kind, value, names, own, at)
+        if not fits:
+            return fits
+    left = params[len(patterns) :]  # which are their defaults
+    at = domain.scope(special.env, bound)
+    said = [None if p.default is None else domain.argument(written(p.default, p.kind), p.kind, at) for p in left]
+    keys = [
+        (None if value is None else domain.key(value), domain.key(bound[param.name]))
+        for param, value in zip(left, said, strict=True)
+        if param.name in bound
+    ]
+    return None if any(None in pair for pair in keys) else all(one == other for one, other in keys)
 
 
 def specialisation(

@@ -40,7 +40,7 @@ class Classes(Statements):
         if node.type == "enum_specifier":
             return self._enum(node, name)
         template = self.take_template()
-        self.take_explicit()
+        explicit = self.take_explicit()
         name_node = node.child_by_field_name("name")
         special: tuple[ir.Expr, ...] = ()
         if name_node is not None and name_node.type == "template_type":
@@ -65,7 +65,7 @@ class Classes(Statements):
         start = node.start_byte + self.shift
         words = self.blanked.inside(start, start if body is None else body.start_byte + self.shift)
         keywords += tuple([("aligned", ir.Const(word, where)) for word in words if "align" in word])
-        return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special)]
+        return [ir.ClassDef(name or "", bases, members, where, (), keywords, template, special, explicit)]
 
     def class_declared(self, node: Node) -> list[ir.Stmt]:
         """Lowers `template <class T> struct S;`: a template that is defined by its specialisations, or later in the

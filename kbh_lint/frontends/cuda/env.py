@@ -100,7 +100,7 @@ def _add_function(scopes: dict[str, values.Env], scope: values.Env, node: ir.Fun
 def _add_class(env: values.Env, scopes: dict[str, values.Env], node: ir.ClassDef, space: str) -> None:
     scope = _scope(scopes, space)
     kind = values.CppType(node, scope)
-    if node.specialization:
+    if node.specialization or node.explicit:
         primary = _known(scope, node.name)
         if isinstance(primary, values.CppType):
             primary.special.append(kind)
@@ -128,7 +128,7 @@ def _numbers(env: values.Env, kind: ir.ClassDef, owner: str) -> None:
     """Constants of a class that are plain numbers, for those of the file that count with them; all else that it has is
     looked up in the class (`cpp.classes`)."""
     for node in kind.body:
-        if isinstance(node, ir.ClassDef) and node.name and not node.template and not node.specialization:
+        if isinstance(node, ir.ClassDef) and node.name and not (node.template or node.specialization or node.explicit):
             _numbers(env, node, f"{owner}::{node.name}")
         elif isinstance(node, ir.Decl) and node.name and node.storage & {"static", "enum"}:
             value, name = constant(node, env, owner), f"{owner}::{node.name}"

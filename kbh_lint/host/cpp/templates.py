@@ -10,7 +10,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp import integers, overloads, templates, traits
 from kbh_lint.cpp.classes import Classes
-from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.domain import Type, packed
 from kbh_lint.cpp.members import Injected, outer_arguments
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
@@ -63,6 +63,8 @@ class Types:
             return int(value) if isinstance(value, bool) else value
         if isinstance(value, Type):
             return value
+        if isinstance(value, Pack):
+            return packed(self.key(part, depth + 1, known) for part in value)
         if isinstance(value, DType):
             return Type(value.name)
         if isinstance(value, CppType):  # a class template
@@ -222,7 +224,7 @@ class Types:
         """Returns the type of a class for the template arguments `args`, in a scope where the class's name means that
         type."""
         node, env = kind.node, kind.env
-        if node.template or isinstance(node, ir.ClassDef) and node.specialization:
+        if node.template or isinstance(node, ir.ClassDef) and (node.specialization or node.explicit):
             env = Env({node.name: Injected(node, env, kind.special, own=(kind, args))}, env)
         return TypeValue(ir.TypeRef(node.name, (), node.loc), env)
 
@@ -264,6 +266,14 @@ class Types:
     def pack(self, values: Sequence[Value]) -> Value:
         """Returns the value that a template parameter pack is bound to."""
         return Pack(values)
+
+    def unpacked(self, value: Value) -> Sequence[Value] | None:
+        """The arguments that a parameter pack is bound to; None for what is bound to another parameter."""
+        return value if isinstance(value, Pack) else None
+
+    def held(self, name: str, scope: Env) -> Value:
+        """What the template parameter `name` is bound to in a scope."""
+        return _lookup(scope, name)
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """Records what could not be decided as a hole of the run."""

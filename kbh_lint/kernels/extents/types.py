@@ -11,7 +11,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue
 from kbh_lint.cpp import constants, integers, layout, templates, traits
 from kbh_lint.cpp.classes import Classes
-from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.domain import Type, packed
 from kbh_lint.cpp.members import Member, outer_arguments
 from kbh_lint.kernels.extents.intervals import Linear
 from kbh_lint.kernels.extents.values import Field, Laid
@@ -161,6 +161,8 @@ class Types:
         """The key by which a template argument is compared; None where it is unknown."""
         if isinstance(value, int | float):
             return int(value) if isinstance(value, int) else value
+        if isinstance(value, tuple):
+            return packed(self.key(part, depth + 1) for part in value)
         if isinstance(value, CppType):
             return Type(id(value.node))
         kind = self.seen(value)
@@ -205,6 +207,10 @@ class Types:
     def pack(self, values: Sequence[object]) -> object:
         """The value of a template parameter pack: a tuple."""
         return tuple(values)
+
+    def unpacked(self, value: object) -> tuple[object, ...] | None:
+        """The arguments that a parameter pack is bound to; None for what is bound to another parameter."""
+        return value if isinstance(value, tuple) else None
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """Raises NotKnown: from here on nothing is said about the kernel's types."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import UNKNOWN, CppType, DType, Env, TypeValue, Value
 from kbh_lint.cpp.classes import Classes
-from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.domain import Type, packed
 from kbh_lint.cpp.members import outer_arguments
 from kbh_lint.kernels.numeric import integers as whole
 from kbh_lint.kernels.numeric.ctypes import ROW
@@ -57,6 +57,8 @@ class Types:
         """The key by which a template argument is compared; None where it is unknown."""
         if isinstance(value, Num):
             return value.f
+        if isinstance(value, tuple):
+            return packed(self.key(part, depth + 1) for part in value)
         if isinstance(value, int | float | str):
             return int(value) if isinstance(value, int) else value
         if isinstance(value, DType):
@@ -162,6 +164,15 @@ class Types:
     def pack(self, values: Sequence[Value]) -> Value:
         """The value of a template parameter pack: a tuple."""
         return tuple(values)
+
+    def unpacked(self, value: object) -> tuple[object, ...] | None:
+        """The arguments that a parameter pack is bound to; None for what is bound to another parameter."""
+        return value if isinstance(value, tuple) else None
+
+    def held(self, name: str, scope: Frame) -> Value:
+        """What the template parameter `name` is bound to in a scope."""
+        inside = scope.find(name)
+        return scope.env.get(name) if inside is None else inside[name]
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """Records that something could not be decided."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp.classes import Classes
-from kbh_lint.cpp.domain import Type
+from kbh_lint.cpp.domain import Type, packed
 from kbh_lint.cpp.members import outer_arguments
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.value import LITERAL, NO_NAMES, NOTHING, CType, V
@@ -64,7 +64,7 @@ class Types:
         value = self.seen(value)
         ct = value.const
         if ct is NOTHING:
-            return None
+            return packed(self.key(part, depth + 1) for part in value.x) if isinstance(value.x, tuple) else None
         self.m.facts.decide(value)
         if isinstance(ct, bool | int | float | str):
             return int(ct) if isinstance(ct, bool) else ct
@@ -159,6 +159,15 @@ class Types:
     def pack(self, values_: list[V]) -> V:
         """The value of a template parameter pack: a tuple."""
         return V(x=tuple(values_))
+
+    def unpacked(self, value: V) -> tuple[V, ...] | None:
+        """The arguments that a parameter pack is bound to; None for what is bound to another parameter."""
+        return value.x if isinstance(value.x, tuple) and value.const is NOTHING else None
+
+    def held(self, name: str, scope: Scope) -> V | None:
+        """What the template parameter `name` is bound to in a scope; None for other names."""
+        found = scope.env.get(name) or scope.outer.get(name)
+        return found if isinstance(found, V) else None
 
     def unsure(self, what: str, loc: ir.Loc) -> None:
         """Records that something could not be decided."""
