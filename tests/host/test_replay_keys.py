@@ -30,6 +30,9 @@ OUTPUTS = {
     "output-memoization": {
         "address and size": memo("(x.data_ptr(), tuple(x.shape))"),
         "address of the storage": memo("x.untyped_storage().data_ptr()"),
+        "torch's object for the storage": memo("x.untyped_storage()._cdata"),
+        "the address that other packages ask for": memo("x.__cuda_array_interface__['data'][0]"),
+        "the same place": last("x.is_set_to(self.key)", "x"),
         "address in a text": memo("f'{x.data_ptr()}-{M}'"),
         "the tensor": memo("x"),
         "its hash": memo("hash(x)"),

@@ -134,6 +134,11 @@ class _Storages(Methods[Owner]):
         """Models `storage.data_ptr()`."""
         return owner.attrs["tensor"].storage.address
 
+    def attribute(self, run: Run, owner: Owner, name: str, loc: ir.Loc | None) -> Value:
+        """Returns `storage._cdata`: the address of torch's object for the memory, which is another where that is."""
+        held = isinstance(owner, Storage) and name == "_cdata"
+        return owner.attrs["tensor"].storage.address if held else NotImplemented
+
     def other(self, site: Site, owner: Owner) -> Value:
         """Answers a call of a method without a model (`Methods.other`): an unknown value."""
         return Unknown((), site.name)

@@ -169,6 +169,7 @@ _ATTRIBUTES: dict[str, _Attribute] = {
     ),
     "layout": lambda interp, tensor, loc: LibObject("torch.layout"),
     "__dict__": lambda interp, tensor, loc: tensor.attrs,
+    "__cuda_array_interface__": lambda interp, tensor, loc: _interface(interp, tensor, loc),
 }
 
 
@@ -212,6 +213,24 @@ def _pointer(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | 
     return placed if placed.contents else tensor.address
 
 
+def _interface(interp: Run, tensor: Tensor, loc: ir.Loc | None) -> Value:
+    """What numba, CuPy and others take tensors by: address, shape, distances of elements in bytes."""
+    if tensor.device == "cpu":
+        return NotImplemented
+    strides = None if tensor.is_contiguous() else Unknown((), "distances of elements")
+    data = (_pointer(interp, tensor, (), loc), False)
+    typestr = Unknown((), "a type as text")
+    return {"shape": _shape(tensor), "typestr": typestr, "data": data, "strides": strides, "version": 2}
+
+
+def _is_set_to(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    other = given[0] if given else None
+    if not isinstance(other, Tensor):
+        return Unknown((), "is_set_to")
+    same = (tensor.address, tensor.shape, tensor.strides) == (other.address, other.shape, other.strides)
+    return same and tensor.storage is other.storage
+
+
 def _offset(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
     return Unknown((), "storage_offset") if tensor.offset is None else tensor.offset
 
@@ -224,6 +243,7 @@ _ANSWERS: dict[str, _Answer] = {
     **dict.fromkeys(("numel", "nelement"), _count),
     "__len__": lambda interp, tensor, given, loc: tensor.shape[0] if tensor.shape else 0,
     "data_ptr": _pointer,
+    "is_set_to": _is_set_to,
     "element_size": lambda interp, tensor, given, loc: _element_size(tensor),
     "is_contiguous": lambda interp, tensor, given, loc: tensor.is_contiguous(),
     "storage_offset": _offset,

@@ -248,7 +248,7 @@ def has_attribute(name: str) -> bool:
 
 _META = (
     "stride size dim ndimension numel nelement __len__ data_ptr element_size is_contiguous storage_offset "
-    "untyped_storage storage is_floating_point get_device"
+    "untyped_storage storage is_floating_point get_device is_set_to"
 )
 SPECIAL: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(
