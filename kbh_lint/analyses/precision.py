@@ -20,6 +20,7 @@ from kbh_lint.host.values.tensors import Event
 from kbh_lint.kernels.core.facts import Product, ShortSeries, Store, Sum
 from kbh_lint.problems import Problem
 
+MAX_BITS = 8  # of numbers that no rounding of a result explains
 MAX_SERIES = 8  # bindings of one kernel that differ in what decides
 Other = tuple[Work, Slice]
 TENSOR_ENGINES = ("dot", "mma", "wmma")
@@ -44,7 +45,7 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
     """All places of one shape where products, accumulators or sums are narrower than the problem's `narrowest`
     allows."""
     limit = {name: effective_bits(dtype) or 0 for name, dtype in problem.narrowest.items()}
-    out = [*_rounded(found, limit.get("inputs", limit.get("operands", 0)))]
+    out = [*_rounded(found, limit.get("inputs", limit.get("operands", 0))), *_cut_down(work, limit.get("inputs", 0))]
     for use in work.products:
         types = operand_types(use)
         if use.narrowed and any(0 < (effective_bits(t) or 0) < limit.get("operands", 0) for t in types):
@@ -150,6 +151,23 @@ def _rounded(found: Slice, limit: int) -> Iterator[Narrow]:
         names = {r.name for r in sources if r.content.dtype in FLOATS and BITS[r.content.dtype] > bits}
         if names:
             yield Narrow("inputs", (str(target),), tuple(sorted(names)), event.loc)
+
+
+def _cut_down(work: Work, limit: int) -> Iterator[Narrow]:
+    """Inputs that a kernel rounds to eight bits or fewer where it multiplies no matrices, which would say so."""
+    for event in work.authored if limit > MAX_BITS else ():
+        held = event.attrs.get("contents", {})
+        for facts in facts_of(event):
+            for cast in facts.casts:
+                if cast.target not in FLOATS or BITS[cast.target] > MAX_BITS:
+                    continue
+                read = (held[o.storage] for o in cast.origins if o.storage in held and "index" not in o.flags)
+                sources = [
+                    r.content for content in read for r in roots(content) if r.content.label.startswith("input:")
+                ]
+                names = {c.label.partition(":")[2] for c in sources if c.dtype in FLOATS and BITS[c.dtype] > MAX_BITS}
+                if names:
+                    yield Narrow("inputs", (cast.target,), tuple(sorted(names)), cast.loc)
 
 
 def operand_types(use: ProductUse) -> tuple[str, ...]:

@@ -53,6 +53,18 @@ KEYS = {
         + "top = bits >> 16\n    low = tl.max(top, axis=0) - 64\n    bits = tl.where(top >= low, bits, -(2**31))\n    "
         + PACK,
     ),
+    "a narrower type": (
+        True,
+        "value = tl.load(x + row * n + lanes, mask=lanes < n, other=-1.0).to(tl.float16).to(tl.float32)\n    "
+        "bits = value.to(tl.int32, bitcast=True)\n    " + SIGNED + PACK,
+    ),
+    "a narrower type first, then all": (
+        False,
+        "some = tl.load(x + row * n + lanes, mask=lanes < n, other=-1.0).to(tl.bfloat16).to(tl.float32)\n    "
+        + "bits = tl.where(some >= tl.max(some, axis=0) - 1.0, bits, -(2**31))\n    "
+        + SIGNED
+        + PACK,
+    ),
     "halves that are put together": (
         False,
         SIGNED + "keys = ((bits >> 16).to(tl.int64) << 48) | ((bits & 0xFFFF).to(tl.int64) << 32) | lanes",

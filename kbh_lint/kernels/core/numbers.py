@@ -9,14 +9,7 @@ from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import guards
 from kbh_lint.kernels.core.folding import as_type, compared, fold, is_edge, is_zero
 from kbh_lint.kernels.core.joins import broadcast, mix, tuple_of, wider
-from kbh_lint.kernels.core.origins import (
-    NO_ORIGINS,
-    cut_short,
-    data_origins,
-    flagged,
-    union,
-    union_casts,
-)
+from kbh_lint.kernels.core.origins import NO_ORIGINS, cut_short, data_origins, flagged, rounded, union, union_casts
 from kbh_lint.kernels.core.value import (
     LITERAL,
     NO_LOCS,
@@ -86,7 +79,7 @@ class Numbers:
             return value.with_(dtype=target, const=NOTHING)
         self.run.facts.add_cast(source, target, data, loc)
         return V(
-            target, target, flagged(value.origins, "cast"), union_casts(value.casts, frozenset((loc,))),
+            target, target, rounded(value.origins, source, target), union_casts(value.casts, frozenset((loc,))),
             NOTHING, value.deps, value.cells, value.shape, value.x if isinstance(value.x, Mul) else None,
         )  # fmt: skip
 

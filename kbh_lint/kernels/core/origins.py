@@ -36,7 +36,7 @@ def testing(origins: Origins) -> Origins:
 
 
 FLOOR = "floor:"  # with a number: an integer of which and that number the larger was taken
-CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped where it was an integer
+CUT = "cut:"  # with a number: so many of the lowest bits of a float were dropped, as an integer or by a narrower type
 
 
 def floors(origin: Origin) -> list[int]:
@@ -55,6 +55,15 @@ def cut_short(origins: Origins, count: int) -> Origins:
             for o in origins
         )
     )
+
+
+_LOST = {"f16": 13, "bf16": 16, "e4m3": 20, "e5m2": 21}  # how many of the lowest bits of an fp32 number a type lacks
+
+
+def rounded(origins: Origins, source: str, target: str) -> Origins:
+    """`origins` of what is converted from a type to another."""
+    cast = flagged(origins, "cast")
+    return cut_short(cast, _LOST[target]) if source == "f32" and target in _LOST else cast
 
 
 @lru_cache(maxsize=8192)
