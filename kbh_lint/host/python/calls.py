@@ -100,6 +100,8 @@ def misfit(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> b
     if not isinstance(target, Func) or target.language or target.node.loc[0].language != "python":
         return False
     params = target.node.params
+    if not kwargs and count == len(params) and all(param.kind == "positional" for param in params):
+        return False
     positional = [param.name for param in params if param.kind == "positional"]
     named = {param.name for param in params if param.kind in ("positional", "keyword")}
     kinds = {param.kind for param in params}
@@ -111,6 +113,16 @@ def misfit(func: Value, args: Sequence[Value], kwargs: Mapping[str, Value]) -> b
         and kinds <= {"positional", "keyword", "star"}
         or any(name not in given and name not in target.defaults for name in named)
     )
+
+
+def refuse(interp: Run, func: Value, loc: ir.Loc | None) -> None:
+    """Records a call whose arguments do not fit (`misfit`). Where a decorator may have changed what is called, and of
+    what classes make, it need not fail."""
+    target = func.func if isinstance(func, Bound) else func
+    if isinstance(target, Func) and not target.node.decorators:
+        interp.fails("builtins.TypeError", loc, f"{target.node.name} is called with other arguments than it takes")
+    else:
+        interp.may_fail("TypeError", loc)
 
 
 def call_memo(interp: Run, func: Memo, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, Value
+from kbh_lint.base.values import Func, Sym, Value
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.datamodel import c_structs, enums
 from kbh_lint.host.python import class_making, lifetimes, module_calls
 from kbh_lint.host.values import records
@@ -68,12 +69,32 @@ def instantiate(
     init = find_method(instance, "__init__")
     if init is not None:
         interp.call(init, args, kwargs, loc)
+        if is_module(cls) and not any(map(_begins, cls.mro())):
+            interp.fails("builtins.AttributeError", loc, f"{cls.name} does not call the constructor of torch.nn.Module")
         return instance
     if whole:
         records.fill(interp, instance, args, kwargs, loc)
     if is_module(cls):
         interp.call(Method(instance, "__init__"), args, kwargs, loc)
     return instance
+
+
+def _begins(cls: ClassV) -> bool:
+    """Whether a class may call the constructors of its bases: somewhere in it, or as one that is made otherwise."""
+    init = cls.env.vars.get("__init__")
+    others = any(not isinstance(base, (ClassV, Sym)) for base in cls.bases)
+    if others or cls.dataclass or init is None and cls.env.vars.get("__new__") is not None:
+        return True
+    named = (value.node for value in cls.env.vars.values() if isinstance(value, Func))
+    return init is not None and (
+        not isinstance(init, Func) or bool(init.node.decorators) or any(map(_names_init, named))
+    )
+
+
+@by_node
+def _names_init(node: ir.FuncDef) -> bool:
+    words = (each.value if isinstance(each, ir.Const) else getattr(each, "name", "") for each in walk(node.body or ()))
+    return any(word == "__init__" for word in words)
 
 
 def holds_items(interp: Run, cls: ClassV) -> bool:

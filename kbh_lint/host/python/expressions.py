@@ -54,6 +54,9 @@ def e_star(interp: Run, node: ir.Star, frame: Frame) -> Value:
     return interp.eval(node.value, frame)
 
 
+_FITTED = frozenset((Func, Bound, ClassV))  # whose parameters say which arguments a call may have
+
+
 def e_call(interp: Run, node: ir.Call, frame: Frame) -> Value:
     func = EXPRESSIONS[type(node.func)](interp, node.func, frame)
     args, kwargs = interp.arguments(node, frame)
@@ -63,9 +66,9 @@ def e_call(interp: Run, node: ir.Call, frame: Frame) -> Value:
         return frame.env.vars
     if func is interp.builtins.get("globals"):
         return frame.globals.vars
-    if interp.trying and isinstance(func, (Func, Bound, ClassV)) and calls.misfit(func, args, kwargs):
+    if type(func) in _FITTED and calls.misfit(func, args, kwargs):
         if not any(isinstance(arg, ir.Star) for arg in node.args) and all(key for key, _ in node.keywords):
-            interp.may_fail("TypeError", node.loc)
+            calls.refuse(interp, func, node.loc)
     return interp.call(func, args, kwargs, node.loc)
 
 
