@@ -26,6 +26,8 @@ class Calls:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.calls: dict[Any, tuple[Any, ...]] = {}
+        self.sources: dict[str, ir.Expr] = {}  # of the call that begins: see `Frame`
+        self.called = ""
         self.place: V | None = None  # what the reference that the last call returned refers to
 
     def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
@@ -55,6 +57,7 @@ class Calls:
             self.run.sides.add(*known[4])
             self.run.sides.store_again(known[6])
             self.place = known[5]
+            self.sources, self.called = {}, ""
             if self.place is not None:
                 self.run.facts.loaded(known[7])
                 self.run.facts.looked[loc] = known[7]
@@ -96,6 +99,7 @@ class Calls:
         frame.given, frame.around = given, around
         frame.this = this
         frame.loops = around.loops
+        frame.sources, frame.called, self.sources, self.called = self.sources, self.called, {}, ""
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
         with self.run.sides.in_frame():

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from kbh_lint.base import values
+from kbh_lint.base import ir, values
 from kbh_lint.kernels.core.facts import Made
 from kbh_lint.kernels.core.value import V
 
 Env = dict[str, V]
+THIS = "this"
 
 
 class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
     __slots__ = ("env", "outer", "func", "returned", "place", "looked", "jumps", "key", "this", "shadowed",
-                 "loops", "began", "given", "around", "inside")  # fmt: skip
+                 "loops", "began", "given", "around", "inside", "sources", "called")  # fmt: skip
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
@@ -30,6 +31,8 @@ class Frame:
         self.shadowed: list[dict[str, V | None]] = []
         self.loops = 0
         self.given: Env = {}  # the arguments, before anything was assigned to them
+        self.sources: dict[str, ir.Expr] = {}  # how the caller names the arguments, by parameter, and the object
+        self.called = ""  # the name by which it was called
         self.around: Frame | None = None  # the call in which this one is made
         self.inside: list[Any] = []  # the loops that run
         self.began: Env = {}  # what variables were when this round of the innermost loop began

@@ -11,7 +11,7 @@ from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import data_origins, flagged, storages, union, union_casts
-from kbh_lint.kernels.core.rounds import carrying, same_place
+from kbh_lint.kernels.core.rounds import begins, carrying, same_place
 from kbh_lint.kernels.core.value import (
     LITERAL,
     NOTHING,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LINEAR = frozenset(("+", "-", "*", "/"))
 SHAPED = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
 _ACCUMULATOR = 2  # the argument of a product, or of a multiply-add, that it adds to
+_MAX_CALLS = 6  # of functions, one in another, that a total is handed through
 _LANGUAGES = ("cuda", "triton")
 _FUSED = spellings("fma", languages=_LANGUAGES)
 _SUMS = spellings("add", "sub", languages=_LANGUAGES)
@@ -135,11 +136,12 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
         return
     old = run.frame.began.get(target.id) if isinstance(target, ir.Name) else None
     loop: ir.Stmt | None = None
-    if old is not None and isinstance(target, ir.Name) and old is run.frame.env.get(target.id):
+    refers = old is not None and getattr(old.x, "pointer", None) is not None  # a reference of C++
+    if old is not None and not refers and isinstance(target, ir.Name) and old is run.frame.env.get(target.id):
         loop = run.frame.inside[-1]
         of_products = all(any("product" in o.flags for o in value.origins) for value in (old, made))
     else:
-        loop = carrying(run.frame.func, run.frame.inside, stmt)
+        loop = _carrying(run, stmt)
         of_products = loop is not None and bool(_adder(path)) and made_in(run, loop, made)
     if loop is None:
         return
@@ -147,6 +149,21 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
     if of_products or weighted:
         for kind, loc in _rounded_to(run, path, made, weighted):
             run.facts.add_sum(kind, made.origins, loc, True, weighted)
+
+
+def _carrying(run: Run, stmt: ir.Assign) -> ir.Stmt | None:
+    """The innermost loop in which an assignment finds what it left in the round before: of the function that runs, or
+    of one of those that called it, and handed it the place."""
+    frame, target, called = run.frame, stmt.targets[0], ""
+    for _ in range(_MAX_CALLS):
+        loop, begun = carrying(frame.func, frame.inside, stmt, target, called)
+        if loop is not None or begun or frame.around is None:
+            return loop
+        outer = run.statements.in_caller(frame, target)
+        if outer is None or begins(frame.func, frame.inside, stmt, target, called):
+            return None
+        frame, target, called = frame.around, outer, frame.called
+    return None
 
 
 def _rounded_to(run: Run, path: list[ir.Expr], made: V, weighted: bool) -> Iterator[tuple[str, ir.Loc]]:

@@ -151,23 +151,47 @@ def same_place(a: object, b: object) -> bool:
     return False
 
 
-def carrying(func: object, around: Sequence[ir.Stmt], stmt: ir.Assign) -> ir.Stmt | None:
-    """The innermost of the loops `around` an assignment in which it finds what it left in the round before: its place
-    moves with none of what the loop changes, and nothing else in the loop writes there. None where there is none."""
+def carrying(
+    func: object, around: Sequence[ir.Stmt], stmt: ir.Assign, target: ir.Expr, called: str
+) -> tuple[ir.Stmt | None, bool]:
+    """The innermost of the loops `around` an assignment to `target` in which it finds what it left in the round before:
+    its place moves with none of what the loop changes, and nothing else in the loop writes there. None where there is
+    none, and whether that is since the loop begins it anew. The assignment may stand in the function `called`."""
     body = func.node if isinstance(func, values.Func) else None
     if body is None or not around:
-        return None
-    place = _place(body, around, stmt.targets[0])
+        return None, False
+    place = _place(body, around, target)
     if place is None:
-        return None
+        return None, False
     for loop in reversed(around):
         if not place.names & _changing(loop):
-            begun = any(_begins(body, around, node, stmt, place) for node in _inside(body, loop))
-            return None if begun else loop
-    return None
+            begun = any(_begins(body, around, node, stmt, place, called) for node in _inside(body, loop))
+            return None if begun else loop, begun
+    return None, False
 
 
-def _begins(body: ir.FuncDef, around: Sequence[ir.Stmt], node: object, stmt: ir.Assign, place: _Place) -> bool:
+def begins(func: object, around: Sequence[ir.Stmt], stmt: ir.Assign, target: ir.Expr, called: str) -> bool:
+    """Whether a function may write to the place `target` without what was there, besides by the assignment `stmt`,
+    which may stand in the function `called`."""
+    body = func.node if isinstance(func, values.Func) else None
+    place = None if body is None else _place(body, around, target)
+    if body is None:
+        return True
+    if place is not None:
+        return any(_begins(body, around, node, stmt, place, called) for node in _inside(body, body))
+    path = _path(target)  # of a field, or of what a lambda refers to
+    for node in [node for node in _nodes(body) if isinstance(node, ir.Assign) and node is not stmt]:
+        for other in node.targets:
+            found = _path(other)
+            again = any(same_place(part, other) for part in walk((node.value,)))
+            if path is None or found is None or found[0][0] == path[0][0] and not again:
+                return True
+    return path is None
+
+
+def _begins(
+    body: ir.FuncDef, around: Sequence[ir.Stmt], node: object, stmt: ir.Assign, place: _Place, called: str
+) -> bool:
     """Whether a node in a loop may write to a place without what was there, or makes it anew."""
     if isinstance(node, ir.Decl):
         return node.name == place.base and "__shared__" not in node.storage and not _leads(node)
@@ -177,9 +201,17 @@ def _begins(body: ir.FuncDef, around: Sequence[ir.Stmt], node: object, stmt: ir.
         found = [] if node is stmt or again else [_place(body, around, target) for target in node.targets]
     elif isinstance(node, ir.AssignE) and not node.op:
         found = [_place(body, around, node.target)]
+    elif isinstance(node, ir.Call) and called and _named(node) == called:
+        return False
     elif isinstance(node, (ir.Call, ir.Asm)):
         found = [one for given in _given(node) for one in _reached(body, around, given)]
     return any(one is None or one.meets(place) for one in found)
+
+
+def _named(node: ir.Call) -> str:
+    """The last part of the name of what is called."""
+    func = node.func
+    return (func.id if isinstance(func, ir.Name) else getattr(func, "name", "")).rpartition("::")[2]
 
 
 def _given(node: ir.Call | ir.Asm) -> list[ir.Expr]:
@@ -227,6 +259,8 @@ def _place(body: ir.FuncDef, around: Sequence[ir.Stmt], node: ir.Expr) -> _Place
         declared = _declared(body, around, path[0])
         if declared is None:
             return None
+        if isinstance(declared.type, ir.TypeRef) and declared.type.reference:
+            names.discard(path[0])  # what is assigned to it moves it nowhere
         if not isinstance(declared, ir.Decl) or not _leads(declared) or declared.init is None:
             if isinstance(declared, ir.Decl) and not _leads(declared):
                 names.discard(path[0])  # which is there and moves with nothing

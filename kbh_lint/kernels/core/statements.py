@@ -55,10 +55,15 @@ class Statements(Walker[V, Frame]):
         value = self.self_addition(node.targets[0], node.value)
         if value is None:
             value = self.evaluate(node.value)
-            if self.run.frame.inside and isinstance(node.value, _ADDING):
+            if self.run.frame.loops and isinstance(node.value, _ADDING):
                 kept_total(self.run, node, value)
         for target in node.targets:
             self.assign(target, value)
+
+    def in_caller(self, frame: Frame, node: ir.Expr) -> ir.Expr | None:
+        """How the caller of the function that `frame` runs names the place that `node` is in it; None where it has
+        none."""
+        return None
 
     def self_addition(self, target: object, value: object) -> V | None:
         """The value of `x` after `x = x + e` or `x = e + x`, evaluated as `x += e`; None for any other assignment."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir, values
 from kbh_lint.cpp import overloads
 from kbh_lint.kernels.core.calls import Calls
-from kbh_lint.kernels.core.frames import Env
+from kbh_lint.kernels.core.frames import THIS, Env
 from kbh_lint.kernels.core.guards import argument
 from kbh_lint.kernels.core.value import NOTHING, CType, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.builtins import is_builtin
@@ -142,17 +142,20 @@ class CudaCalls(Calls):
                 )
             if this.ct is None or this.ct.decl is None:
                 this = this.with_(ct=replace(owner, pointers=1))
-            return self.call_overloads(funcs, args, explicit, nodes or [None] * len(args), loc, this=this)
+            given = nodes or [None] * len(args)
+            return self.call_overloads(funcs, args, explicit, given, loc, this=this, target=target)
         field = base.x.fields.get(name) if isinstance(base.x, Struct) else None
         if field is not None and isinstance(field.const, values.Func):
             return self.call_overloads([field.const], args, explicit, nodes or [None] * len(args), loc)
         return library_method(CppCall(self.run, name, args, explicit, nodes or [], loc), base, target)
 
     def call_overloads(
-        self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: Sequence[object], loc: ir.Loc,
-        *, this: V | None = None,
+        self, funcs: list[values.Func], args: list[V], explicit: tuple[Any, ...], nodes: Sequence[Any], loc: ir.Loc,
+        *, this: V | None = None, target: ir.Expr | None = None,
     ) -> V:  # fmt: skip
-        """The result of calling the overload among `funcs` that fits the arguments best."""
+        """The result of calling the overload among `funcs` that fits the arguments best, of the object `this`, which
+        the caller names `target`."""
+        called, self.called = self.called, ""
         types = self.run.types.cpp
         given = [types.type_of(arg) for arg in args]
         choice = overloads.choose(types, funcs, given, explicit, types.here(), {})
@@ -178,6 +181,10 @@ class CudaCalls(Calls):
                 continue
             source = nodes[position] if position < len(nodes) else None
             env[param.name] = self._parameter(param, ct, args[position], source, loc)
+        given_by = zip(node.params, nodes, strict=False)
+        self.sources = {param.name: source for param, source in given_by if source is not None}
+        self.sources |= {} if target is None else {THIS: target}
+        self.called = called
         return self.invoke(func, env, loc, this)
 
     def _parameter(self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc) -> V:

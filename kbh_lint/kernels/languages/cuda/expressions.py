@@ -9,6 +9,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.cpp import overloads, traits
 from kbh_lint.kernels.core.calls import HELD
 from kbh_lint.kernels.core.expressions import Expressions
+from kbh_lint.kernels.core.frames import THIS
 from kbh_lint.kernels.core.value import LITERAL, NOTHING, UNKNOWN_V, CType, V, constant
 from kbh_lint.kernels.languages.cuda.builtins import builtin
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
@@ -207,6 +208,7 @@ class CudaExpressions(Expressions):
         explicit = func.args if isinstance(func, ir.TypeRef) else ()
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
         call = CppCall(self.run, name, args, explicit, nodes, node.loc)
+        self.run.calls.called = name.rpartition("::")[2]
         local = self.run.frame.env.get(name)
         made = None if local is None else self._call_of_local(local, call, node)
         if made is None and name and not (isinstance(func, ir.TypeRef) and func.member):
@@ -232,7 +234,10 @@ class CudaExpressions(Expressions):
         this = run.types.this_type()
         own = run.names.methods(this, name) if this is not None else []
         if own:
-            return run.calls.call_overloads(own, call.args, call.explicit, call.nodes, call.loc, this=run.frame.this)
+            here = ir.Name(THIS, call.loc)
+            return run.calls.call_overloads(
+                own, call.args, call.explicit, call.nodes, call.loc, this=run.frame.this, target=here
+            )
         if not funcs:
             return None
         if run.calls.means_cuda(name, funcs, call.args, call.explicit):
@@ -276,6 +281,7 @@ class CudaExpressions(Expressions):
         base = self.eval(func.value)
         place = self.run.calls.place if isinstance(func.value, ir.Call) else None
         args = self.items(node.args)
+        self.run.calls.called = func.name
         if isinstance(base.const, CType):
             funcs = self.run.names.methods(base.const, func.name)
             if funcs:
