@@ -146,3 +146,32 @@ def test_bits_that_a_table_gives_for_a_byte_are_that_byte_s_number(key: str, car
     (product,) = facts.products
     assert product.a == "f16"
     assert ("x" in params(product.a_origins)) == carried
+
+
+@pytest.mark.parametrize(
+    "copied",
+    [
+        "Pack p{}; if (i < n) p = *at;",
+        "Pack p = {}; if (i < n) { p = at[0]; }",
+        "Pack p; if (i < n) p = *at; else p.of[0] = 0.f;",
+        "Pack p{}; if (i >= n) { p.scale = 1.f; } else p = *at;",
+        "Pack p = i < n ? *at : Pack{};",
+        "Pack p{}; if (i < n) p = *at; p.scale = 1.f;",
+        "Pack p{}; p = *at;",
+    ],
+)
+def test_a_struct_that_is_copied_on_one_way_alone_holds_what_was_there(copied: str) -> None:
+    facts = run(
+        """
+        struct Pack { float of[4]; float scale; };
+        __device__ float sum(const Pack& p) { return p.of[0] + p.of[1] + p.of[2] + p.of[3]; }
+        __global__ void kernel(const float* x, float* out, int n) {
+          const int i = blockIdx.x * blockDim.x + threadIdx.x;
+          const Pack* at = reinterpret_cast<const Pack*>(x + 5 * i);
+          COPIED
+          out[i] = sum(p);
+        }
+        """.replace("COPIED", copied),
+        x=Buffer("f32", 1, "f32"), out=Buffer("f32", 9, "f32"), n=100,
+    )  # fmt: skip
+    assert params(facts.stores[0].origins) == {"x"}

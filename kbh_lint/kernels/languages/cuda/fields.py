@@ -63,6 +63,8 @@ class CudaFields:
             found: V | None = value.x.fields.get(name)
             if found is None:
                 found = value.x.fields[name] = self._first(ct, name, value.x.type.role, loc)
+            if value.cells:  # on another way it was copied from there
+                found = join(found, self._field_of(value.with_(x=IN_MEMORY), name, loc))
             return found
         if isinstance(value.x, Unbound):
             return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
@@ -161,7 +163,7 @@ class CudaFields:
             if number and not value.cells and not isinstance(value.x, (Struct, Ref)):
                 value = self.run.objects.to_type(value, field, loc)
             fields[name] = value
-            return V(deps=base.deps, x=Struct(fields, base.x.type), ct=ct)
+            return V(deps=base.deps, cells=base.cells, x=Struct(fields, base.x.type), ct=ct)
         if name in ("__x", "storage") and base.dtype in dtypes.FLOATS:
             made = self.run.numbers.bitcast(value, base.dtype, loc)
             return made.with_(ct=ct)
