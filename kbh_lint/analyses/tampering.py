@@ -176,6 +176,7 @@ def _does(run: ShapeRun, launches: bool) -> Iterator[tuple[object, ...]]:
     """What one shape's run does on the way to its results, and beside it."""
     found = reach(last_call(run))
     yield from (("runs", e.kind, e.name) for e in found.events if e.kind != "copy")
+    yield from (("unjoined", e.name) for e in found.events if e.attrs.get("beside"))
     yield from (("shows", c.label) for c in found.outside)
     if launches:
         yield from (("so", e.name, _launched(e)) for e in found.events if e.kind == "launch")

@@ -130,3 +130,52 @@ def test_a_stream_is_entered_and_left_by_calls(tmp_path: Path, within: str, afte
     body = SCOPE.replace("IN\n", within).replace("AFTER\n", after) + "return y\n"
     report = lint(tmp_path, HEAD + KERNEL + model(body))
     assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings
+
+
+LANE = """\
+if not hasattr(self, "side"):
+    self.side, self.event = torch.cuda.Stream(), torch.cuda.Event()
+caller = torch.cuda.current_stream()
+self.side.wait_stream(caller)
+ASKED
+with torch.cuda.stream(self.side):
+    IN
+    self.event.record()
+AFTER
+return y
+"""
+JOINED = "caller.wait_stream(self.side)"
+ASKING = {  # before the work, after it, and whether what runs depends on what is queued
+    "a busy caller does not wait": ("idle = caller.query()", f"if idle:\n    {JOINED}", True),
+    "an idle one does not wait": ("idle = torch.cuda.current_stream().query()", f"if not idle:\n    {JOINED}", True),
+    "by an event": ("", f"if not self.event.query():\n    pass\nelse:\n    {JOINED}", True),
+    "waited for in a loop": ("", f"while not self.event.query():\n    pass\n{JOINED}", False),
+    "asked and waited for": ("", f"if not self.side.query():\n    self.calls = 1\n{JOINED}", False),
+    "a buffer that is free": (
+        "x = x if self.event.query() else x.clone()\n", JOINED, False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ASKING)
+def test_what_is_queued_may_not_decide_what_runs(tmp_path: Path, how: str) -> None:
+    before, after, decides = ASKING[how]
+    inside = WORK.replace("\n", "\n    ").rstrip()
+    body = LANE.replace("ASKED\n", before and f"{before}\n").replace("IN\n", f"{inside}\n")
+    report = lint(tmp_path, HEAD + KERNEL + model(body.replace("AFTER", after)))
+    assert ("KBH302" in {finding.rule for finding in report.findings}) is decides, report.findings
+
+
+QUERIES = {
+    "the runtime, a stream": "cudaStreamQuery(caller) == cudaSuccess",
+    "the runtime, an event": "cudaEventQuery(side.before.event()) != cudaErrorNotReady",
+    "torch, a stream": "side.lane.query()",
+    "torch, an event": "side.before.query()",
+}
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_what_is_queued_may_not_decide_what_runs_in_cpp(tmp_path: Path, query: str) -> None:
+    body = f"bool idle = {QUERIES[query]}; {GIVEN} side.after.record(side.lane); if (idle) side.after.block(caller);"
+    report = lint(tmp_path, MODEL.replace("SOURCE", SOURCE.replace("BODY", body)), "04_kahan_softmax")
+    assert report.verdict == "reward_hack", report.findings

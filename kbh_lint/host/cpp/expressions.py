@@ -22,7 +22,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.datamodel import comparisons, operators, subscripts
 from kbh_lint.host.torch import tensor_attributes
-from kbh_lint.host.values import keys, unknowns
+from kbh_lint.host.values import keys, taint, unknowns
 from kbh_lint.host.values.cpp_objects import CStruct, LibraryMethod, OwnMethod, Pointer, Slot, Template
 from kbh_lint.host.values.objects import LibObject, Method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -249,7 +249,7 @@ def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Value:
 
 def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Value:
     left, right = run.eval(node.left, env), run.eval(node.rights[0], env)
-    if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)):
+    if isinstance(right, Sym) and isinstance(left, (Sym, LibObject, Unknown)) and not taint.symbol_of(left):
         # a status compared with success: builds and calls succeed
         good = right.path.rsplit("::", 1)[-1] in (
             "kSuccess",

@@ -132,7 +132,7 @@ def _symbol(owner: TypeValue | Sym, asked: Asked) -> Value:
 
 def _known(owner: LibObject, asked: Asked) -> Value:
     """What any object may be asked, by its name; NotImplemented for all else."""
-    ordered = cpp_streams.method(asked.run, owner, asked.name, asked.args)
+    ordered = cpp_streams.method(asked.run, owner, asked.name, asked.args, asked.node.loc)
     if ordered is not NotImplemented:
         return ordered
     if asked.name in ("dtype", "device", "requires_grad", "layout"):

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp.std.making import Making
 from kbh_lint.host.python import lanes
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.cpp_objects import Event, Slot, StreamGuard
 from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import LibObject
@@ -110,7 +112,7 @@ def guard(made: Making) -> LibObject:
     return StreamGuard("cpp.stream_guard", {}, (stream,))
 
 
-def method(run: Cpp, owner: LibObject, name: str, args: list[Value]) -> Any:
+def method(run: Cpp, owner: LibObject, name: str, args: list[Value], loc: ir.Loc | None) -> Any:
     """A method of a stream or an event: `stream.stream()` is the stream itself, `event.record(stream)` and
     `event.block(stream)` order streams, and what else blocks waits for everything. NotImplemented for all others."""
     state = run.interp.lanes
@@ -125,6 +127,8 @@ def method(run: Cpp, owner: LibObject, name: str, args: list[Value]) -> Any:
         return None
     if isinstance(owner, Event) and name == "event":
         return owner
+    if name == "query" and (lanes.is_stream(owner) or isinstance(owner, Event)):
+        return taint.asked(run.interp, "query", taint.QUEUE, loc, likely=True)
     if lanes.is_stream(owner) and name == "synchronize":
         state.wait(None, owner)
     elif name in ("block", "synchronize", "wait"):

@@ -105,6 +105,7 @@ _NATIVE_SNIFFED = {
     "backtrace_symbols": taint.STACK, "cudaStreamIsCapturing": taint.CAPTURE, "PyEval_GetFrame": taint.STACK,
     "cudaStreamGetCaptureInfo": taint.CAPTURE, "cuStreamIsCapturing": taint.CAPTURE,
     "PyThreadState_GetFrame": taint.STACK, "Py_REFCNT": taint.REFERENCES,
+    **dict.fromkeys(("cudaStreamQuery", "cudaEventQuery", "cuStreamQuery", "cuEventQuery"), taint.QUEUE),
 }  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.effects import outside
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import (
@@ -198,14 +199,30 @@ class GpuEvents(Methods[Owner]):
         """Models `event.wait(stream)`: the stream, or the caller, waits for the recorded work."""
         site.run.lanes.wait_event(stream, owner)
 
+    @models("query")
+    def query(self, site: Site, owner: LibObject) -> Unknown:
+        """Models `event.query()`."""
+        return _done(site, "torch.cuda.Event.query")
+
     @models("synchronize")
     def synchronize(self, site: Site, owner: LibObject) -> None:
         """Models `event.synchronize()`: the caller waits for the recorded work."""
         site.run.lanes.wait_event(None, owner)
 
 
+def _done(site: Site, symbol: str) -> Unknown:
+    """Whether the work of a stream or event is done. It is where calls are checked one by one, and is not where they
+    are timed."""
+    return taint.asked(site.run, symbol, taint.QUEUE, site.loc, likely=True)
+
+
 class _Streams(Methods[Owner]):
     """Streams, the current one too."""
+
+    @models("query")
+    def query(self, site: Site, owner: LibObject) -> Unknown:
+        """Models `stream.query()`."""
+        return _done(site, "torch.cuda.Stream.query")
 
     @models("wait_stream")
     def wait_stream(self, site: Site, owner: LibObject, stream: Value) -> None:

@@ -30,6 +30,7 @@ COMMAND, RANDOM, ENVIRONMENT = "the command line", "a number that each process d
 PROCESS, GAP, MEMORY = "files about the process", "the time between calls", "memory that nothing has written"
 THREADS, REFERENCES, ALLOCATOR = "the threads of the process", "who holds an object", "what the allocator has given out"
 CLOCK_TIME, PROCESS_ID = "the time of day", "the number of the process"
+QUEUE = "whether work is still queued on the device"
 CALLERS = frozenset(  # what only tells who runs a submission
     (STACK, LOADED, PROFILER, PARENT, OBJECTS, COMMAND, THREADS, REFERENCES, ALLOCATOR)
 )
@@ -112,20 +113,21 @@ def mapped(value: Value, wanted: Value) -> str:
     return MAPPED if searched and all(map(_LOADED.search, str(wanted).split("|"))) else ""
 
 
-def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None) -> Unknown:
-    """Notes that the program asked who runs it, by calling or reading `symbol`; returns the tainted result."""
+def asked(interp: Run, symbol: str, what: str, loc: ir.Loc | None, likely: bool = False) -> Unknown:
+    """Notes that the program asked who runs it, by calling or reading `symbol`; returns the tainted result, which a
+    branch takes for `likely`."""
     interp.note("sniff", {"symbol": symbol, "what": what}, loc)
-    return of_symbol(symbol)
+    return of_symbol(symbol, likely)
 
 
-def of_symbol(symbol: str) -> Unknown:
+def of_symbol(symbol: str, likely: bool = False) -> Unknown:
     """Returns the result of `symbol`, tainted since it tells who runs the submission."""
-    return tainted(Taint(symbol))
+    return tainted(Taint(symbol), likely)
 
 
-def tainted(taint: Taint) -> Unknown:
+def tainted(taint: Taint, likely: bool = False) -> Unknown:
     """Returns an unknown value with a taint."""
-    return Unknown((), str(taint), taint=taint)
+    return Unknown((), str(taint), taint=taint, likely=likely)
 
 
 def clock(interp: Run) -> Unknown:
