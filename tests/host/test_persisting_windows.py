@@ -84,10 +84,26 @@ void keep(torch::Tensor t, torch::Tensor x, torch::Tensor out) {
 """
 
 
-def test_the_window_of_a_launch_covers_what_it_begins_with_alone(tmp_path: Path) -> None:
+ATTRIBUTES = {  # how the attribute of a launch lies among others
+    "one": ("cudaLaunchAttribute attribute{};", "attribute.", "&attribute"),
+    "in an array of one": ("cudaLaunchAttribute all[1];", "all[0].", "all"),
+    "the second of two": (
+        "cudaLaunchAttribute all[2]; all[0].id = cudaLaunchAttributePriority; all[0].val.priority = 1;",
+        "all[1].", "all",
+    ),
+    "in std::array": ("std::array<cudaLaunchAttribute, 2> all{};", "all[0].", "all.data()"),
+    "in a vector": ("std::vector<cudaLaunchAttribute> all(1);", "all[0].", "all.data()"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ATTRIBUTES)
+def test_the_window_of_a_launch_covers_what_it_begins_with_alone(tmp_path: Path, how: str) -> None:
     """What else the launch is given is not kept."""
     names = "(torch::Tensor t)", "(torch::Tensor t, torch::Tensor x, torch::Tensor out)"
-    built = BUILT.replace("void keep(torch::Tensor t) { set(t, cudaAccessPropertyPersisting); }", LAUNCH.strip())
+    made, field, address = ATTRIBUTES[how]
+    launch = LAUNCH.replace("cudaLaunchAttribute attribute{};", made).replace("&attribute", address)
+    launch = launch.replace("attribute.", field) if how != "one" else launch
+    built = BUILT.replace("void keep(torch::Tensor t) { set(t, cudaAccessPropertyPersisting); }", launch.strip())
     built = built.replace('"void keep' + names[0], '"void keep' + names[1])
     work = f"{WORK}l2.keep(self.weight, x, torch.empty(1, device=x.device))\nreturn y\n"
     report = lint(tmp_path, HEAD + built + KERNEL + model(work))

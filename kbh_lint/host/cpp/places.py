@@ -18,7 +18,7 @@ from kbh_lint.host.cpp.std import containers, texts
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.cpp_objects import CStruct, OwnMethod, Pointer, Slot, library_field
+from kbh_lint.host.values.cpp_objects import OF_ANY_TYPE, CStruct, OwnMethod, Pointer, Slot, library_field
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -58,10 +58,7 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     """Where a field of an object lies, or an item of a pair."""
     owner = field_owner(run, node.value, env)
     if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
-        slot = place(run, node.value, env)
-        if slot is not None:  # an element that `resize` made is a struct when a field of it is assigned
-            owner = CStruct("struct:", {})
-            slot.set(owner)
+        owner = _struct_at(run, node.value, env) or owner
     if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
         return Slot(owner, int(node.name == "second"))
     if not isinstance(owner, LibObject):
@@ -71,6 +68,16 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
         return Slot(owner.attrs, named if named in owner.attrs else node.name)
     library_field(owner, node.name)  # what a reference to it is bound to
     return Slot(owner.attrs, node.name)
+
+
+def _struct_at(run: Cpp, node: ir.Index, env: Env) -> CStruct | None:
+    """An element that `resize` made, which is a struct when a field of it is assigned; None where there is none."""
+    slot = place(run, node, env)
+    if slot is None:
+        return None
+    made = CStruct(OF_ANY_TYPE, {})
+    slot.set(made)
+    return made
 
 
 def _of_element(run: Cpp, node: ir.Index, env: Env) -> Slot | None:
@@ -168,6 +175,8 @@ def field_owner(run: Cpp, node: ir.Expr, env: Env) -> Value:
     """Returns the object whose field is assigned; fields of library structs are created when first named."""
     if isinstance(node, ir.Attr):
         parent = field_owner(run, node.value, env)
+        if isinstance(node.value, ir.Index) and isinstance(parent, (int, Unknown)):
+            parent = _struct_at(run, node.value, env) or parent
         found = library_field(parent, node.name) if isinstance(parent, LibObject) else NotImplemented
         if found is not NotImplemented:
             return found

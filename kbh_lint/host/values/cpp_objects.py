@@ -43,9 +43,12 @@ class LibraryField(LibObject):
     """A field of a library's struct, created when it is first named."""
 
 
+OF_ANY_TYPE = "struct:"  # the path of a struct whose type is not known
+
+
 def library_field(owner: LibObject, name: str) -> Value:
     """Returns a field of a library's struct, which comes to be when it is first named; NotImplemented for others."""
-    if not owner.path.startswith("cpp:"):
+    if not owner.path.startswith("cpp:") and owner.path != OF_ANY_TYPE:
         return NotImplemented
     return owner.attrs.setdefault(name, LibraryField("cpp:field"))
 
