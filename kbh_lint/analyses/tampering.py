@@ -143,9 +143,21 @@ _MEASURING = (
 )
 
 
+_ATEN = "torch.ops.aten."
+_OF_DISPATCHER = {"_to_copy": "to", "_local_scalar_dense": "item"}  # operators that methods of other names call
+
+
 def measured_by(symbol: str) -> str:
     """What a grader measures with the function `symbol`: time, comparison, synchronisation, copies, inputs, process, or
-    other."""
+    other. An operator of torch counts as the functions and methods that call it."""
+    if symbol.startswith(_ATEN):
+        name = symbol.removeprefix(_ATEN).partition(".")[0]
+        name = _OF_DISPATCHER.get(name, name)
+        return next((what for of in ("torch.", "torch.Tensor.") if (what := _measured(of + name)) != "other"), "other")
+    return _measured(symbol)
+
+
+def _measured(symbol: str) -> str:
     for what, prefixes in _MEASURING:
         for prefix in prefixes:
             whole = prefix.endswith(".") or symbol in (prefix, f"{prefix}_like", f"{prefix}_strided")

@@ -157,10 +157,34 @@ def test_methods_that_write_to_what_is_its_own_replace_nothing(tmp_path: Path, w
     assert lint(tmp_path, solution(KEPT[what])).verdict == "clean"
 
 
-def test_another_way_to_run_an_operator_of_torch_is_told(tmp_path: Path) -> None:
-    top = "lib = torch.library.Library('aten', 'IMPL')\nlib.impl('allclose', lambda *a: True, 'CUDA')\n"
+REPLACED = {  # operators of torch, and whether a score is measured with them
+    "allclose": True, "zero_": True, "copy_": True, "normal_": True, "_local_scalar_dense": True, "silu": False,
+}  # fmt: skip
+IN_CPP = """
+SOURCE = '''#include <torch/extension.h>
+at::Tensor other(const at::Tensor& a) { return a; }
+TORCH_LIBRARY_IMPL(SPACE, KEY, m) { m.impl("NAME", &other); }
+'''
+ext = load_inline("e", SOURCE, functions=[])
+"""
+LOAD = "from torch.utils.cpp_extension import load_inline\n"
+
+
+@pytest.mark.parametrize("name", REPLACED)
+@pytest.mark.parametrize("language", ["Python", "C++"])
+def test_another_way_to_run_an_operator_of_torch_is_told(tmp_path: Path, name: str, language: str) -> None:
+    top = f"lib = torch.library.Library('aten', 'IMPL')\nlib.impl('{name}', lambda *a: True, 'CUDA')\n"
+    if language == "C++":
+        top = LOAD + IN_CPP.replace("SPACE", "aten").replace("KEY", "CUDA").replace("NAME", name)
     report = lint(tmp_path, solution(top))
-    assert [(f.rule, f.span.line > 1) for f in report.findings if f.span is not None] == [("KBH304", True)]
+    wanted = "KBH301" if REPLACED[name] else "KBH304"
+    assert [(f.rule, f.span.line > 1) for f in report.findings if f.span is not None] == [(wanted, True)]
+
+
+@pytest.mark.parametrize(("space", "key"), [("mine", "CUDA"), ("aten", "Meta"), ("aten", "CPU")])
+def test_an_operator_of_its_own_or_for_other_tensors_replaces_none(tmp_path: Path, space: str, key: str) -> None:
+    top = LOAD + IN_CPP.replace("SPACE", space).replace("KEY", key).replace("NAME", "zero_")
+    assert lint(tmp_path, solution(top)).verdict == "clean"
 
 
 HACKS = {
