@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
+from kbh_lint.host.effects import modes
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.library_objects import FilePath
 from kbh_lint.host.values.modelled import Site
@@ -266,7 +267,7 @@ def _put_back(path: str, values: Sequence[Value]) -> bool:
     last = values[-1]
     if last is None:
         return True
-    getter = _HOOKS[path]
+    getter = _HOOKS.get(path, "")
     made = taint.symbol_of(last) or getattr(last, "why", "") or getattr(last, "path", "")
     return bool(getter) and made in (getter, path)
 
@@ -278,8 +279,8 @@ def hooks_left(interp: Run) -> None:
             continue  # signals that nobody else uses
         undone = _put_back(path, [value for value, _, _ in entries])
         for _, loc, call in entries[:1]:
-            what = {"signal": "signal handlers", "threading": "every thread"}
-            attrs = {"kind": "hook", "symbol": path, "what": what.get(path.split(".")[0], "the interpreter")}
+            what = {"signal": "signal handlers", "threading": "every thread"}.get(path.split(".")[0], "the interpreter")
+            attrs = {"kind": "hook", "symbol": path, "what": what if path in _HOOKS else modes.SEEN}
             interp.note("effect", {**attrs, "target": "foreign", "undone": undone, "call": call}, loc)
 
 

@@ -10,7 +10,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import DType, Func, Made, Sym, Value
 from kbh_lint.host.datamodel import enums, exceptions, modules
-from kbh_lint.host.effects import saved, tampering
+from kbh_lint.host.effects import modes, saved, tampering
 from kbh_lint.host.python import class_attributes, classes, function_attributes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import recording, subclasses, tensor_attributes
 from kbh_lint.host.torch.aten_names import family
@@ -171,6 +171,8 @@ def _inherited(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> V
     """What other classes of libraries, or a tuple with names for its fields, have; NotImplemented for other names."""
     if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
         return Method(owner, name)
+    if name in modes.METHODS and modes.is_mode(owner.cls):
+        return modes.method(owner, name)
     if owner.items is not None and (hasattr(dict, name) or name in ("data", "move_to_end")):
         return owner.items if name == "data" else Method(owner.items, name)
     if name in ("_replace", "_asdict", "index", "count") and is_named_tuple(owner):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.effects import modes
 from kbh_lint.host.python import contextmanagers, coroutines, lanes
 from kbh_lint.host.values.frames import Leave, Raised
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
@@ -76,6 +77,9 @@ def _enter_own(interp: Run, manager: Instance, exits: list[Leave], loc: ir.Loc |
     leave = find_method(manager, "__aexit__" if later else "__exit__")
     if leave is not None:
         exits.append(lambda raised: _called(interp, leave, exceptions.exception_parts(raised), loc))
+    if entered is None and leave is None and modes.is_mode(manager.cls):
+        modes.note(interp, manager, True, loc)
+        exits.append(lambda raised: modes.note(interp, manager, False, loc))
     return _called(interp, entered, [], loc) if entered is not None else manager
 
 
