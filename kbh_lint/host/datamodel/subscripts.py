@@ -15,9 +15,11 @@ from kbh_lint.host.values import bounds, equality, keys, modelled, taint, unknow
 from kbh_lint.host.values.containers import Defaults, Once, Tally
 from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.modelled import Site
+from kbh_lint.host.values.named_objects import SystemLibrary
 from kbh_lint.host.values.objects import (
     ClassV,
     Configured,
+    Extension,
     Instance,
     Partial,
     ProcessNumber,
@@ -201,6 +203,17 @@ def _of_kernel(interp: Run, owner: JitFunction, key: Value, loc: ir.Loc | None) 
     return Configured(owner, key) if made is NotImplemented else made
 
 
+def _of_library(interp: Run, owner: SystemLibrary | Extension, key: Value, loc: ir.Loc | None) -> Value:
+    """`library["name"]`, a function of what ctypes loaded."""
+    return interp.get_attr(owner, key, loc) if type(key) is str else NotImplemented
+
+
+def _of_symbol(interp: Run, owner: Sym, key: Value, loc: ir.Loc | None) -> Value:
+    """`ctypes.cdll["libx.so"]`, a library that is loaded."""
+    loads = owner.path in ("ctypes.cdll", "ctypes.pydll") and type(key) is str
+    return interp.load_library(key, loc) if loads else NotImplemented
+
+
 # What an item is, by the class of what it is of.
 _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
     JitFunction: _of_kernel,
@@ -210,6 +223,8 @@ _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
     dict: _of_dict,
     str: _of_text,
     Instance: _of_object,
+    **dict.fromkeys((SystemLibrary, Extension), _of_library),
+    Sym: _of_symbol,
     **dict.fromkeys((list, tuple, range), _of_sequence),
     **dict.fromkeys((bytes, bytearray), _of_bytes),
 }

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import c_structs, shown
 from kbh_lint.host.gpu import images
 from kbh_lint.host.libs import driver, extensions
 from kbh_lint.host.values.cpp_objects import Slot
+from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.named_objects import CCell
-from kbh_lint.host.values.objects import Instance
+from kbh_lint.host.values.objects import Instance, LibObject
 from kbh_lint.host.values.tensors import Unknown
+
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
 
 
 class Ctypes(Library):
@@ -20,6 +27,20 @@ class Ctypes(Library):
     def load(self, site: Site, name: Value = "", *how: Value, **named: Value) -> Value:
         """Models `ctypes.CDLL(name)` and the like: a shared library."""
         return extensions.load_library(site.run, shown.show(name), site.loc)
+
+    @models("CFUNCTYPE", "PYFUNCTYPE")
+    def prototype(self, site: Site, *types: Value, **how: Value) -> Value:
+        """Models `ctypes.CFUNCTYPE(result, *arguments)`, of which `((name, library))` makes a function of a library."""
+        unread = LibObject.by_path(site.path, {}, types)
+
+        @builtin
+        def made(interp: Run, args: list[Value], kwargs: dict[str, Value], loc: ir.Loc | None) -> Value:
+            named = args[0] if args else None
+            if isinstance(named, tuple) and len(named) == 2 and isinstance(named[0], str):
+                return interp.get_attr(named[1], named[0], loc)
+            return interp.call(unread, args, kwargs, loc)
+
+        return made
 
     @models("find_library")
     def find_library(self, site: Site, name: Value) -> str:
