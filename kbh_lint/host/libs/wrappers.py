@@ -9,7 +9,7 @@ from typing import Any
 from kbh_lint.base import dtypes
 from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import modules, shown
-from kbh_lint.host.libs import extensions
+from kbh_lint.host.libs import extensions, script_graphs
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_attributes, tensor_views
 from kbh_lint.host.values import tensor_arguments
@@ -198,6 +198,18 @@ class OfTorch(Library):
             return NotImplemented
         found = Sym(f"torch.ops.{name.replace('::', '.')}")
         return (found, [""]) if site.name == "_jit_get_operation" else (found, found, [])
+
+    @models("torch._C.parse_ir")
+    def parsed(self, site: Site, text: Value, *more: Value, **options: Value) -> Value:
+        """Models `torch._C.parse_ir(text)`: a graph of TorchScript."""
+        graph = script_graphs.parse(str(text)) if isinstance(text, str) and not doubts(text) else None
+        return NotImplemented if graph is None else LibObject.by_path("torch._C.Graph", {"graph": graph})
+
+    @models("torch._C._create_function_from_graph")
+    def of_graph(self, site: Site, name: Value, graph: Value) -> Value:
+        """Models what makes a function of a graph of TorchScript."""
+        held = graph.attrs.get("graph") if isinstance(graph, LibObject) else None
+        return script_graphs.function(held) if isinstance(held, script_graphs.ScriptGraph) else NotImplemented
 
     @models("torch.ops.load_library", "torch.classes.load_library")
     def load_library(self, site: Site, path: Value = "") -> Value:
