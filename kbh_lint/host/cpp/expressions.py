@@ -20,6 +20,7 @@ from kbh_lint.host.cpp import places as cpp_places
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import containers
+from kbh_lint.host.cpp.std import texts as cpp_texts
 from kbh_lint.host.datamodel import comparisons, operators, subscripts
 from kbh_lint.host.torch import tensor_attributes
 from kbh_lint.host.values import keys, taint, unknowns
@@ -139,6 +140,8 @@ def e_index(run: Cpp, node: ir.Index, env: Env) -> Value:
     if own is not None:
         choice = run.choose(own, [key])
         return run.call(choice.func, [key], node.loc, choice.bound, this=owner)
+    if isinstance(owner, str) and isinstance(key, int) and key == len(owner):
+        return 0  # what ends a text
     if isinstance(owner, (list, tuple, str)) and isinstance(key, int) and not 0 <= key < len(owner):
         return Unknown((), "an element past the end")
     if isinstance(owner, str) and isinstance(key, int):
@@ -194,7 +197,8 @@ def _pointed_to(run: Cpp, node: ir.Unary, env: Env) -> Value:
     own = _own_unary(run, "*", value, node)
     if own is not NotImplemented:
         return own
-    return value.get() if isinstance(value, Slot) else value
+    value = value.get() if isinstance(value, Slot) else value
+    return cpp_texts.at_front(value) if isinstance(value, str) else value
 
 
 def _not(run: Cpp, node: ir.Unary, env: Env) -> Value:
@@ -295,7 +299,8 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
         own = cpp_classes.compound_assign(run, node.op, node.target, old, value, env, node.loc)
         if own is not NotImplemented:
             return own
-        value = run.binary(node.op, old, value, node.loc)
+        step = node.op == "+" and isinstance(old, str) and isinstance(node.value, ir.Const) and value == 1
+        value = cpp_texts.behind(old) if step else run.binary(node.op, old, value, node.loc)
         run.assign(node.target, value, env)
         return old if node.post else value
     run.assign(node.target, value, env)

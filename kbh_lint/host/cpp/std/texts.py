@@ -152,6 +152,17 @@ def put(run: Cpp, owner: str, target: ir.Index, key: Value, value: Value, env: E
         place.set(Unknown((), "a text"))
 
 
+def at_front(text: str) -> Value:
+    """Returns what `*text` is: a text that is pointed to is one from there on, and a zero ends it."""
+    return Unknown((), "the end of a text") if isinstance(text, End) else ord(text[0]) if text else 0
+
+
+def behind(text: Value) -> Value:
+    """Returns what `++text` points to: the same text from the next character on."""
+    step = isinstance(text, str) and text and not isinstance(text, End)
+    return text[1:] if step and isinstance(text, str) else Unknown((), "a place in a text")
+
+
 def joined(op: str, left: Value, right: Value) -> Value:
     """Returns a text and a character, what is written to a stream, or a step of an iterator; NotImplemented for
     others."""
