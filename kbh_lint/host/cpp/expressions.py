@@ -299,8 +299,7 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
         own = cpp_classes.compound_assign(run, node.op, node.target, old, value, env, node.loc)
         if own is not NotImplemented:
             return own
-        step = node.op == "+" and isinstance(old, str) and isinstance(node.value, ir.Const) and value == 1
-        value = cpp_texts.behind(old) if step else run.binary(node.op, old, value, node.loc)
+        value = run.changed(node, old, value)
         run.assign(node.target, value, env)
         return old if node.post else value
     run.assign(node.target, value, env)
