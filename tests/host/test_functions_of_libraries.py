@@ -19,7 +19,6 @@ WAYS = {
     "getattr": 'getattr(blas, "cublas" + "GemmEx")',
     "an item": 'blas["cublasGemmEx"]',
     "an item of a loader": 'cdll.LoadLibrary("libcublas.so.12")["cublasGemmEx"]',
-    "a loader's library": 'cdll["libcublas.so.12"].cublasGemmEx',
     "a loader's item": 'operator.getitem(blas, "cublas{}".format("GemmEx"))',
     "a prototype": 'ctypes.CFUNCTYPE(ctypes.c_int)(("cublasGemmEx", blas))',
 }

@@ -299,7 +299,7 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
         own = cpp_classes.compound_assign(run, node.op, node.target, old, value, env, node.loc)
         if own is not NotImplemented:
             return own
-        value = run.changed(node, old, value)
+        value = cpp_texts.changed(run, node, old, value)
         run.assign(node.target, value, env)
         return old if node.post else value
     run.assign(node.target, value, env)

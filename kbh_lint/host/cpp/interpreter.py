@@ -362,11 +362,6 @@ class Cpp:
         """Compares two objects by the submission's `operator==`, as keys of a map; NotImplemented where it has none."""
         return cpp_classes.operator(self, "==", left, right, None)
 
-    def changed(self, node: ir.AssignE | ir.AugAssign, old: Value, by: Value) -> Value:
-        """What `target op= by` makes of an old value: `++p` of a text that is pointed to steps on, as `p += 1` does."""
-        step = node.op == "+" and isinstance(old, str) and isinstance(node.value, ir.Const) and by == 1
-        return cpp_std_texts.behind(old) if step else self.binary(node.op, old, by, node.loc)
-
     def binary(self, op: str, left: Value, right: Value, loc: ir.Loc | None) -> Any:
         """Evaluates C++ arithmetic `left op right`: integer division truncates, pointer arithmetic keeps the tensor."""
         if any(isinstance(one, CStruct) for one in (left, right)):

@@ -18,7 +18,7 @@ from kbh_lint.host.cpp.std import containers, texts
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
-from kbh_lint.host.values.cpp_objects import OF_ANY_TYPE, CStruct, OwnMethod, Pointer, Slot, library_field
+from kbh_lint.host.values.cpp_objects import CStruct, LooseStruct, OwnMethod, Pointer, Slot, library_field
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -70,12 +70,12 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     return Slot(owner.attrs, node.name)
 
 
-def _struct_at(run: Cpp, node: ir.Index, env: Env) -> CStruct | None:
+def _struct_at(run: Cpp, node: ir.Index, env: Env) -> LooseStruct | None:
     """An element that `resize` made, which is a struct when a field of it is assigned; None where there is none."""
     slot = place(run, node, env)
     if slot is None:
         return None
-    made = CStruct(OF_ANY_TYPE, {})
+    made = LooseStruct("struct:", {})
     slot.set(made)
     return made
 

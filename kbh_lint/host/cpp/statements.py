@@ -71,7 +71,7 @@ def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
 def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
     old, by = run.eval(node.target, env), run.eval(node.value, env)
     if cpp_classes.compound_assign(run, node.op, node.target, old, by, env, node.loc) is NotImplemented:
-        run.assign(node.target, run.changed(node, old, by), env)
+        run.assign(node.target, texts.changed(run, node, old, by), env)
 
 
 def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:

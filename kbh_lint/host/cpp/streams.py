@@ -119,21 +119,27 @@ def method(run: Cpp, owner: LibObject, name: str, args: list[Value], loc: ir.Loc
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
     if lanes.is_stream(owner) and name in ("stream", "unwrap", "id"):
         return owner
-    if isinstance(owner, Event) and name in ("record", "recordOnce"):
-        state.record(owner, next((a for a in plain or [lanes.current(run.interp)] if lanes.is_stream(a)), None))
-        return None
-    if isinstance(owner, Event) and name == "block" and id(owner) in state.recorded:
-        state.wait_event(plain[0] if plain else None, owner)
-        return None
-    if isinstance(owner, Event) and name == "event":
-        return owner
     if name == "query" and (lanes.is_stream(owner) or isinstance(owner, Event)):
         return taint.asked(run.interp, "query", taint.QUEUE, loc, likely=True)
+    done = _of_event(run, owner, name, plain) if isinstance(owner, Event) else NotImplemented
+    if done is not NotImplemented:
+        return done
     if lanes.is_stream(owner) and name == "synchronize":
         state.wait(None, owner)
     elif name in ("block", "synchronize", "wait"):
         state.wait_all()
     return NotImplemented
+
+
+def _of_event(run: Cpp, owner: Event, name: str, plain: list[Value]) -> Any:
+    state = run.interp.lanes
+    if name in ("record", "recordOnce"):
+        state.record(owner, next((a for a in plain or [lanes.current(run.interp)] if lanes.is_stream(a)), None))
+        return None
+    if name == "block" and id(owner) in state.recorded:
+        state.wait_event(plain[0] if plain else None, owner)
+        return None
+    return owner if name == "event" else NotImplemented
 
 
 OBJECTS: dict[str, Callable[[Making], Value]] = {

@@ -208,12 +208,6 @@ def _of_library(interp: Run, owner: SystemLibrary | Extension, key: Value, loc: 
     return interp.get_attr(owner, key, loc) if type(key) is str else NotImplemented
 
 
-def _of_symbol(interp: Run, owner: Sym, key: Value, loc: ir.Loc | None) -> Value:
-    """`ctypes.cdll["libx.so"]`, a library that is loaded."""
-    loads = owner.path in ("ctypes.cdll", "ctypes.pydll") and type(key) is str
-    return interp.load_library(key, loc) if loads else NotImplemented
-
-
 # What an item is, by the class of what it is of.
 _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
     JitFunction: _of_kernel,
@@ -224,7 +218,6 @@ _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
     str: _of_text,
     Instance: _of_object,
     **dict.fromkeys((SystemLibrary, Extension), _of_library),
-    Sym: _of_symbol,
     **dict.fromkeys((list, tuple, range), _of_sequence),
     **dict.fromkeys((bytes, bytearray), _of_bytes),
 }

@@ -101,8 +101,7 @@ NATIVE = {
 _HARMLESS_CALLS = frozenset({24, 35, 39, 96, 186, 202, 203, 204, 228, 230, 309})  # x86-64: pids, clocks, sleeps, cores
 _ENDING = frozenset({"_exit", "exit", "abort"})
 _NATIVE_SNIFFED = {
-    "getppid": taint.PARENT, "dladdr": "what is loaded", "dl_iterate_phdr": "what is loaded",
-    "backtrace": taint.STACK,
+    "getppid": taint.PARENT, "dladdr": "what is loaded", "dl_iterate_phdr": "what is loaded", "backtrace": taint.STACK,
     "backtrace_symbols": taint.STACK, "cudaStreamIsCapturing": taint.CAPTURE, "PyEval_GetFrame": taint.STACK,
     "cudaStreamGetCaptureInfo": taint.CAPTURE, "cuStreamIsCapturing": taint.CAPTURE,
     "PyThreadState_GetFrame": taint.STACK, "Py_REFCNT": taint.REFERENCES,

@@ -18,6 +18,10 @@ class CStruct(LibObject):
     by_fields = True
 
 
+class LooseStruct(CStruct):
+    """A struct whose type is not known: its fields come to be as they are named."""
+
+
 @of_paths("cpp.template")
 class Template(LibObject):
     """A function template with some of its arguments: `f<int>`."""
@@ -43,12 +47,9 @@ class LibraryField(LibObject):
     """A field of a library's struct, created when it is first named."""
 
 
-OF_ANY_TYPE = "struct:"  # the path of a struct whose type is not known
-
-
 def library_field(owner: LibObject, name: str) -> Value:
     """Returns a field of a library's struct, which comes to be when it is first named; NotImplemented for others."""
-    if not owner.path.startswith("cpp:") and owner.path != OF_ANY_TYPE:
+    if not owner.path.startswith("cpp:") and not isinstance(owner, LooseStruct):
         return NotImplemented
     return owner.attrs.setdefault(name, LibraryField("cpp:field"))
 

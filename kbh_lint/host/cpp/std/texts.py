@@ -157,10 +157,11 @@ def at_front(text: str) -> Value:
     return Unknown((), "the end of a text") if isinstance(text, End) else ord(text[0]) if text else 0
 
 
-def behind(text: Value) -> Value:
-    """Returns what `++text` points to: the same text from the next character on."""
-    step = isinstance(text, str) and text and not isinstance(text, End)
-    return text[1:] if step and isinstance(text, str) else Unknown((), "a place in a text")
+def changed(run: Cpp, node: ir.AssignE | ir.AugAssign, old: Value, by: Value) -> Value:
+    """What `target op= by` makes of an old value: `++p` of a text that is pointed to steps on, as `p += 1` does."""
+    if node.op != "+" or not isinstance(old, str) or not isinstance(node.value, ir.Const) or by != 1:
+        return run.binary(node.op, old, by, node.loc)
+    return old[1:] if old and not isinstance(old, End) else Unknown((), "a place in a text")
 
 
 def joined(op: str, left: Value, right: Value) -> Value:

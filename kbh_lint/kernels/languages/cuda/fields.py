@@ -57,15 +57,7 @@ class CudaFields:
     def _field_of(self, value: V, name: str, loc: ir.Loc) -> V:
         ct = value.ct
         if isinstance(value.x, Struct):
-            shared = self.anonymous_union(value, name)
-            if shared is not None:
-                return self.run.memory.read_through(self.sub_pointer(shared, name), loc)
-            found: V | None = value.x.fields.get(name)
-            if found is None:
-                found = value.x.fields[name] = self._first(ct, name, value.x.type.role, loc)
-            if value.cells:  # on another way it was copied from there
-                found = join(found, self._field_of(value.with_(x=IN_MEMORY), name, loc))
-            return found
+            return self._of_struct(value, value.x, name, loc)
         if isinstance(value.x, Unbound):
             return self.unbound_field(value.x.path + "." + name, self.field_type(ct, name))
         if ct is not None and (ct.decl is not None or value.x is IN_MEMORY) and value.cells:
@@ -78,6 +70,17 @@ class CudaFields:
         if name in ("x",) and ct is not None and ct.role:
             return value
         return value.with_(const=NOTHING)
+
+    def _of_struct(self, value: V, held: Struct, name: str, loc: ir.Loc) -> V:
+        shared = self.anonymous_union(value, name)
+        if shared is not None:
+            return self.run.memory.read_through(self.sub_pointer(shared, name), loc)
+        found: V | None = held.fields.get(name)
+        if found is None:
+            found = held.fields[name] = self._first(value.ct, name, held.type.role, loc)
+        if value.cells:  # on another way it was copied from there
+            found = join(found, self._field_of(value.with_(x=IN_MEMORY), name, loc))
+        return found
 
     def _first(self, ct: CType | None, name: str, role: str, loc: ir.Loc) -> V:
         """What a field holds that nothing was assigned to: its own value, if it is declared with one."""
