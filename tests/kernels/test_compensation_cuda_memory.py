@@ -433,3 +433,53 @@ __global__ void kernel(const float* __restrict__ x, float* __restrict__ y, int n
 def test_arrays_of_a_struct_in_shared_memory_keep_what_is_put_there() -> None:
     assert facts(SHARED_STRUCT.replace("KEPT", "acc.err")).state == "effective"
     assert facts(SHARED_STRUCT.replace("KEPT", "0.f * acc.err")).state == "vacuous"
+
+
+CLUSTER = """
+__device__ unsigned at(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ unsigned of_rank(unsigned a, unsigned r) {
+    unsigned o; asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(o) : "r"(a), "r"(r)); return o;
+}
+__device__ TYPE far(unsigned a) {
+    TYPE v; asm volatile("ld.shared::cluster.WIDTH %0, [%1];" : "=REG"(v) : "r"(a) : "memory"); return v;
+}
+__global__ void kernel(const float* x, float* y, int n) {
+    __shared__ TYPE mine;
+    __shared__ TYPE lost;
+    TYPE sum = 0, err = 0;
+    for (int i = threadIdx.x; i < n; i += 256) {
+        TYPE v = expf(x[i]) - err;
+        TYPE t = sum + v;
+        KEEP
+        sum = t;
+    }
+    if (threadIdx.x == 0) { mine = sum; lost = err; }
+    __syncthreads();
+    sum = 0;
+    for (int r = 0; r < 4; ++r) sum += far(of_rank(at(&mine), r)) - far(of_rank(at(&lost), r));
+    for (int i = threadIdx.x; i < n; i += 256) y[i] = expf(x[i]) / (float)sum;
+}
+"""
+ERR = "err = (t - sum) - v;"
+
+
+@pytest.mark.parametrize(
+    ("number", "width", "register", "keep", "state"),
+    [
+        ("float", "f32", "f", ERR, "effective"),
+        ("float", "f32", "f", "", "absent"),
+        ("double", "f64", "d", "", "precise"),
+    ],
+)
+def test_sums_of_other_blocks_of_a_cluster_are_found_by_their_addresses(
+    number: str, width: str, register: str, keep: str, state: str
+) -> None:
+    text = CLUSTER.replace("TYPE", number).replace("WIDTH", width).replace("REG", register).replace("KEEP", keep)
+    found = facts(text, x=Buffer("f32", 1, "f32"), y=Buffer("f32", 2, "f32"), n=4096)
+    assert found.state == state, found
+
+
+def test_a_load_from_an_address_that_nobody_knows_leaves_open_what_it_gives() -> None:
+    text = CLUSTER.replace("TYPE", "float").replace("WIDTH", "f32").replace("REG", "f").replace("KEEP", ERR)
+    text = text.replace("far(of_rank(at(&mine), r)) - far(of_rank(at(&lost), r))", "far(x[r])")
+    assert facts(text, x=Buffer("f32", 1, "f32"), y=Buffer("f32", 2, "f32"), n=4096).state == "unknown"

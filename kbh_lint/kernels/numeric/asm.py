@@ -24,7 +24,8 @@ _OPERATIONS: dict[str, Builtin] = spelled(
     OPERATIONS,
     "ptx",
     {
-        "register": mathematics.same, "address": mathematics.same, "fma": mathematics.fused,
+        "register": mathematics.same, "address": mathematics.same, "register_elsewhere": mathematics.same,
+        "fma": mathematics.fused,
         "neg": mathematics.negative, "abs": mathematics.absolute,
         "max": mathematics.extreme(1.0), "min": mathematics.extreme(-1.0),
         "exp2": mathematics.exponential, "rcp": mathematics.reciprocal, "shuffle": mathematics.other_lane(0),
@@ -89,7 +90,7 @@ def _run(m: Machine, text: str, names: dict[str, Any], node: ir.Expr | ir.Stmt, 
             _store(m, instr, names)
             continue
         if instr.opcode == "ld":
-            _load(m, instr, names, site)
+            _load(m, instr, names, site, node)
             continue
         handler = _OPERATIONS.get(instr.opcode)
         values = [_value(names, s) for s in sources]
@@ -126,10 +127,12 @@ def _address(names: Mapping[str, Value], operand: ptx.Operand, modifiers: tuple[
     return Ptr(base.mem, base.off, CType("float", dt))
 
 
-def _load(m: Machine, instr: ptx.Instr, names: dict[str, Any], site: int) -> None:
+def _load(m: Machine, instr: ptx.Instr, names: dict[str, Any], site: int, node: ir.Expr | ir.Stmt) -> None:
     if len(instr.operands) < 2:
         return
     pointer = _address(names, instr.operands[1], instr.modifiers)
+    if pointer is None:
+        m.note("inline assembly that loads from an address that is not known", node)
     target = instr.operands[0]
     parts = target.items if isinstance(target, ptx.Vec) else (target,)
     for i, part in enumerate(parts):

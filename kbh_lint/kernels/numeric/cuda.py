@@ -127,7 +127,7 @@ FUNCTIONS: dict[str, Builtin] = {
             "vote": mathematics.unknown, "popc": mathematics.unknown,
             "ffs": mathematics.unknown, "clz": mathematics.unknown, "reversed": mathematics.unknown,
             "state": mathematics.unknown, "lane_reduce": mathematics.unknown, "lane_max": mathematics.unknown,
-            "shared_address": mathematics.unknown, "to_i32": mathematics.unknown, "lround": mathematics.unknown,
+            "shared_address": mathematics.same, "to_i32": mathematics.unknown, "lround": mathematics.unknown,
             "lrint": mathematics.unknown, "forward": mathematics.same, "aligned": mathematics.same,
             "same": mathematics.same, "to_bits": mathematics.to_bits, "from_bits_f32": mathematics.from_bits("f32"),
             "from_bits_f64": mathematics.from_bits("f64"),
