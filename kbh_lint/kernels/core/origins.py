@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from kbh_lint.base import dtypes
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core.facts import Origin, Origins
 
@@ -57,13 +58,13 @@ def cut_short(origins: Origins, count: int) -> Origins:
     )
 
 
-_LOST = {"f16": 13, "bf16": 16, "e4m3": 20, "e5m2": 21}  # how many of the lowest bits of an fp32 number a type lacks
-
-
 def rounded(origins: Origins, source: str, target: str) -> Origins:
     """`origins` of what is converted from a type to another."""
     cast = flagged(origins, "cast")
-    return cut_short(cast, _LOST[target]) if source == "f32" and target in _LOST else cast
+    wide, narrow = (row.fmt if (row := dtypes.TYPES.get(name)) is not None else None for name in (source, target))
+    if source != "f32" or wide is None or narrow is None or dtypes.BITS[target] > 16:
+        return cast
+    return cut_short(cast, wide.fraction - narrow.fraction)
 
 
 @lru_cache(maxsize=8192)
