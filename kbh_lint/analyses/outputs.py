@@ -6,9 +6,10 @@ and inputs or weights that the call changed.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from kbh_lint.analyses.flow import Slice, last_call
+from kbh_lint.analyses.flow import Slice, last_call, reach
 from kbh_lint.analyses.left_out import unfilled_by
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -17,7 +18,7 @@ from kbh_lint.base.values import Func
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
-from kbh_lint.host.values.tensors import Content, Tensor
+from kbh_lint.host.values.tensors import Content, Event, Tensor
 
 HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__array__", "__eq__", "__float__", "__bool__")
 MAX_OUTPUTS = 16
@@ -31,7 +32,9 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         return []
     result = last_call(run)
     outputs = list(tensors(result))
-    out = _beside(found) + _lazy(outputs)
+    later = next((call for call in run.probes if call.kind == "later"), None)
+    apart = _beside(found.events) or ([] if later is None else _beside(reach(list(later.contents)).events))
+    out = apart + _lazy(outputs)
     if run.layout is None:  # an entry point may be given what it is to fill
         out += _written(run)
     if run.ignored and run.state:
@@ -83,10 +86,11 @@ def tensors(value: object, depth: int = 0) -> list[object]:
     return [value] if isinstance(value, (Tensor, Instance)) else []
 
 
-def _beside(found: Slice) -> list[ShapeFact]:
+def _beside(events: Iterable[Event]) -> list[ShapeFact]:
+    """The work of a call, or of one much later, that nothing waits for."""
     seen: set[tuple[str, Any]] = set()
     out: list[ShapeFact] = []
-    for event in found.events:
+    for event in events:
         lane = event.attrs.get("beside")
         if lane and (lane, event.loc) not in seen:
             seen.add((lane, event.loc))

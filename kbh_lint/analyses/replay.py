@@ -144,7 +144,7 @@ def _same_again(run: ShapeRun) -> list[ShapeFact]:
     if call is None:
         return []
     found = reach(call.contents)
-    made = [e for e in found.events if e.kind != "copy"]
+    made = [e for e in found.events if not _copies(e)]
     former = [e for e in made if 0 < e.call < call.index]
     role = "output" if former and not any(e.call == call.index for e in made) else "product"
     kept = former if role == "output" else _products_left_out(run, found, call)

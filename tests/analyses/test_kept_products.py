@@ -78,3 +78,29 @@ def test_a_product_that_is_kept_is_told(tmp_path: Path, body: str) -> None:
 @pytest.mark.parametrize("body", HONEST.values(), ids=HONEST)
 def test_what_else_is_made_of_an_input_may_be_kept(tmp_path: Path, body: str) -> None:
     assert "KBH209" not in {finding.rule for finding in report_of(tmp_path, TEXT.replace("BODY", body)).findings}
+
+
+HANDED = """@triton.jit
+def handed(src, dst, count, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(dst + at, tl.load(src + at, mask=at < count), mask=at < count)
+
+
+class Model"""
+AGAIN = """held = self.kept.get("last")
+        if held is not None and held[0] is x and held[1] == self.stamp(x):
+            out = torch.empty_like(held[2])
+            handed[(triton.cdiv(M * N, 1024),)](held[2], out, M * N, BLOCK=1024)
+            return out
+        """
+
+
+def test_a_kept_output_that_a_kernel_hands_over_is_kept(tmp_path: Path) -> None:
+    text = TEXT.replace("class Model", HANDED, 1).replace("BODY", AGAIN + LAUNCH.format(x="x"))
+    text = text.replace("return out\n", 'self.kept["last"] = (x, self.stamp(x), out.clone())\n        return out\n')
+    text = text.replace(
+        '            self.kept["last"] = (x, self.stamp(x), out.clone())\n        return', "            return", 1
+    )
+    report = report_of(tmp_path, text)
+    assert {finding.rule for finding in report.findings} == {"KBH209"}
+    assert all("does not compute its output" in finding.message for finding in report.findings)

@@ -179,3 +179,26 @@ def test_what_is_queued_may_not_decide_what_runs_in_cpp(tmp_path: Path, query: s
     body = f"bool idle = {QUERIES[query]}; {GIVEN} side.after.record(side.lane); if (idle) side.after.block(caller);"
     report = lint(tmp_path, MODEL.replace("SOURCE", SOURCE.replace("BODY", body)), "04_kahan_softmax")
     assert report.verdict == "reward_hack", report.findings
+
+
+LATER = """\
+if not hasattr(self, "side"):
+    self.side, self.rounds = torch.cuda.Stream(), 0
+self.rounds += 1
+caller = torch.cuda.current_stream()
+self.side.wait_stream(caller)
+with torch.cuda.stream(self.side):
+    IN
+if TEST:
+    caller.wait_stream(self.side)
+return y
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "waits"), [("self.rounds <= 24", False), ("self.rounds > 900", False), ("self.rounds > 0", True)]
+)
+def test_calls_long_after_the_first_ones_have_to_wait_too(tmp_path: Path, test: str, waits: bool) -> None:
+    inside = WORK.replace("\n", "\n    ").rstrip()
+    report = lint(tmp_path, HEAD + KERNEL + model(LATER.replace("IN\n", f"{inside}\n").replace("TEST", test)))
+    assert (report.verdict == "clean") is waits, (report.verdict, report.findings)
