@@ -16,11 +16,15 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
 _SPACES = ("py", "pybind11", "pybind", "torch::py")
+_SETTERS = frozenset(f"{space}::setattr" for space in _SPACES)
 _IMPORTS = frozenset(f"{space}::{kind}::import" for space in _SPACES for kind in ("module_", "module"))
 
 
 def imported(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """Models `py::module_::import(NAME)`; NotImplemented for other functions."""
+    """Models `py::module_::import(NAME)` and `py::setattr(OBJECT, NAME, VALUE)`; NotImplemented for other functions."""
+    if name in _SETTERS and len(args) == 3 and isinstance(args[1], str):
+        run.interp.set_attr(plain(args[0]), args[1], plain(args[2]), loc)
+        return None
     if name not in _IMPORTS or len(args) != 1 or not isinstance(args[0], str):
         return NotImplemented
     return PythonObject.by_path("cpp:python", {"value": modules.resolve(run.interp, args[0], loc)})
