@@ -17,6 +17,7 @@ void fail() { throw std::invalid_argument("no"); }
 int plain(int v) { v = 5; return v; }
 static int ended = 0;
 struct Made { int n = 1; Made() { n = 5; } int get() const { return n; } };
+struct Slots { int a; torch::Tensor t; int n; std::vector<int> v; Made m; };
 struct Derived : Made { int m = 2; };
 struct Guard { ~Guard() { ended = 7; } };
 struct Held { int n = 1; };
@@ -106,6 +107,11 @@ TRUE = {
     "a capture by reference": ("int n = 1; auto f = [&] { return n; }; n = 5;", "f() == 5"),
     "copies": ("std::vector<int> a = {1}; auto b = a; b[0] = 5; Held c; Held d = c; d.n = 5; change(a, c);",
                "a[0] == 1 && c.n == 1 && b[0] == 5"),
+    "a field made of nothing": ("Slots l{1, {}, {}, {}, {}}; l.v.push_back(3);",
+                                "!l.t.defined() && l.n == 0 && l.v.size() == 1 && l.m.n == 5"),
+    "a field made of nothing in a vector": ("std::vector<Slots> v; v.push_back({1, {}, {}, {}, {}}); Slots& l = v[0];",
+                                            "!l.t.defined() && l.a == 1"),
+    "a field that is given": ("Slots l{1, x, {}, {}, {}};", "l.t.defined()"),
     "the letters of a text": ("const char* p = \"abc\"; int n = 0; for (; *p; ++p) n += *p;", "n == 294"),
     "letters that are stepped over": ("const char* p = \"abc\"; int n = 0; while (*p) n = 2 * n + (*p++ == 'b');",
                                       "n == 2"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,8 @@ def _fields(run: Cpp, made: LibObject, kind: Class, items: Sequence[Value]) -> N
             made.attrs[field.name] = run.initial(field, env)
         elif field.type is None:
             made.attrs[field.name] = items[i]
+        elif items[i] == [] and not field.type.reference:  # `{}`: as it is made of nothing
+            made.attrs[field.name] = run.initial(replace(field, init=ir.Seq("init", (), field.loc)), env)
         else:
             made.attrs[field.name] = run.converted(field.type, items[i], env)
 
