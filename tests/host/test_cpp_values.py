@@ -112,6 +112,8 @@ TRUE = {
     "a field made of nothing in a vector": ("std::vector<Slots> v; v.push_back({1, {}, {}, {}, {}}); Slots& l = v[0];",
                                             "!l.t.defined() && l.a == 1"),
     "a field that is given": ("Slots l{1, x, {}, {}, {}};", "l.t.defined()"),
+    "a handle of nothing": ("cudaGraphExec_t e{}; cudaEvent_t f = {}; int n = 0; if (!e) ++n; if (f == nullptr) ++n;",
+                            "n == 2"),
     "the letters of a text": ("const char* p = \"abc\"; int n = 0; for (; *p; ++p) n += *p;", "n == 294"),
     "letters that are stepped over": ("const char* p = \"abc\"; int n = 0; while (*p) n = 2 * n + (*p++ == 'b');",
                                       "n == 2"),

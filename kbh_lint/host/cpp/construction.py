@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import zip_longest
@@ -26,6 +27,10 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
+_HANDLE = re.compile(  # types of the runtime, the driver and their libraries that are pointers
+    r"cuda(Stream|Event|Graph|GraphExec|GraphNode|MemPool|Array|Function|Kernel|Library)_t|cu(blas|blasLt|dnn)Handle_t"
+    r"|CU(stream|event|graph|graphExec|graphNode|module|function|context|kernel|library)|nvrtcProgram"
+)
 MAX_ELEMENTS = 256  # of an array that is laid out
 MAX_PLAIN = 4096  # of an array of numbers that nothing is given
 _UNNAMED = ("auto", "void", "")
@@ -189,6 +194,8 @@ def construct(
     if scalar is not None:
         return converted(run, ref, items[0], env) if items else cpp_numbers.held(0, scalar)
     found = None if target.member else cpp_types.class_in(scope, target.name)
+    if found is None and braces and not items and _HANDLE.fullmatch(target.name):
+        return None  # a pointer
     return (
         _unread(run, target, items, scope, loc)
         if found is None
