@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,14 @@ def test_a_graph_is_read_as_torch_reads_it(what: str) -> None:
 )
 def test_what_is_no_graph_is_not_read(text: str) -> None:
     assert parse(text) is None
+
+
+@pytest.mark.parametrize("part", ["%a :", "%a ", ", %b : T", " ", ") ", "%a = aten::", "a", "%a = aten::x(%x)\n"])
+def test_hostile_text_costs_its_length(part: str) -> None:
+    text = "graph(%x):\n %a" + part * (90_000 // len(part))
+    begin = time.process_time()
+    assert parse(text) is None
+    assert time.process_time() - begin < 1
 
 
 SETUP = """self.run = torch._C._create_function_from_graph("f", torch._C.parse_ir(TEXT))"""

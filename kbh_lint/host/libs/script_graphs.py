@@ -16,11 +16,10 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MAX_TEXT = 100_000
-_HEAD = re.compile(r"\s*graph\((?P<given>[^{}]*?)\)\s*:")
-_NODE = re.compile(
-    r"\s*(?:(?P<results>%[\w.]+(?:\s*:[^=%]*?)?(?:,\s*%[\w.]+(?:\s*:[^=%]*?)?)*)\s*=\s*)?"
-    r"(?P<kind>\w+::\w+)(?:\[(?P<attributes>[^\]]*)\])?\((?P<operands>[^()]*)\)"
-)
+# One part of a text each, none of which begins with what the one before may end with: hostile text costs its length.
+_HEAD = re.compile(r"\s*graph\((?P<given>[^{}=]*?)\)\s*:")
+_RESULTS = re.compile(r"\s*(?P<results>%[^={}]*)=")
+_NODE = re.compile(r"\s*(?P<kind>\w+::\w+)(?:\[(?P<attributes>[^\]]*)\])?\((?P<operands>[^()]*)\)")
 _END = re.compile(r"\s*return\s*\((?P<results>[^()]*)\)")
 _NAME = re.compile(r"%([\w.]+)")
 _VALUE = re.compile(r"value\s*=\s*(?P<value>.+)", re.S)
@@ -53,9 +52,13 @@ def parse(text: str) -> ScriptGraph | None:
     if head is None:
         return None
     nodes, at = [], head.end()
-    while found := _NODE.match(text, at):
+    while True:
+        made = _RESULTS.match(text, at)
+        found = _NODE.match(text, at if made is None else made.end())
+        if found is None:
+            break
+        results = () if made is None else tuple(_NAME.findall(made["results"]))
         operands = tuple(_NAME.findall(found["operands"]))
-        results = tuple(_NAME.findall(found["results"] or ""))
         nodes.append(Node(results, found["kind"], found["attributes"] or "", operands))
         at = found.end()
     end = _END.match(text, at)
