@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 _INITS = ("py::init", "pybind11::init", "torch::init", "init")
 _FIELDS = ("def_readwrite", "def_readonly", "def_property", "def_property_readonly", "def_readwrite_static")
 _METHODS = ("def", "impl", "def_static")
-TORCHS = ("aten", "prims", "quantized")  # namespaces of torch's own operators
 _BESIDE = ("Meta", "CPU", "MPS", "XPU", "HIP", "FuncTorch", "Autocast", "Python")  # dispatch keys, or how they begin
 
 
@@ -54,7 +53,7 @@ class Bindings:
 
     functions: dict[str, Binding] = field(default_factory=dict)
     classes: dict[str, BoundClass] = field(default_factory=dict)
-    operators: list[tuple[str, ir.Loc]] = field(default_factory=list)  # of torch, which run another way from now on
+    operators: list[tuple[str, ir.Loc]] = field(default_factory=list)  # `aten.mm`, that are given a way to run on a GPU
 
 
 def read(modules: list[ir.Module]) -> Bindings:
@@ -64,7 +63,7 @@ def read(modules: list[ir.Module]) -> Bindings:
         rows: list[ir.Seq] = []
         nodes = cuda.walk(module)
         beside = _for_other_tensors(nodes)
-        found.operators += _of_torch(nodes)
+        found.operators += _implemented(nodes, beside)
         named: dict[str, BoundClass] = {}  # variables that hold a class: `auto plan = py::class_<Plan>(m, "Plan");`
         for node in nodes:
             if isinstance(node, ir.Seq):
@@ -91,18 +90,18 @@ def _for_other_tensors(nodes: Iterable[object]) -> set[int]:
     return found
 
 
-def _of_torch(nodes: Iterable[object]) -> Iterator[tuple[str, ir.Loc]]:
-    """The operators of torch itself that `TORCH_LIBRARY_IMPL(aten, CUDA, m)` implements anew."""
+def _implemented(nodes: Iterable[object], beside: set[int]) -> Iterator[tuple[str, ir.Loc]]:
+    """The operators that `TORCH_LIBRARY_IMPL(ns, CUDA, m)` implements, whoever defined them, without the calls
+    `beside`."""
     for node in nodes:
-        if not isinstance(node, ir.FuncDef) or node.name != "TORCH_LIBRARY_IMPL" or len(node.params) < 2:
+        if not isinstance(node, ir.FuncDef) or node.name != "TORCH_LIBRARY_IMPL" or not node.params:
             continue
-        space, key = (param.type.name if isinstance(param.type, ir.TypeRef) else "" for param in node.params[:2])
-        if space not in TORCHS or key.startswith(_BESIDE):
-            continue
-        for call in cuda.walk(node.body):
-            if isinstance(call, ir.Call) and isinstance(call.func, ir.Attr) and call.func.name == "impl" and call.args:
-                label = call.args[0].value if isinstance(call.args[0], ir.Const) else None
-                yield f"{space}.{label if isinstance(label, str) else '?'}", call.loc
+        kind = node.params[0].type
+        for call in cuda.walk(node.body) if isinstance(kind, ir.TypeRef) else ():
+            named = isinstance(call, ir.Call) and isinstance(call.func, ir.Attr) and call.func.name == "impl"
+            if isinstance(kind, ir.TypeRef) and isinstance(call, ir.Call) and named and id(call) not in beside:
+                label = call.args[0].value if call.args and isinstance(call.args[0], ir.Const) else None
+                yield f"{kind.name}.{label.rpartition('::')[2] if isinstance(label, str) else '?'}", call.loc
 
 
 def _call(node: ir.Call, func: ir.Attr, found: Bindings, named: dict[str, BoundClass], beside: bool) -> None:

@@ -16,7 +16,7 @@ from kbh_lint.host.values.objects import Bound, LibObject, Partial
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
-TORCHS = ("aten.", "prims.", "quantized.")  # operators of torch itself: another way to run one replaces it
+TORCHS = ("aten", "prims", "quantized")  # namespaces of torch's own operators: another way to run one replaces it
 WAY = "torch.library.decorator"
 # What torch asks first comes last; a key that is not here is not asked for tensors on a GPU.
 _KEYS = ("composite", "cuda", "autograd")
@@ -49,12 +49,18 @@ def register(interp: Run, label: str, key: Value, function: Value, loc: ir.Loc |
         name = shown.show(each).lower() if each is not None else ""
         rank = next((i for i, known in enumerate(_KEYS) if name.startswith(known)), None if name else 0)
         rank = 0 if name == "default" else rank
-        if rank is not None and label.startswith(TORCHS):
-            modules.patched(interp, f"torch.ops.{label.partition('.')[0]}", label.partition(".")[2], function, loc)
         if rank is not None:
+            replaced(interp, label, function, loc)
             operator = interp.custom_ops.setdefault(label, Operator())
             if isinstance(operator, Operator):
                 operator.ways[rank] = function
+
+
+def replaced(interp: Run, label: str, function: Value, loc: ir.Loc | None) -> None:
+    """Notes that an operator of torch itself, `aten.mm`, runs another way from now on; nothing of other operators."""
+    space, _, name = label.partition(".")
+    if space in TORCHS:
+        modules.patched(interp, f"torch.ops.{space}", name, function, loc)
 
 
 class TorchLibrary(Library):

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import DType, Env, Overloads, Value
-from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
+from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Owner
@@ -144,8 +145,8 @@ def build(
     extension.attrs["__bindings__"] = bound = _bindings(interp, lowered)
     extension.attrs["__loc__"] = loc
     interp.authored.append(extension)
-    for symbol, where in bound.operators:
-        modules.patched(interp, f"torch.ops.{symbol.partition('.')[0]}", symbol.partition(".")[2], None, where)
+    for label, where in bound.operators:
+        custom_ops.replaced(interp, label, None, where)
     for label in bound.functions:
         made = interp.cpp.exported(extension, label)
         if made is not None:
