@@ -13,7 +13,6 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp.std.making import Making
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values import taint
 from kbh_lint.host.values.cpp_objects import Event, Slot, StreamGuard
 from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import LibObject
@@ -120,7 +119,7 @@ def method(run: Cpp, owner: LibObject, name: str, args: list[Value], loc: ir.Loc
     if lanes.is_stream(owner) and name in ("stream", "unwrap", "id"):
         return owner
     if name == "query" and (lanes.is_stream(owner) or isinstance(owner, Event)):
-        return taint.asked(run.interp, "query", taint.QUEUE, loc, likely=True)
+        return lanes.done(run.interp, owner, loc)
     done = _of_event(run, owner, name, plain) if isinstance(owner, Event) else NotImplemented
     if done is not NotImplemented:
         return done

@@ -202,7 +202,7 @@ class GpuEvents(Methods[Owner]):
     @models("query")
     def query(self, site: Site, owner: LibObject) -> Unknown:
         """Models `event.query()`."""
-        return _done(site, "torch.cuda.Event.query")
+        return done(site.run, owner, site.loc)
 
     @models("synchronize")
     def synchronize(self, site: Site, owner: LibObject) -> None:
@@ -210,10 +210,11 @@ class GpuEvents(Methods[Owner]):
         site.run.lanes.wait_event(None, owner)
 
 
-def _done(site: Site, symbol: str) -> Unknown:
+def done(interp: Run, owner: LibObject, loc: ir.Loc | None) -> Unknown:
     """Whether the work of a stream or event is done. It is where calls are checked one by one, and is not where they
     are timed."""
-    return taint.asked(site.run, symbol, taint.QUEUE, site.loc, likely=True)
+    kind = "Stream" if isinstance(owner, (Stream, CurrentStream)) else "Event"
+    return taint.asked(interp, f"torch.cuda.{kind}.query", taint.QUEUE, loc, likely=True)
 
 
 class _Streams(Methods[Owner]):
@@ -222,7 +223,7 @@ class _Streams(Methods[Owner]):
     @models("query")
     def query(self, site: Site, owner: LibObject) -> Unknown:
         """Models `stream.query()`."""
-        return _done(site, "torch.cuda.Stream.query")
+        return done(site.run, owner, site.loc)
 
     @models("wait_stream")
     def wait_stream(self, site: Site, owner: LibObject, stream: Value) -> None:
