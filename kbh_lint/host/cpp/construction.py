@@ -136,7 +136,7 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
     laid = size if isinstance(size, int) and size <= MAX_ELEMENTS else 0
     if not one.dims and (items or laid > 0) and cpp_types.own_class(run, one, env) is not None:
         return _objects(run, one, items, laid, env)
-    if not (items or one.dims or one.pointers) and 0 < laid <= MAX_PLAIN and cpp_types.element(run, one, env) is None:
+    if not (items or one.dims or one.pointers) and laid > 0 and cpp_types.element(run, one, env) is None:
         return [construct(run, one, [], env, None) for _ in range(laid)]  # of a type of a library
     if given and not one.dims and len(items) < laid:
         if cpp_types.element(run, one, env) is not None and not ref.pointers:
