@@ -82,11 +82,13 @@ def model(body: str, setup: str = "") -> str:
     return MODEL.replace("SETUP\n", prepared).replace("BODY\n", indented)
 
 
-def lint(folder: Path, text: str, problem: str | None = "01_fp8_gemm", name: str = "solution.py") -> FileReport:
+def lint(
+    folder: Path, text: str, problem: str | None = "01_fp8_gemm", name: str = "solution.py", deck: Path | None = None
+) -> FileReport:
     """What the linter says of a text. An error inside the linter is raised."""
     path = folder / name
     path.write_text(text, encoding="utf-8")
-    return kbh_lint.lint([path], problem=problem, trace=True, raise_errors=True).files[0]
+    return kbh_lint.lint([path], problem=problem, problems_dir=deck, trace=True, raise_errors=True).files[0]
 
 
 def classes(report: FileReport) -> set[str]:

@@ -114,10 +114,10 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_what_runs_a_group_is_chosen_by_rows_that_are_known(choice: str, tmp_path: Path) -> None:
+def test_what_runs_a_group_is_chosen_by_rows_that_are_known(choice: str, tmp_path: Path, few_experts: Path) -> None:
     path = tmp_path / "answer.py"
     path.write_text(PROGRAM.replace("CHOICE", choice))
-    report = lint([path], problem="06_sonic_moe_swiglu", raise_errors=True).files[0]
+    report = lint([path], problem="06_sonic_moe_swiglu", problems_dir=few_experts, raise_errors=True).files[0]
     leak = CHOICES[choice]
     assert report.verdict == ("rubric_leak" if leak else "clean"), (report.findings, report.unread, report.promises)
     assert {promise.id: promise.state for promise in report.promises}["authored-compute"] == (
@@ -137,10 +137,12 @@ COPIES = {
 
 @pytest.mark.parametrize("how", COPIES)
 @pytest.mark.parametrize(("choice", "verdict"), [("? own : lent", "rubric_leak"), ("? lent : own", "clean")])
-def test_offsets_that_are_copied_are_the_same(how: str, choice: str, verdict: str, tmp_path: Path) -> None:
+def test_offsets_that_are_copied_are_the_same(
+    how: str, choice: str, verdict: str, tmp_path: Path, few_experts: Path
+) -> None:
     assert PROGRAM.count(ENDS) == 1
     path = tmp_path / "answer.py"
     text = PROGRAM.replace(ENDS, f"const int* at = host.data_ptr<int>(); {COPIES[how]}")
     path.write_text(text.replace("CHOICE", f"groups[i].rows() < 100 {choice}"))
-    report = lint([path], problem="06_sonic_moe_swiglu", raise_errors=True).files[0]
+    report = lint([path], problem="06_sonic_moe_swiglu", problems_dir=few_experts, raise_errors=True).files[0]
     assert report.verdict == verdict, (report.unread, report.promises)

@@ -75,13 +75,13 @@ def program(part: str, multiply: str) -> str:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_library_that_writes_the_parts_does_the_product(tmp_path: Path, part: str) -> None:
-    report = lint(tmp_path, program(PARTS[part], "at::mm_out(y, x, w);"), problem="06_sonic_moe_swiglu")
+def test_a_library_that_writes_the_parts_does_the_product(tmp_path: Path, part: str, few_experts: Path) -> None:
+    report = lint(tmp_path, program(PARTS[part], "at::mm_out(y, x, w);"), "06_sonic_moe_swiglu", deck=few_experts)
     assert states(report)["authored-compute"] == "broken", (reasons(report), report.trace)
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_a_kernel_that_writes_the_parts_does_it_by_the_offsets(tmp_path: Path, part: str) -> None:
-    report = lint(tmp_path, program(PARTS[part], OWN), problem="06_sonic_moe_swiglu")
+def test_a_kernel_that_writes_the_parts_does_it_by_the_offsets(tmp_path: Path, part: str, few_experts: Path) -> None:
+    report = lint(tmp_path, program(PARTS[part], OWN), "06_sonic_moe_swiglu", deck=few_experts)
     assert states(report) == {"authored-compute": "kept", "ragged-offsets": "kept"}, (reasons(report), report.trace)
     assert report.verdict == "clean", reasons(report)
