@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from hypothesis import settings
-from shares import TURN, drawn, part_of
+from shares import CPU, TURN, drawn, part_of
 
 # Tests run beside one another on few cores: how long one example takes says nothing there.
 settings.register_profile("shared", deadline=None)
@@ -34,7 +34,7 @@ def pytest_runtestloop() -> None:
 def pytest_report_header() -> str:
     """Says where tests are left out."""
     turn = os.environ.get(TURN, "")
-    return f"of tests with a share, that of {turn} runs; make test-full runs all" if turn else ""
+    return f"of dear tests, the share of {turn} runs; make test-full runs all" if turn else ""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -67,6 +67,25 @@ def _slow_first(config: pytest.Config, items: list[pytest.Item]) -> None:
         for at in range(workers)
         for item in (*(one for group in slow[at::workers] for one in group), *other[at * length : (at + 1) * length])
     ]
+
+
+def _cpu_seconds() -> float:
+    """What this process and those that it waited for have taken."""
+    return sum(os.times()[:4])
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Notes what a test takes, with its fixtures, for `--junitxml` (see shares.py)."""
+    item.user_properties.append((CPU, -_cpu_seconds()))
+    return (yield)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """Its end but for what is torn down."""
+    name, before = item.user_properties[0]
+    item.user_properties[0] = (name, round(_cpu_seconds() + float(str(before)), 2))
 
 
 @pytest.fixture(autouse=True)
@@ -111,8 +130,8 @@ def once(of_all_workers: Path) -> Callable[..., Any]:
 
 @pytest.fixture(scope="session")
 def few_experts(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A deck of 06_sonic_moe_swiglu alone, with eight experts in place of 64 or 128: what loops over them is followed in
-    a tenth of the time. Each has as many rows as in the deck."""
+    """A deck of 06_sonic_moe_swiglu alone, with eight experts in place of 64 or 128: what loops over them is followed
+    in a tenth of the time. Each has as many rows as in the deck."""
     import yaml
 
     from kbh_lint.base import paths

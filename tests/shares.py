@@ -1,22 +1,63 @@
-"""Which cases of a test with very many run: `make test` takes a share of them, another at each commit.
+"""Which tests run at a commit: of dear ones a part, another at each commit; `make test-full` runs all.
 
-A test is marked `share(parts)`: one in so many of its cases runs where KBH_TURN is set, drawn by what it holds (a
-commit's hash), so that a run can be repeated, and what it leaves out comes at other commits. Without KBH_TURN all run:
-by hand, and by `make test-full`. The mark is for cases that ask one question of many texts, not for those of which each
-asks a question of its own.
+Where KBH_TURN is set (to a commit's hash), it draws what runs, so that a run can be repeated, and what it leaves out
+comes at other commits. Without it all run: by hand, and by `make test-full`. What is left out:
+
+1. Of a test marked `share(parts)`, all but one in so many of its cases: where there are very many of them.
+2. Of a test whose cases take more than BUDGET seconds of CPU in all, those that do not fit, but for one.
+3. Of tests without cases that take more than that each, all but one in SINGLE of them all.
+
+What a case takes stands by test in seconds.json; a test that has no row there is cheap. `python tests/shares.py
+JUNIT.XML...` writes into it what runs with `--junitxml` measured, and leaves the rows of other tests.
+
+Cases that ask one question of many texts are shared: what one commit's draw misses is found by a later one. GUARDS are
+not, but for marks of their own: what holds a submission in, what an agent or a bundle could forge, and what is said of
+our own files.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-__all__ = ["TURN", "drawn", "part_of", "taken"]
+__all__ = ["BUDGET", "CPU", "GUARDS", "SECONDS", "TURN", "drawn", "guarded", "part_of", "taken"]
 
 TURN = "KBH_TURN"
+BUDGET = 2.0  # seconds of CPU on a quiet machine
+SINGLE = 2
+CPU = "cpu-seconds"  # the property by which a test's report says what it took
+TABLE = Path(__file__).with_name("seconds.json")
+SECONDS: dict[str, float] = json.loads(TABLE.read_text()) if TABLE.exists() else {}
+NOTED = BUDGET / 2  # a test that took less in all of its cases has no row
+# Beginnings of names of tests.
+GUARDS = (
+    "tests/grader/test_altered_code",
+    "tests/grader/test_bundle",
+    "tests/grader/test_channel",
+    "tests/grader/test_judge",
+    "tests/grader/test_keys",
+    "tests/grader/test_kill",
+    "tests/grader/test_loaded_code",
+    "tests/grader/test_outside",
+    "tests/grader/test_sandbox",
+    "tests/grader/test_solutions.py::test_a_decoy_is_flagged",
+    "tests/grader/test_solutions.py::test_an_honest_solution_is_clean",
+    "tests/harness/test_proxy",
+    "tests/harness/test_release",
+    "tests/harness/test_room",
+    "tests/hostile/",
+    "tests/idioms/test_idioms",
+    "tests/structure/",
+    "tests/variants/",
+)
 
 
 def part_of(item: pytest.Item) -> int:
@@ -25,18 +66,33 @@ def part_of(item: pytest.Item) -> int:
     return 1 if mark is None else int(mark.args[0])
 
 
-def drawn(cases: Iterable[tuple[str, int]], turn: str) -> set[str]:
-    """Of cases, by their ids and one in how many of their test runs, those of this turn: at least one of each test."""
+def guarded(test: str) -> bool:
+    """Whether what a test takes leaves nothing of it out."""
+    return test.startswith(GUARDS)
+
+
+def drawn(cases: Iterable[tuple[str, int]], turn: str, seconds: Mapping[str, float] = SECONDS) -> set[str]:
+    """Of cases, by their ids and one in how many of their test runs, those of this turn: at least one of each test that
+    has cases."""
     tests: dict[tuple[str, int], list[str]] = {}
     for name, parts in cases:
         tests.setdefault((name.partition("[")[0], parts), []).append(name)
-    return {name for (_, parts), names in tests.items() for name in _share(names, parts, turn)}
+    found, dear = set[str](), list[str]()
+    for (test, parts), names in tests.items():
+        each = 0.0 if guarded(test) else seconds.get(test, 0.0)
+        if names == [test] and each > BUDGET:
+            dear.append(test)
+            continue
+        most = math.ceil(len(names) / parts)
+        if len(names) * each > BUDGET:
+            most = min(most, max(1, int(BUDGET / each)))
+        found.update(_first(names, most, turn))
+    return found.union(_first(dear, math.ceil(len(dear) / SINGLE), turn))
 
 
-def _share(names: Sequence[str], parts: int, turn: str) -> list[str]:
-    """As many as are due, in an order that nothing but the turn decides."""
-    order = sorted(names, key=lambda name: sha256(f"{turn} {name}".encode()).digest())
-    return order[: -(-len(names) // parts)]
+def _first(names: Sequence[str], most: int, turn: str) -> list[str]:
+    """So many, in an order that nothing but the turn decides."""
+    return sorted(names, key=lambda name: sha256(f"{turn} {name}".encode()).digest())[:most]
 
 
 def taken(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
@@ -48,3 +104,19 @@ def taken(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
         if parameter in params and params[parameter] not in values:
             values.append(params[parameter])
     return values
+
+
+def measured(reports: Iterable[Path]) -> dict[str, float]:
+    """What a case of each test took by reports of pytest, each case alike; of tests that take little in all, zero."""
+    times: dict[str, list[float]] = {}
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
+            test = f"{case.attrib['classname'].replace('.', '/')}.py::{case.attrib['name'].partition('[')[0]}"
+            took = [float(each.attrib["value"]) for each in case.iter("property") if each.get("name") == CPU]
+            times.setdefault(test, []).extend(took)
+    return {test: round(sum(each) / len(each), 2) if sum(each) >= NOTED else 0.0 for test, each in times.items()}
+
+
+if __name__ == "__main__":
+    now = SECONDS | measured(Path(name) for name in sys.argv[1:])
+    TABLE.write_text(json.dumps({test: now[test] for test in sorted(now) if now[test]}, indent=0) + "\n")
