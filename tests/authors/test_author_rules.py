@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from authors_support import RULES, build, report, said
+from shares import taken
 
 from kbh_lint.authors import execution
 from kbh_lint.rules import Example, Rule, check_twins
@@ -19,14 +20,16 @@ GOOD = [pytest.param(rule, example, id=f"{rule.id}-{example.name}") for rule in 
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """The examples whose code must be run, as decks by example."""
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The examples whose code must be run, of those that are tried, as decks by example."""
     root = tmp_path_factory.mktemp("run")
+    asked = [example.code for example in taken(request, "example")]
     decks = {}
     for rule in AUTHOR:
         for side in (rule.bad, rule.good) if rule.id in RUN else ():
             for example in side:
-                decks[f"{rule.id} {example.name}"] = build(example.code, root / f"{rule.id}-{example.name}").parent
+                if example.code in asked:
+                    decks[f"{rule.id} {example.name}"] = build(example.code, root / f"{rule.id}-{example.name}").parent
     return decks
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from authors_support import RULES, lint_files, merged, said
+from shares import taken
 
 from kbh_lint.authors import execution
 from kbh_lint.authors.faults import read_faults
@@ -96,10 +97,11 @@ def rebuilt(edition: Edition, deck: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def counted(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """What a child process counts in the editions that need it: (folder, answers) in one start."""
+def counted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
+    """What a child process counts in the editions that need it and are tried: (folder, answers) in one start."""
     pytest.importorskip("torch")
-    folders = {e.fault: rebuilt(e, tmp_path_factory.mktemp(e.fault)) for e in EDITIONS if e.run}
+    asked = [edition for edition in taken(request, "edition") if edition.run]
+    folders = {e.fault: rebuilt(e, tmp_path_factory.mktemp(e.fault)) for e in asked}
     answers, why_not = execution.ask(list(folders.values()))
     assert answers, why_not
     return {fault: (folder, answers) for fault, folder in folders.items()}
