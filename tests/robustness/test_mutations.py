@@ -61,15 +61,26 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("mutated")
 
 
+PARTS = 5  # each draws from every fifth fixture; make test has one of them at each commit
+INDEX = st.integers(0, len(FIXTURES) - 1)
+
+
+def of_part(part: int, index: int) -> int:
+    """One of the fixtures of a part."""
+    return range(part, len(FIXTURES), PARTS)[index % len(range(part, len(FIXTURES), PARTS))]
+
+
 EDITS = st.lists(st.sampled_from(sorted(MUTATIONS)), min_size=1, max_size=4)
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.integers(0, len(FIXTURES) - 1), EDITS, st.integers(0, 999))
+@pytest.mark.parametrize("part", range(PARTS))
+@settings(max_examples=150 // PARTS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(INDEX, EDITS, st.integers(0, 999))
 def test_a_harmless_edit_changes_neither_verdict_nor_promises(
-    folder: Path, index: int, edits: list[str], seed: int
+    folder: Path, part: int, index: int, edits: list[str], seed: int
 ) -> None:
+    index = of_part(part, index)
     fixture = FIXTURES[index]
     text = fixture.text
     for edit in edits:
@@ -80,11 +91,13 @@ def test_a_harmless_edit_changes_neither_verdict_nor_promises(
     assert all(is_inside(span, report, text) for span in spans(report))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(st.integers(0, len(FIXTURES) - 1), st.data())
+@pytest.mark.parametrize("part", range(PARTS))
+@settings(max_examples=60 // PARTS, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(INDEX, st.data())
 def test_a_damaged_submission_never_raises_and_its_spans_stay_inside(
-    folder: Path, index: int, data: st.DataObject
+    folder: Path, part: int, index: int, data: st.DataObject
 ) -> None:
+    index = of_part(part, index)
     text = FIXTURES[index].text
     lines = text.splitlines(keepends=True)
     for _ in range(data.draw(st.integers(1, 4))):
