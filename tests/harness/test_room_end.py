@@ -121,8 +121,8 @@ def test_what_stays_behind_is_counted_and_ends_with_the_agent(room: Room, name: 
     said = ran(room, python(BEGIN + STAYING[name] + 'print("done", flush=True)\n'))
     assert (said.status, said.out) == (0, "done\n")
     until(lambda: alive(room) == [])
-    if name != "chain of short lives":
-        assert room.left_over() >= {"double fork": 3, "nohup": 2}.get(name, 1)
+    if name != "chain of short lives":  # one that forks and goes may be missed by one look at the processes
+        until(lambda: room.left_over() >= {"double fork": 3, "nohup": 2}.get(name, 1))
     room.end()
     assert alive(room) == []
 
