@@ -1,7 +1,7 @@
 # make demo   on this machine's CPU: lints and grades two bundled submissions, an honest one and a leaking one, and has a
 #             coding agent with a scripted model write a third in a sealed room
 # make test   everything CI checks: ruff, mypy --strict, pytest, generated docs, the linter's cost, the stored evidence and
-#             results of the deck; of tests with very many cases a share, another at each commit (make test-full: all)
+#             results of the deck; of dear tests a part, another at each commit (tests/shares.py; make test-full: all)
 # They make .venv themselves; they need Python 3.11 or newer, make and a package index.
 
 SHELL := /bin/sh
@@ -22,7 +22,7 @@ FUZZ_ARGS ?=
 # As many test processes as there are cores, whatever OpenMP is told: kernels compile and interpret on one each.
 JOBS ?= $(shell env -u OMP_NUM_THREADS nproc 2>/dev/null || echo 2)
 
-# What draws the cases that run of tests with a share (tests/shares.py); when it is empty, all run.
+# What draws which of the dear tests run, and which of their cases (tests/shares.py); when it is empty, all run.
 TURN ?= $(shell git rev-parse HEAD 2>/dev/null || echo none)
 
 # The leaking submission is graded twice: its number stands beside the verdict, and --strict gives none. The agent is
@@ -50,7 +50,7 @@ test: $(VENV)/.dev
 	  agents lint types docs-check lint-cost verify-deck verify-results $(CHECKS)
 	$(MAKE) unit
 
-# The same with all cases of all tests: before a release, after a change of what many of them are about, and once a day.
+# The same with all tests and all of their cases: before a release, after a change of what many of them are about, and once a day.
 test-full:
 	$(MAKE) test TURN=
 
