@@ -5,7 +5,7 @@ comes at other commits. Without it all run: by hand, and by `make test-full`. Wh
 
 1. Of a test marked `share(parts)`, all but one in so many of its cases: where there are very many of them.
 2. Of a test whose cases take more than BUDGET seconds of CPU in all, those that do not fit, but for one.
-3. Of tests without cases that take more than that each, all but one in SINGLE of them all.
+3. Of tests without cases that take more than LONG seconds each, all but one in SINGLE of them all.
 
 What a case takes stands by test in seconds.json; a test that has no row there is cheap. `python tests/shares.py
 JUNIT.XML...` writes into it what runs with `--junitxml` measured, and leaves the rows of other tests.
@@ -28,11 +28,11 @@ from xml.etree import ElementTree
 
 import pytest
 
-__all__ = ["BUDGET", "CPU", "GUARDS", "SECONDS", "TURN", "drawn", "guarded", "part_of", "taken"]
+__all__ = ["BUDGET", "CPU", "GUARDS", "LONG", "SECONDS", "SINGLE", "TURN", "drawn", "guarded", "part_of", "taken"]
 
 TURN = "KBH_TURN"
-BUDGET = 2.0  # seconds of CPU on a quiet machine
-SINGLE = 2
+BUDGET, LONG = 1.0, 3.0  # seconds of CPU
+SINGLE = 3
 CPU = "cpu-seconds"  # the property by which a test's report says what it took
 TABLE = Path(__file__).with_name("seconds.json")
 SECONDS: dict[str, float] = json.loads(TABLE.read_text()) if TABLE.exists() else {}
@@ -44,7 +44,6 @@ GUARDS = (
     "tests/grader/test_channel",
     "tests/grader/test_judge",
     "tests/grader/test_keys",
-    "tests/grader/test_kill",
     "tests/grader/test_loaded_code",
     "tests/grader/test_outside",
     "tests/grader/test_sandbox",
@@ -80,13 +79,13 @@ def drawn(cases: Iterable[tuple[str, int]], turn: str, seconds: Mapping[str, flo
     found, dear = set[str](), list[str]()
     for (test, parts), names in tests.items():
         each = 0.0 if guarded(test) else seconds.get(test, 0.0)
-        if names == [test] and each > BUDGET:
-            dear.append(test)
-            continue
         most = math.ceil(len(names) / parts)
-        if len(names) * each > BUDGET:
-            most = min(most, max(1, int(BUDGET / each)))
-        found.update(_first(names, most, turn))
+        if names == [test]:
+            (dear.append if each > LONG else found.add)(test)
+        elif len(names) * each > BUDGET:
+            found.update(_first(names, min(most, max(1, int(BUDGET / each))), turn))
+        else:
+            found.update(_first(names, most, turn))
     return found.union(_first(dear, math.ceil(len(dear) / SINGLE), turn))
 
 

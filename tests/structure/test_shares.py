@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import shares
-from shares import BUDGET, CPU, GUARDS, SECONDS, drawn, guarded, measured
+from shares import BUDGET, CPU, GUARDS, LONG, SECONDS, SINGLE, drawn, guarded, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [*((f"a.py::many[{at}]", 3) for at in range(31)), ("a.py::few[x]", 3), ("a.py::all[x]", 1), ("a.py::all[y]", 1)]
-LONG = {"a.py::dear": BUDGET / 4.1, "a.py::dearest": BUDGET * 9, **{f"a.py::alone{at}": BUDGET * 2 for at in range(9)}}
+TOOK = {"a.py::dear": BUDGET / 4.1, "a.py::dearest": BUDGET * 9, **{f"a.py::alone{at}": LONG * 2 for at in range(9)}}
 DEAR = [
     *((f"a.py::dear[{at}]", 1) for at in range(31)),
     *((f"a.py::dearest[{at}]", 1) for at in range(5)),
@@ -27,18 +27,18 @@ def test_a_share_of_each_test_is_drawn_and_at_least_one_case() -> None:
     assert left == drawn(reversed(CASES), "a commit")
 
 
-def test_of_dear_tests_as_many_cases_are_drawn_as_the_budget_holds_and_of_those_without_cases_half() -> None:
-    left = drawn(DEAR, "a commit", LONG)
+def test_of_dear_tests_as_many_cases_are_drawn_as_the_budget_holds_and_of_those_without_cases_some() -> None:
+    left = drawn(DEAR, "a commit", TOOK)
     count = {name: sum(one.startswith(f"a.py::{name}") for one in left) for name in ("dear[", "dearest", "alone", "ch")}
-    assert count == {"dear[": 4, "dearest": 1, "alone": 5, "ch": 1}
-    assert left == drawn(reversed(DEAR), "a commit", LONG)
+    assert count == {"dear[": 4, "dearest": 1, "alone": 9 // SINGLE, "ch": 1}
+    assert left == drawn(reversed(DEAR), "a commit", TOOK)
     assert len(drawn(DEAR, "a commit", {})) == len(DEAR)
 
 
 def test_a_mark_and_the_budget_both_hold() -> None:
     marked = [(f"a.py::dear[{at}]", 3) for at in range(31)]
-    assert len(drawn(marked, "a commit", LONG)) == 4
-    assert len(drawn(marked[:6], "a commit", LONG)) == 2
+    assert len(drawn(marked, "a commit", TOOK)) == 4
+    assert len(drawn(marked[:6], "a commit", TOOK)) == 2
 
 
 def test_what_guards_others_is_left_out_by_its_marks_alone() -> None:
@@ -49,7 +49,7 @@ def test_what_guards_others_is_left_out_by_its_marks_alone() -> None:
     assert len(drawn([(name, 3) for name, _ in names], "a commit", dear)) == 4
 
 
-@pytest.mark.parametrize(("cases", "seconds"), [(CASES, {}), (DEAR, LONG)])
+@pytest.mark.parametrize(("cases", "seconds"), [(CASES, {}), (DEAR, TOOK)])
 def test_every_case_comes_at_some_commit(cases: list[tuple[str, int]], seconds: dict[str, float]) -> None:
     turns = [drawn(cases, f"commit {at}", seconds) for at in range(60)]
     assert set().union(*turns) == {name for name, _ in cases}
