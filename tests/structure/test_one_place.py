@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 
 import code_measures
 
@@ -22,16 +23,22 @@ def compared(package: str, words: frozenset[object]) -> set[str]:
     return found
 
 
-def listed(package: str, words: frozenset[object], several: int) -> set[str]:
-    """The modules that hold a set, list or table with so many of these words."""
-    found = set()
+@cache
+def words_of(package: str) -> list[tuple[str, set[object]]]:
+    """The words in each set, list or table of a package that holds several, with its module."""
+    found = []
     for path in code_measures.files(package):
         for node in ast.walk(code_measures.tree_of(path)):
             parts = node.keys if isinstance(node, ast.Dict) else getattr(node, "elts", ())
-            held = {one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
-            if len(held & words) >= several:
-                found.add(code_measures.module_name(path))
+            held: set[object] = {one.value for one in parts if isinstance(one, ast.Constant) and type(one.value) is str}
+            if len(held) > 1:
+                found.append((code_measures.module_name(path), held))
     return found
+
+
+def listed(package: str, words: frozenset[object], several: int) -> set[str]:
+    """The modules that hold a set, list or table with so many of these words; two at least."""
+    return {module for module, held in words_of(package) if len(held & words) >= several}
 
 
 def test_no_module_of_the_grader_asks_which_kind_a_sandbox_is() -> None:
