@@ -11,8 +11,8 @@ What a case takes stands by test in seconds.json; a test that has no row there i
 JUNIT.XML...` writes into it what runs with `--junitxml` measured, and leaves the rows of other tests.
 
 Cases that ask one question of many texts are shared: what one commit's draw misses is found by a later one. GUARDS are
-not, but for marks of their own: what holds a submission in, what an agent or a bundle could forge, and what is said of
-our own files.
+not, but for marks of their own: what holds a submission in, what an agent or a bundle could forge, what hostile text
+costs, and what is said of our own files.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ GUARDS = (
     "tests/harness/test_room",
     "tests/hostile/",
     "tests/idioms/test_idioms",
+    "tests/robustness/test_hostile",
     "tests/structure/",
     "tests/variants/",
 )
@@ -111,7 +112,8 @@ def measured(reports: Iterable[Path]) -> dict[str, float]:
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             test = f"{case.attrib['classname'].replace('.', '/')}.py::{case.attrib['name'].partition('[')[0]}"
-            took = [float(each.attrib["value"]) for each in case.iter("property") if each.get("name") == CPU]
+            noted = [float(each.attrib["value"]) for each in case.iter("property") if each.get("name") == CPU]
+            took = [min(each, float(case.attrib["time"])) for each in noted]  # what several tests used may end in one
             times.setdefault(test, []).extend(took)
     return {test: round(sum(each) / len(each), 2) if sum(each) >= NOTED else 0.0 for test, each in times.items()}
 
