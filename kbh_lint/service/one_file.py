@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
 
 from kbh_lint.base.errors import SetupError
-from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit
+from kbh_lint.base.limits import TimeUp, fewer_collections, time_limit, with_room
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import NOTHING_FOLLOWED, Analysis, FileReport, Unread
 from kbh_lint.marked import DataError
@@ -62,7 +62,8 @@ def lint_file(submission: Submission, options: Options, rules: tuple[Rule, ...] 
     engine = cast(_Engine, import_module(options.engine))
     try:
         with time_limit(options.timeout), fewer_collections():
-            analysis = engine.analyse(
+            analysis = with_room(
+                engine.analyse,
                 submission,
                 problems_dir=Path(options.problems_dir),
                 trace=options.trace,
