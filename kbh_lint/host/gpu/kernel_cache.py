@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 MAX_KNOWN = 256  # bindings of one kernel that differ in what decides
 MAX_MET = 10_000  # of one file
+_ALONE = frozenset((int, float, bool, str, type(None), Scalar))  # arguments that lead to no storage
 
 
 def analyse(session: Session, kernel: Func, bindings: Sequence[dict[str, Any]]) -> list[KernelFacts]:
@@ -163,9 +164,11 @@ def _plain(value: Value) -> bool:
 def normal(value: Value, numbers: dict[int, int]) -> Any:
     """Returns an argument with storages numbered in order of appearance, so that equal launches on other tensors look
     equal."""
+    if type(value) in _ALONE:
+        return value
     if isinstance(value, Buffer):
         storage = numbers.setdefault(value.storage, len(numbers) + 1)
-        leads = tuple((name, normal(one, numbers)) for name, one in value.leads)
+        leads = tuple([(name, normal(one, numbers)) for name, one in value.leads])
         return Buffer(value.dtype, storage, value.content, leads, value.role)
     if isinstance(value, Descriptor):
         return replace(value, storage=numbers.setdefault(value.storage, len(numbers) + 1))
@@ -267,4 +270,4 @@ def normalised(cache: dict[Any, Any], binding: Mapping[str, Value]) -> Normal:
 def _normalised(binding: Mapping[str, Value]) -> Normal:
     storages: dict[int, int] = {}
     plain = {name: normal(value, storages) for name, value in binding.items()}
-    return Normal(plain, storages, tuple((name, exact(value)) for name, value in plain.items()))
+    return Normal(plain, storages, tuple([(name, exact(value)) for name, value in plain.items()]))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import Brief, Func, JitFunction, Made, Scalar, StructArg, Value
+from kbh_lint.base.values import Brief, Buffer, Func, JitFunction, Made, Scalar, StructArg, Value
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 MAX_PARTS = 4_000  # of one key
 _DEPTH = 8
+_BARE = frozenset((int, float, bool, str, type(None)))
 
 
 def key(kernel: Func) -> Value:
@@ -24,6 +25,10 @@ def key(kernel: Func) -> Value:
 def exact(value: Value) -> Any:
     """Returns a hashable key for a plain value: numbers of different types differ, and other objects are equal only to
     themselves."""
+    if type(value) in _BARE:
+        return repr(value)
+    if isinstance(value, Buffer):
+        return Buffer, value.dtype, value.storage, value.content, value.leads, value.role
     if isinstance(value, Func):
         return Func, key(value) if value.env.parent is not None else id(value.node)
     if isinstance(value, Brief):

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 5
 MAX_ITEMS = 64
-_CONSTANTS = (DType, Func, JitFunction, Sym, Overloads, Made)
+_AS_THEY_ARE = (DType, Func, JitFunction, Sym, Overloads, Made, Scalar, type(None), str)
+_NUMBERS = frozenset((int, float, bool))
+_ALONE = frozenset((bool, float, str, type(None), DType))  # arguments that have no parts and lead nowhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +64,8 @@ class Argument:
 
 def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     """Converts a value of the host to an argument tree of a launch."""
+    if type(value) in _ALONE:
+        return Argument(value)
     value = value.get() if isinstance(value, Slot) else value
     if isinstance(value, Tensor):
         return Argument(value, value, value.dtype)
@@ -149,6 +153,8 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
     """Converts an argument tree to the form that kernel analyses take; a pointer gets the element type `seen_as` that
     the kernel declares."""
     value, tensor = argument.value, argument.tensor
+    if tensor is None and type(value) in _NUMBERS:  # as most are
+        return value if constexpr else Scalar(value)
     if tensor is not None:
         content = tensor.storage.content_at(tensor.start).dtype
         if isinstance(value, HostDescriptor):
@@ -156,11 +162,11 @@ def given(argument: Argument, constexpr: bool = False, seen_as: str = "") -> Any
             sizes = None if block is None else tuple(b for b in block if isinstance(b, int))
             shape, strides = _whole(value.shape), _whole(value.strides)
             return Descriptor(tensor.dtype, tensor.storage.ident, content, sizes, shape, strides)
-        leads = tuple((name, _led(found)) for name, found in argument.leads)
+        leads = tuple([(name, _led(found)) for name, found in argument.leads])
         return Buffer(seen_as or argument.dtype, tensor.storage.ident, content, leads)
     if argument.struct:
         return StructArg(tuple((name, given(part)) for name, part in argument.parts if _says_something(part)))
-    if isinstance(value, (*_CONSTANTS, Scalar)) or value is None or isinstance(value, str):
+    if isinstance(value, _AS_THEY_ARE):
         return value
     if isinstance(value, (tuple, list)) and len(argument.parts) == len(value) and bounds.is_small(value):
         return tuple(given(part, constexpr) for _, part in argument.parts)

@@ -8,6 +8,8 @@ from kbh_lint.base.values import DType, Value
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.tensors import Tensor
 
+_HOLDERS = (list, tuple, dict)
+
 
 def tensors_in(values: Value, depth: int = 0) -> list[Tensor]:
     """Returns the tensors among arguments, also inside lists, tuples and dicts."""
@@ -20,7 +22,7 @@ def tensors_in(values: Value, depth: int = 0) -> list[Tensor]:
         for value in values:
             if isinstance(value, Tensor):
                 found.append(value)
-            elif isinstance(value, (list, tuple, dict)):
+            elif isinstance(value, _HOLDERS):
                 found.extend(tensors_in(value, depth + 1))
     return found
 
