@@ -307,7 +307,7 @@ def _at(event: Event, ident: int, dims: _Dims, what: str = "reads", drawn: bool 
         # who asks for stores asks for loads later, of most launches: both are found in one walk where they can be
         apart = any(_ranges(event, launch, drawn) for drawn in (False, True))
         asked = frozenset[int]() if apart else _outside(event, launch)
-        found = all_parts(attrs["kernel"], launch.binding, *dims, asked | {local})
+        found = all_parts(attrs["kernel"], launch.binding, *dims, asked, frozenset((local,)))
         answers[key] = found.stores
         if asked:
             answers.setdefault(_key_of_reads(event, launch, dims, ()), []).append(({}, found.loads))

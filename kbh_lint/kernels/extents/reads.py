@@ -12,7 +12,7 @@ from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
-from kbh_lint.kernels.core.walker import OutOfFuel
+from kbh_lint.kernels.core.walker import Enough, OutOfFuel
 from kbh_lint.kernels.extents.assigned import AROUND
 from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
@@ -49,7 +49,7 @@ def parts_under(
         follow.asked, known = asked, follow.expressions
         try:
             follow.run()
-        except NOT_FOLLOWED:
+        except (*NOT_FOLLOWED, Enough):
             return {}, frozenset(known.met)
         return {at: parts for at, parts in follow.parts.items() if at not in follow.lost}, frozenset(known.met)
 
@@ -88,10 +88,17 @@ class Reads(Follow):
                 self.lost |= set(_storages(given))
 
     def begins(self, stmt: object) -> None:
-        """Records what a statement loads. Most statements name no pointer and are skipped."""
+        """Records what a statement loads. Most statements name no pointer and are skipped. Raises Enough when what is
+        asked about may be read anywhere, so that the rest of the kernel says no more of it."""
         self.expressions.known.clear()
         if self.points(stmt):
             self.look(stmt)
+            if self.asked is not None and self.settled(self.asked):
+                raise Enough
+
+    def settled(self, asked: frozenset[int]) -> bool:
+        """Whether nothing can be said of any of the storages that are asked for."""
+        return asked <= self.lost
 
     def look(self, stmt: object) -> None:
         """Records the loads in a statement's own expressions, and the pointers that it passes on."""
@@ -134,10 +141,14 @@ class Reads(Follow):
     def points(self, stmt: object) -> bool:
         """Whether a name in a statement stands for a pointer to a storage that counts, or for an object that contains
         one."""
-        env, around, asked = self.frame.env, self.frame.kernel.env, self.asked
+        frame, asked = self.frame, self.asked
+        env, around = frame.env, frame.around
         for name in _names(stmt):
-            found = env.get(name)
-            there = around.get(name) if found is None else found
+            there: object = env.get(name)
+            if there is None:
+                if name not in around:
+                    around[name] = frame.kernel.env.get(name)
+                there = around[name]
             if isinstance(there, _POINTING) and (asked is None or there.storage in asked):
                 return True
         return False

@@ -90,9 +90,10 @@ Env = dict[str, Value]
 class Frame:
     """The running function: the values of its variables, and in C++ the element types with which they were declared."""
 
-    __slots__ = ("kernel", "env", "declared", "called")
+    __slots__ = ("kernel", "env", "declared", "called", "around")
 
     def __init__(self, kernel: values.Func, env: Env) -> None:
         self.kernel, self.env = kernel, env
         self.declared: dict[str, str] = {}
         self.called: dict[int, str] = {}  # the names of functions of the language, by the node that calls one
+        self.around: dict[str, object] = {}  # what names mean outside, that were asked for

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.kernels.core.walker import Enough
 from kbh_lint.kernels.extents import intervals
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits
@@ -25,24 +26,30 @@ class AllParts(NamedTuple):
 
 
 def all_parts(
-    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, asked: frozenset[int] | None = None
-) -> AllParts:
+    kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, asked: frozenset[int] | None = None,
+    stored: frozenset[int] | None = None,
+) -> AllParts:  # fmt: skip
     """The parts of each storage that the loads and the stores of a launch can touch; loads as by `read_parts` without
-    ranges. Where only some storages are `asked` for, others may be left out."""
+    ranges. Where only the loads of some storages are `asked` for, and the stores of those or of what is `stored`,
+    others may be left out."""
     if not can_be_followed(kernel, references=True):
         return AllParts({}, {}, {}, {})
+    stored = asked if stored is None else stored
     with _Writes(kernel, args, grid, block) as follow:
-        follow.asked = asked
+        follow.asked = None if asked is None or stored is None else asked | stored
+        follow.asked_loads, follow.asked_stores = asked or frozenset(), stored or frozenset()
         try:
             follow.run()
+        except Enough:
+            return AllParts({}, {}, {}, {})
         except NOT_FOLLOWED:  # which the loads alone may not come to
             return AllParts(read_parts(kernel, args, grid, block, asked=asked), {}, {}, {})
         reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
             reads = read_parts(kernel, args, grid, block, asked=asked)
         known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
-        stores = {at: follow.written.get(at, []) for at in known if asked is None or at in asked}
-        touched = {at: [*follow.parts.get(at, ()), *stored] for at, stored in stores.items()}
+        stores = {at: follow.written.get(at, []) for at in known if stored is None or at in stored}
+        touched = {at: [*follow.parts.get(at, ()), *parts] for at, parts in stores.items()}
         return AllParts(reads, stores, touched, dict(follow.widths))
 
 
@@ -54,6 +61,9 @@ class _Writes(Reads):
         self.loads = _Accesses(self)
         self.written: Parts = {}
         self.unbounded: set[int] = set()  # storages of which a store may write anything
+        self.unread = self.lost  # storages of which a load may read anything: `lost` says it of stores in between
+        self.asked_loads: frozenset[int] = frozenset()  # the storages whose loads are asked for,
+        self.asked_stores: frozenset[int] = frozenset()  # and those whose stores are
         for param in kernel.node.params if self.cpp else ():
             given = args.get(param.name)
             if isinstance(given, values.Buffer) and self.widths.get(given.storage) != dtypes.BITS.get(given.dtype):
@@ -61,6 +71,9 @@ class _Writes(Reads):
         for given in args.values():
             if isinstance(given, values.Buffer):
                 self.written.setdefault(given.storage, [])
+
+    def settled(self, asked: frozenset[int]) -> bool:
+        return self.asked_loads <= self.unread and self.asked_stores <= self.unread | self.unbounded
 
     def look(self, stmt: object) -> None:
         if isinstance(stmt, ir.Assign):
