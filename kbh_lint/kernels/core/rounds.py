@@ -12,7 +12,7 @@ from typing import Any
 
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.records import dataclass
-from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 from kbh_lint.ops import conversions
 from kbh_lint.ops.catalogue import OPERATIONS
 
@@ -40,7 +40,7 @@ class _Round:
     def __init__(self, loop: ir.For | ir.While | ir.CFor) -> None:
         self.changed: set[str] = set()
         self.given: dict[str, list[Any]] = {}
-        for node in walk((loop,)):
+        for node in all_nodes(loop):
             if isinstance(node, _ASSIGNING):
                 self._assigned(node)
         self.found: set[ir.Loc] = set()
@@ -312,7 +312,7 @@ def _declared(body: ir.FuncDef, around: Sequence[ir.Stmt], name: str) -> ir.Decl
 @by_node
 def _declarations(node: ir.Stmt) -> dict[str, list[ir.Decl]]:
     found: dict[str, list[ir.Decl]] = {}
-    for each in walk((node,)):
+    for each in all_nodes(node):
         if isinstance(each, ir.Decl):
             found.setdefault(each.name, []).append(each)
     return found

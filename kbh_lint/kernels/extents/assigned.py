@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 
 AROUND = (ir.If, ir.While, ir.CFor, ir.Block)  # statements that assign only what those in them do
+_BY_PARTS = (*AROUND, ir.ExprS, ir.Return, ir.Decl, ir.Assign, ir.AssignE)  # whose expressions are asked about, too
 _Handed = tuple[str, int, str]  # what is called, the position of an argument, the name that is given there
 
 
@@ -37,10 +38,12 @@ def binds(body: object) -> bool:
 
 @by_node
 def _in_cpp(nodes: object) -> tuple[frozenset[str], frozenset[_Handed]]:
-    if isinstance(nodes, AROUND):
+    if isinstance(nodes, _BY_PARTS):
         parts = [_in_cpp(child) for child in children(nodes)]
-        return frozenset().union(*(named for named, _ in parts)), frozenset().union(*(handed for _, handed in parts))
-    return frozenset(_assigned(nodes)), frozenset(_handed(nodes))
+        named, handed = frozenset(_assigned((nodes,))), frozenset[_Handed]()
+        return named.union(*[names for names, _ in parts]), handed.union(*[more for _, more in parts])
+    below = walk(nodes)
+    return frozenset(_assigned(below)), frozenset(_handed(below))
 
 
 @by_node
@@ -62,16 +65,18 @@ def assigned_each_time(nodes: object, cpp: bool, keeps: Keeps | None = None) -> 
 
 @by_node
 def _each_in_cpp(nodes: object) -> tuple[tuple[str, ...], tuple[_Handed, ...]]:
-    return tuple(_assigned(nodes)), tuple(_handed(nodes))
+    below = walk(nodes)
+    return tuple(_assigned(below)), tuple(_handed(below))
 
 
 @by_node
 def _each_in_python(nodes: object) -> tuple[str, ...]:
-    return tuple(_assigned(nodes))
+    return tuple(_assigned(walk(nodes)))
 
 
-def _assigned(nodes: object) -> Iterator[str]:
-    for node in walk(nodes):
+def _assigned(nodes: Iterable[Any]) -> Iterator[str]:
+    """The names that nodes assign, without what is below these."""
+    for node in nodes:
         below: tuple[Any, ...] = ()
         if isinstance(node, (ir.AssignE, ir.AugAssign, ir.For)):
             below = (node.target,)
@@ -87,9 +92,9 @@ def _assigned(nodes: object) -> Iterator[str]:
             yield from _targets(part)
 
 
-def _handed(nodes: object) -> Iterator[_Handed]:
+def _handed(nodes: Iterable[Any]) -> Iterator[_Handed]:
     """The names that are arguments of functions of C++, which may take them by reference."""
-    for node in walk(nodes):
+    for node in nodes:
         if isinstance(node, ir.Call) and not _pure(node.func):
             func = node.func.id if isinstance(node.func, ir.Name) else ""
             for position, arg in enumerate(node.args):
