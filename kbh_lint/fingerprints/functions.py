@@ -54,12 +54,13 @@ _PYTHON = re.compile(
     r"|\.?\d[\w.]*|[^\W\d]\w*|\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\]",
     re.S,
 )
+# What is skipped is in no group, so that `findall` gives it as empty texts, and tokens as they are.
 _CPP = regex(
-    r"(?P<skip>//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
-    # one that is not closed goes to the end of its line: every character is looked at once, whatever the text
-    r"|(?P<string>\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z))"
-    r"|(?P<number>\.?\d(?:[\w.']|(?<=[eE])[-+])*)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<mark><<<|>>>|::|->|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|[^\s\\])",
+    r"(?://(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
+    # a text that is not closed goes to the end of its line: every character is looked at once, whatever the text
+    r"|(\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z)"
+    r"|\.?\d(?:[\w.']|(?<=[eE])[-+])*|[^\W\d]\w*"
+    r"|<<<|>>>|::|->|<<|>>|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|[^\s\\])",
     re.S,
 )
 _PYTHON_WORDS = frozenset(keyword.kwlist) | {name for name in dir(builtins) if name.islower()}
@@ -75,13 +76,19 @@ _TYPEDEF = regex(r"\btypedef\s+(\w+)\s+(\w+)\s*;")
 _OPCODE = regex(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
 
 
-_Token = tuple[str | None, str, int]  # kind, text, offset
+def _tokens(text: str) -> list[str]:
+    """The tokens of a C++ text, without comments and directives. What each is its first character says."""
+    return [token for token in _CPP.findall(text)[: 2 * MAX_TOKENS] if token][:MAX_TOKENS]
 
 
-def _tokens(text: str) -> list[_Token]:
-    """The tokens of a C++ text, without comments and directives."""
+def _places(text: str) -> list[int]:
+    """Where the tokens of a C++ text begin."""
     every = islice(_CPP.finditer(text), 2 * MAX_TOKENS)
-    return [(kind, m[0], m.start()) for m in every if (kind := m.lastgroup) != "skip"][:MAX_TOKENS]
+    return [match.start() for match in every if match[1]][:MAX_TOKENS]
+
+
+def _is_name(token: str) -> bool:
+    return token[0] == "_" or token[0].isalnum() and not token[0].isdecimal()
 
 
 def _python_tokens(text: str) -> list[str]:
@@ -91,6 +98,7 @@ def _python_tokens(text: str) -> list[str]:
 
 _DISTANCES = [bytes((1, distance)) for distance in range(DISTANCE + 1)]
 _LONG = 40  # characters of a token that is not seen again
+_CLOSING = frozenset(")]}")
 
 
 def encode(tokens: Sequence[str], *, cpp: bool) -> bytes:
@@ -99,15 +107,19 @@ def encode(tokens: Sequence[str], *, cpp: bool) -> bytes:
     last: dict[str, int] = {}
     before = ""
     code_of, joint = (_cpp_code, "::") if cpp else (_python_code, ".")
-    for index, text in enumerate(tokens):
-        code = code_of(text) if len(text) < _LONG else code_of.__wrapped__(text)
-        if code is None and before != joint:
-            position = len(out) // TOKEN_BYTES
-            distance = position - last.get(text, -DISTANCE - 1)
-            last[text] = position
-            out += _DISTANCES[distance if distance <= DISTANCE else 0]
-        elif text != "," or index + 1 == len(tokens) or tokens[index + 1] not in ")]}":
-            out += _word(text) if code is None else code
+    at_once = code_of.__wrapped__
+    for text, after in zip(tokens, (*tokens[1:], ";"), strict=False):
+        code = code_of(text) if len(text) < _LONG else at_once(text)
+        if code is None:
+            if before != joint:
+                position = len(out) // TOKEN_BYTES
+                distance = position - last.get(text, -DISTANCE - 1)
+                last[text] = position
+                out += _DISTANCES[distance if distance <= DISTANCE else 0]
+            else:
+                out += _word(text)
+        elif text != "," or after not in _CLOSING:
+            out += code
         before = text
     return bytes(out)
 
@@ -147,9 +159,10 @@ def _word(text: str) -> bytes:
 # --- functions ---------------------------------------------------------------------------------------------
 
 
-def python_functions(text: str) -> list[Function]:
+def python_functions(text: str, *, placed: bool = True) -> list[Function]:
     """The outermost functions of a Python text and the methods of its classes, without signature, decorators and
-    docstring, and those of C++ texts in its strings; none when it is not Python."""
+    docstring, and those of C++ texts in its strings; none when it is not Python. Those of C++ have no places where they
+    are not to be `placed`."""
     try:
         tree = tree_of(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -158,7 +171,7 @@ def python_functions(text: str) -> list[Function]:
     if "__global__" in text or "__device__" in text:
         for node in ast.walk(tree):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
-                inside = cpp_functions(node.value)
+                inside = cpp_functions(node.value, placed=placed)
                 before = node.lineno - 1
                 found += [replace(f, line=f.line + before, end_line=f.end_line + before) for f in inside]
     return found
@@ -181,34 +194,41 @@ def _outermost(tree: ast.Module, text: str) -> list[Function]:
     return found
 
 
-def cpp_functions(text: str) -> list[Function]:
-    """The function bodies of a C++ or CUDA text, found by their brackets; it need not be whole or correct."""
+def cpp_functions(text: str, *, placed: bool = True) -> list[Function]:
+    """The function bodies of a C++ or CUDA text, found by their brackets; it need not be whole or correct. Where they
+    are takes as long as what they are, and is left out where they are not to be `placed`."""
     tokens = _tokens(text)
-    other = {match[1]: match[2] for match in _USING.finditer(text)} | {m[2]: m[1] for m in _TYPEDEF.finditer(text)}
+    other = {match[1]: match[2] for match in _USING.finditer(text)} if "using" in text else {}
+    other |= {match[2]: match[1] for match in _TYPEDEF.finditer(text)} if "typedef" in text else {}
+    other = {name: meant for name, meant in other.items() if _is_name(name)}
     if other:
-        tokens = [(kind, other.get(word, word) if kind == "name" else word, at) for kind, word, at in tokens]
-    starts = [0, *(match.end() for match in re.finditer("\n", text))]
+        tokens = [other.get(word, word) for word in tokens]
+    places = _places(text) if placed else []
+    starts = [0, *(match.end() for match in re.finditer("\n", text))] if placed else []
     pairs = _pairs(tokens)
     found: list[Function] = []
     index = 0
     while index < len(tokens):
-        if tokens[index][1] == "{":
+        if tokens[index] == "{":
             name = _named(tokens, index, pairs)
             if name:
                 end = pairs.get(index, len(tokens))
-                first, last = (bisect_right(starts, tokens[at][2]) for at in (index, min(end, len(tokens) - 1)))
-                code = encode([word for _, word, _ in tokens[index + 1 : end]], cpp=True)
-                found.append(Function(name, first, last, code, tokens[index][2]))
+                code = encode(tokens[index + 1 : end], cpp=True)
+                first = last = start = 0
+                if placed:
+                    start = places[index]
+                    first, last = (bisect_right(starts, places[at]) for at in (index, min(end, len(tokens) - 1)))
+                found.append(Function(name, first, last, code, start))
                 index = end
         index += 1
     return found
 
 
-def _pairs(tokens: list[_Token]) -> dict[int, int]:
+def _pairs(tokens: list[str]) -> dict[int, int]:
     """The index of the bracket that belongs to the one at an index: of `(` for `)`, of `}` for `{`."""
     found: dict[int, int] = {}
     round_, curly = [], []
-    for index, (_, text, _) in enumerate(tokens):
+    for index, text in enumerate(tokens):
         if text == "(":
             round_.append(index)
         elif text == ")" and round_:
@@ -224,12 +244,12 @@ _AFTER_PARAMETERS = frozenset(("const", "noexcept", "override", "final", "mutabl
 _NO_FUNCTIONS = frozenset("if for while switch catch sizeof alignas decltype __launch_bounds__ __align__".split())
 
 
-def _named(tokens: list[_Token], brace: int, pairs: dict[int, int]) -> str:
+def _named(tokens: list[str], brace: int, pairs: dict[int, int]) -> str:
     """The name of the function whose body opens at `brace`: what stands before the parameters; empty for others."""
     index = brace - 1
-    while index >= 0 and tokens[index][1] in _AFTER_PARAMETERS:
+    while index >= 0 and tokens[index] in _AFTER_PARAMETERS:
         index -= 1
-    if index not in pairs or tokens[index][1] != ")":
+    if index not in pairs or tokens[index] != ")":
         return ""
-    before = tokens[pairs[index] - 1] if pairs[index] > 0 else None
-    return before[1] if before is not None and before[0] == "name" and before[1] not in _NO_FUNCTIONS else ""
+    before = tokens[pairs[index] - 1] if pairs[index] > 0 else ""
+    return before if before and _is_name(before) and before not in _NO_FUNCTIONS else ""

@@ -70,10 +70,9 @@ def vendored_facts(
     `built` are the C++ texts of the submission's extensions.
     """
     units = [module.unit, *(PythonUnit(s.path, s.text, s.first_line) for s in sidecars.values() if not s.binary)]
-    parts = [_Part(unit, function) for unit in units for function in _functions(unit)]
     made = [text.unit for text in built]
-    parts += [_Part(unit, function) for unit in made for function in cpp_functions(unit.prepared)]
-    found = matches([part.function for part in parts], load())
+    found = matches([part.function for part in _parts(units, made, placed=False)], load())
+    parts = _parts(units, made, placed=True) if found else []
     by_library: dict[str, list[Match]] = {}
     for match in found:
         by_library.setdefault(match.origin.name, []).append(match)
@@ -83,10 +82,17 @@ def vendored_facts(
     return out + [seed for unit in units for seed in _headers(unit)][:MAX_HEADERS]
 
 
-def _functions(unit: PythonUnit) -> list[Function]:
-    if unit.path.endswith(".py"):
-        return python_functions(unit.text) or (cpp_functions(unit.text) if unit.first_line > 1 else [])
-    return cpp_functions(unit.text) if unit.path.endswith(CPP_SUFFIXES) else []
+def _parts(units: Iterable[PythonUnit], made: Iterable[CudaUnit], *, placed: bool) -> list[_Part]:
+    """The functions of files and of texts as they were built, with their places where these are asked for."""
+    parts = [_Part(unit, function) for unit in units for function in _functions(unit, placed)]
+    return parts + [_Part(unit, function) for unit in made for function in cpp_functions(unit.prepared, placed=placed)]
+
+
+def _functions(unit: PythonUnit, placed: bool) -> list[Function]:
+    cpp = unit.path.endswith(CPP_SUFFIXES)
+    found = python_functions(unit.text, placed=placed) if unit.path.endswith(".py") else []
+    cut = unit.path.endswith(".py") and not found and unit.first_line > 1
+    return cpp_functions(unit.text, placed=placed) if cpp or cut else found
 
 
 def _vendored(
