@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 MAX_TESTS = 512
 MAX_DEPTH = 32  # operators, one in another
+_NUMBERS = frozenset((int, bool, float))
 
 
 class Term(NamedTuple):
@@ -62,11 +63,15 @@ def objects(args: Iterable[object]) -> list[values.Made]:
 def made(value: V, kind: str, what: str, *parts: V) -> V:
     """Records on `value` how it was computed, by the operator `what` of `kind` from `parts`, so that it can be computed
     again for another launch; returns `value`."""
-    if value.deps and value.term is None and not any(value is part for part in parts):
-        if type(value.const) in (int, bool, float) and all(part.term is not None or _literal(part) for part in parts):
-            depth = 1 + max(0 if part.term is None else part.term.depth for part in parts)
-            if depth <= MAX_DEPTH:
-                value.term = Term(kind, what, parts, depth)
+    if not value.deps or value.term is not None or type(value.const) not in _NUMBERS:
+        return value
+    depth = 0
+    for part in parts:
+        if value is part or part.term is None and not _literal(part):
+            return value
+        depth = max(depth, 0 if part.term is None else part.term.depth)
+    if depth < MAX_DEPTH:
+        value.term = Term(kind, what, parts, depth + 1)
     return value
 
 
@@ -166,4 +171,4 @@ def _number(given: object) -> int | float | None:
 
 
 def _literal(value: V) -> bool:
-    return not value.deps and type(value.const) in (int, bool, float)
+    return not value.deps and type(value.const) in _NUMBERS

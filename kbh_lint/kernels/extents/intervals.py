@@ -162,8 +162,10 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
     if extremes:
         found = _by_sides(atoms, terms, limits, depth, found)
     by_atom = atoms.bounds.limits
-    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]] if by_atom else ()
-    factors = dict(terms) if on_these else {}
+    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]] if by_atom else None
+    if not on_these:
+        return found
+    factors = dict(terms)
     for _, limit, most in sorted(on_these):
         whole = factors[limit[0][0]]
         factor = whole // limit[0][1]

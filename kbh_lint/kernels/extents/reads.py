@@ -320,7 +320,7 @@ class Remembered(Expressions):
                 raise OutOfFuel
             return known[0]
         before = run.steps
-        found = self._worked_out(node) if self.ranges else super().value(node)
+        found = self._worked_out(node) if self.ranges else Expressions.value(self, node)
         self.known[id(node)] = found, run.steps - before
         return found
 

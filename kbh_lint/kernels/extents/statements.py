@@ -30,21 +30,24 @@ class Statements(Walker[Value, Frame]):
         self.run.step()
 
     def execute(self, node: ir.Stmt) -> Exit:
-        self.run.begins(node)
-        if type(node) not in self.statements:
-            self.run.assigned(node)
-        why = super().execute(node)
-        self.run.ends(node)
+        run = self.run
+        run.begins(node)
+        handler = self.statements.get(type(node))
+        if handler is None:
+            run.assigned(node)
+        run.step()  # from here as `Walker.execute`, of which a call a statement would be made
+        why = None if handler is None else handler(self, node)
+        run.ends(node)
         return why
 
     def evaluate(self, node: object) -> Value:
         return self.run.value(node)
 
     def assign(self, target: object, value: Value) -> None:
-        if isinstance(target, ir.Name) and isinstance(self.run.frame.env.get(target.id), Place):
-            return  # a store
         if isinstance(target, ir.Name):
-            self.run.frame.env[target.id] = self._held(value, self.run.frame.declared.get(target.id))
+            frame = self.run.frame
+            if not isinstance(frame.env.get(target.id), Place):  # else it is a store
+                frame.env[target.id] = self._held(value, frame.declared.get(target.id))
         else:
             self.run.assigned(target)
             if isinstance(target, ir.Seq):
@@ -53,6 +56,9 @@ class Statements(Walker[Value, Frame]):
     def s_assign(self, node: ir.Assign) -> None:
         self.run.computed(node.value)
         target = node.targets[0]
+        if isinstance(target, ir.Name) and len(node.targets) == 1:  # as most are
+            self.assign(target, self.run.value(node.value))
+            return
         if isinstance(target, ir.Seq) and isinstance(node.value, ir.Call) and len(node.targets) == 1:
             made = self.run.inlined(node.value)
             if made is not None and len(made) == len(target.items):
