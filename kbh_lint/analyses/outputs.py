@@ -22,6 +22,7 @@ from kbh_lint.host.values.tensors import Content, Event, Tensor
 
 HOOKS = ("__torch_function__", "__torch_dispatch__", "__getattribute__", "__array__", "__eq__", "__float__", "__bool__")
 MAX_OUTPUTS = 16
+_STRANGE = frozenset(("import", "binary", "star-import", "given"))  # kinds of notes
 UNREAD = ("blob", "unread")  # kinds of events of which nobody read what they do
 
 
@@ -51,7 +52,7 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
 
 def _followed(path: PathRun, run: ShapeRun) -> bool:
     """Whether nothing stayed unread that may have made or written the result."""
-    strange = any(kind in ("import", "binary", "star-import", "given") for kind, _, _ in path.notes)
+    strange = not _STRANGE.isdisjoint([kind for kind, _, _ in path.notes])
     unread = any(event.kind in UNREAD for call in run.calls for event in call.events)
     return not (strange or run.unread or path.unread or unread)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Brief, Buffer, Func, JitFunction, Made, Scalar, StructArg, Value
-from kbh_lint.frontends.walk import by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Memo
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -45,7 +45,10 @@ def exact(value: Value) -> Any:
 @by_node
 def free_names(node: ir.FuncDef) -> tuple[str, ...]:
     """Returns all names in a function's text, local ones too, in order."""
-    return tuple(dict.fromkeys(item.id for item in walk(node) if isinstance(item, ir.Name)))
+    body, below = node.body or (), children(node)  # its parameters, its body, and what else there is
+    params, behind = below[: len(node.params)], below[len(node.params) + len(body) :]
+    every = (*walk(params), *all_nodes(body), *walk(behind))
+    return tuple(dict.fromkeys([item.id for item in every if isinstance(item, ir.Name)]))
 
 
 def seen(func: Func) -> dict[str, Any]:

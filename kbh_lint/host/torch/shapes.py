@@ -5,6 +5,7 @@ operation that is not in the table, or a call that its rule cannot read, has an 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base.values import DType, Value
@@ -20,6 +21,11 @@ _BY_PATH = {"torch.nn.functional.unfold": "im2col"}  # where the last name says 
 def name_of(path: str) -> str:
     """Returns the name of an operation in the table: the last part of its path, without a module name that ATen
     prefixes."""
+    return _name_of(path) if type(path) is str else _name_of.__wrapped__(path)  # others know where they come from
+
+
+@lru_cache(maxsize=4096)
+def _name_of(path: str) -> str:
     return _BY_PATH.get(path) or aten_names.public(path.rsplit(".", 1)[-1].rsplit("::", 1)[-1])
 
 

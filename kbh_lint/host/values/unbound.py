@@ -15,6 +15,7 @@ _DYNAMIC = frozenset(
     "import_module update_globals".split()
 )
 _ANY = "<any>"
+_OF_PYTHON = frozenset((*dir(builtins), *dir(type(builtins))))  # what an attribute of that module may be called
 
 
 def nowhere_bound(session: Session, name: str) -> bool:
@@ -22,7 +23,7 @@ def nowhere_bound(session: Session, name: str) -> bool:
     may come from elsewhere: through a star import, a file beside it, or code made at run time."""
     if session.bound is None:
         session.bound = _bound(session.module.body, bool(session.sidecars))
-    return name not in session.bound and _ANY not in session.bound and not hasattr(builtins, name)
+    return name not in session.bound and _ANY not in session.bound and name not in _OF_PYTHON
 
 
 def given_names(session: Session) -> frozenset[str]:
