@@ -25,6 +25,7 @@ SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadc
         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
 _OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
 _EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=BY_POINTERS)}
+_OF_NUMBERS = frozenset((*SAME, *_EXTREMES, "arange", "cdiv"))  # functions that make numbers of numbers
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
 }  # fmt: skip
@@ -33,7 +34,10 @@ _OUTSIDE = values.Sym("")  # what a name stands for that the submission does not
 
 
 class Expressions:
-    """Evaluates expressions, in the frame of the walk."""
+    """Evaluates expressions, in the frame of the walk: with `whole`, also the arguments of calls of which nothing is
+    known whatever they are given."""
+
+    whole = True
 
     def __init__(self, run: Follow) -> None:
         self.run = run
@@ -202,11 +206,13 @@ class Expressions:
         own = row(self, node) if row is not None else None
         if own is not None:
             return own
+        name_of_type = _type_name(node.func) if run.cpp and len(node.args) == 1 and name not in SAME else ""
+        kind = run.element(ir.TypeRef(name_of_type, (), node.loc)) if name_of_type else None
+        if kind is None and name not in _OF_NUMBERS and not self.whole:
+            return run.unknown()  # whatever it is given
         numbers = [self.value(a) for a in node.args]
         if name in SAME and numbers:
             return run.unknown() if name == "cast" and isinstance(numbers[0], Pointer) else numbers[0]
-        name_of_type = _type_name(node.func) if run.cpp and len(numbers) == 1 else ""
-        kind = run.element(ir.TypeRef(name_of_type, (), node.loc)) if name_of_type else None
         if kind is not None and kind in dtypes.INTS and isinstance(numbers[0], Linear):
             return self.held(numbers[0], kind)  # size_t(i)
         pair = [n for n in numbers if isinstance(n, Linear)]

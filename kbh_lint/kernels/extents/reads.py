@@ -298,7 +298,9 @@ class Reads(Follow):
 class Remembered(Expressions):
     """What an expression stands for is worked out once in a statement, as each expression around it asks again. An
     answer that is there costs as many of the steps as it did. An element of an input of whole numbers lies in the
-    input's range."""
+    input's range. Loads are looked for apart (`Loads`), so that not all of an expression is worked out."""
+
+    whole = False
 
     def __init__(self, run: Reads, ranges: Ranges) -> None:
         super().__init__(run)
