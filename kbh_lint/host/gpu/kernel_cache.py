@@ -230,7 +230,7 @@ class _Moved(KernelFacts):
         made = self._known.get(values)
         if made is None:
             back = self._back
-            made = frozenset(Origin(o.param, back.get(o.storage, o.storage), o.dtype, o.flags) for o in values)
+            made = frozenset([Origin(o.param, back.get(o.storage, o.storage), o.dtype, o.flags) for o in values])
             self._known[values] = made
         return made
 

@@ -330,7 +330,7 @@ class _Loads(Expressions):
 
     def value(self, node: object) -> Value:
         if not isinstance(node, ir.Call):
-            return super().value(node)
+            return Expressions.value(self, node)
         name = self.called(node.func)
         if not name and self.run.is_own(node):
             return self._handed_on(node)
