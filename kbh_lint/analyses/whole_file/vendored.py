@@ -89,10 +89,10 @@ def _parts(units: Iterable[PythonUnit], made: Iterable[CudaUnit], *, placed: boo
 
 
 def _functions(unit: PythonUnit, placed: bool) -> list[Function]:
-    cpp = unit.path.endswith(CPP_SUFFIXES)
-    found = python_functions(unit.text, placed=placed) if unit.path.endswith(".py") else []
-    cut = unit.path.endswith(".py") and not found and unit.first_line > 1
-    return cpp_functions(unit.text, placed=placed) if cpp or cut else found
+    if unit.path.endswith(".py"):
+        found = python_functions(unit.text, placed=placed)
+        return found or (cpp_functions(unit.text, placed=placed) if unit.first_line > 1 else [])
+    return cpp_functions(unit.text, placed=placed) if unit.path.endswith(CPP_SUFFIXES) else []
 
 
 def _vendored(
