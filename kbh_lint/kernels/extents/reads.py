@@ -19,7 +19,7 @@ from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followe
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
 from kbh_lint.kernels.extents.parts import Part, addressed
-from kbh_lint.kernels.extents.statements import unpacked
+from kbh_lint.kernels.extents.statements import own_expressions, unpacked
 from kbh_lint.kernels.extents.values import Described, Dims, Laid, Place, Pointer, Value, counts_whole
 
 _AROUND = (*AROUND, ir.For, ir.With)
@@ -106,7 +106,7 @@ class Reads(Follow):
             self.loads.visit(stmt.value, self.limits)
             self.loads.pointers_in(stmt.value)
         elif isinstance(stmt, (ir.ExprS, ir.Decl, ir.Assign, ir.AugAssign, ir.If, ir.For)):
-            for node in _expressions(stmt):
+            for node in own_expressions(stmt):
                 self.loads.visit(node, self.limits)
             if isinstance(stmt, ir.Assign):
                 self._assigned(stmt)
@@ -362,42 +362,6 @@ def _names(stmt: object) -> frozenset[str]:
     if isinstance(stmt, _AROUND):  # statements in it are asked about, too
         return frozenset().union(*map(_names, children(stmt)))
     return frozenset([node.id for node in walk(stmt) if isinstance(node, ir.Name)])
-
-
-def _expressions(stmt: object) -> Iterator[object]:
-    """The expressions that a statement computes itself, once and before all else."""
-    if isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.type.reference:
-        yield from () if stmt.init is None else _within(stmt.init)
-    elif isinstance(stmt, ir.Decl):
-        yield stmt.init
-    elif isinstance(stmt, ir.Assign) and unpacked(stmt):
-        yield from (value for _, value in unpacked(stmt))
-    elif isinstance(stmt, ir.Assign):
-        yield stmt.value
-        for target in stmt.targets:
-            if isinstance(target, ir.Index):
-                yield target.index
-            elif isinstance(target, ir.Unary) and target.op == "*":
-                yield target.value
-            elif not isinstance(target, (ir.Name, ir.Seq, ir.Attr)):
-                yield target
-    elif isinstance(stmt, ir.AugAssign):
-        yield stmt
-    elif isinstance(stmt, ir.If):
-        yield stmt.test
-    elif isinstance(stmt, ir.For):
-        yield stmt.iterable
-    elif isinstance(stmt, ir.ExprS):
-        yield stmt.value
-
-
-def _within(place: object) -> Iterator[object]:
-    """What is computed to come to a place, which is not read."""
-    while isinstance(place, ir.Attr):
-        place = place.value
-    if isinstance(place, ir.Index):
-        yield place.index
-    yield place.value if isinstance(place, (ir.Index, ir.Unary)) else place
 
 
 def _storages(given: object) -> Iterator[int]:

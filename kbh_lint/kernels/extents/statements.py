@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
@@ -190,3 +191,39 @@ def unpacked(stmt: ir.Assign) -> list[tuple[ir.Expr, ir.Expr]]:
     whole = not any(isinstance(item, ir.Star) for item in stmt.value.items)
     same = len(target.items) == len(stmt.value.items)
     return list(zip(target.items, stmt.value.items, strict=True)) if plain and whole and same else []
+
+
+def own_expressions(stmt: object) -> Iterator[object]:
+    """The expressions that a statement computes itself, once and before all else."""
+    if isinstance(stmt, ir.Decl) and stmt.type is not None and stmt.type.reference:
+        yield from () if stmt.init is None else _within(stmt.init)
+    elif isinstance(stmt, ir.Decl):
+        yield stmt.init
+    elif isinstance(stmt, ir.Assign) and unpacked(stmt):
+        yield from (value for _, value in unpacked(stmt))
+    elif isinstance(stmt, ir.Assign):
+        yield stmt.value
+        for target in stmt.targets:
+            if isinstance(target, ir.Index):
+                yield target.index
+            elif isinstance(target, ir.Unary) and target.op == "*":
+                yield target.value
+            elif not isinstance(target, (ir.Name, ir.Seq, ir.Attr)):
+                yield target
+    elif isinstance(stmt, ir.AugAssign):
+        yield stmt
+    elif isinstance(stmt, ir.If):
+        yield stmt.test
+    elif isinstance(stmt, ir.For):
+        yield stmt.iterable
+    elif isinstance(stmt, ir.ExprS):
+        yield stmt.value
+
+
+def _within(place: object) -> Iterator[object]:
+    """What is computed to come to a place, which is not read."""
+    while isinstance(place, ir.Attr):
+        place = place.value
+    if isinstance(place, ir.Index):
+        yield place.index
+    yield place.value if isinstance(place, (ir.Index, ir.Unary)) else place
