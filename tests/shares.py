@@ -36,7 +36,7 @@ SINGLE = 3
 CPU = "cpu-seconds"  # the property by which a test's report says what it took
 TABLE = Path(__file__).with_name("seconds.json")
 SECONDS: dict[str, float] = json.loads(TABLE.read_text()) if TABLE.exists() else {}
-NOTED = BUDGET / 2  # a test that took less in all of its cases has no row
+NOTED = BUDGET / 2  # a test that takes less in all of its cases gets no row
 # Beginnings of names of tests.
 GUARDS = (
     "tests/grader/test_altered_code",
@@ -107,17 +107,19 @@ def taken(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 def measured(reports: Iterable[Path]) -> dict[str, float]:
-    """What a case of each test took by reports of pytest, each case alike; of tests that take little in all, zero."""
+    """What a case of each test took by reports of pytest, each case alike; of those that have no row, where it is much in
+    all."""
     times: dict[str, list[float]] = {}
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             test = f"{case.attrib['classname'].replace('.', '/')}.py::{case.attrib['name'].partition('[')[0]}"
-            noted = [float(each.attrib["value"]) for each in case.iter("property") if each.get("name") == CPU]
-            took = [min(each, float(case.attrib["time"])) for each in noted]  # what several tests used may end in one
+            said = [float(each.attrib["value"]) for each in case.iter("property") if each.get("name") == CPU]
+            took = [min(each, float(case.attrib["time"])) for each in said]  # what several tests used may end in one
             times.setdefault(test, []).extend(took)
-    return {test: round(sum(each) / len(each), 2) if sum(each) >= NOTED else 0.0 for test, each in times.items()}
+    noted = {test: each for test, each in times.items() if each and (test in SECONDS or sum(each) >= NOTED)}
+    return {test: round(sum(each) / len(each), 2) for test, each in noted.items()}
 
 
 if __name__ == "__main__":
     now = SECONDS | measured(Path(name) for name in sys.argv[1:])
-    TABLE.write_text(json.dumps({test: now[test] for test in sorted(now) if now[test]}, indent=0) + "\n")
+    TABLE.write_text(json.dumps({test: now[test] for test in sorted(now)}, indent=0) + "\n")
