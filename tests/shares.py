@@ -107,8 +107,8 @@ def taken(request: pytest.FixtureRequest, parameter: str) -> list[Any]:
 
 
 def measured(reports: Iterable[Path]) -> dict[str, float]:
-    """What a case of each test took by reports of pytest, each case alike; of those that have no row, where it is much in
-    all."""
+    """What a case of each test took by reports of pytest, each case alike; of one that has no row, where it is
+    much in all."""
     times: dict[str, list[float]] = {}
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
