@@ -12,7 +12,7 @@ JUNIT.XML...` writes into it what runs with `--junitxml` measured, and leaves th
 
 Cases that ask one question of many texts are shared: what one commit's draw misses is found by a later one. GUARDS are
 not, but for marks of their own: what holds a submission in, what an agent or a bundle could forge, what hostile text
-costs, and what is said of our own files.
+costs, what the linter says of our own kernels and of the rules' own examples, and the laws of the code.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ SECONDS: dict[str, float] = json.loads(TABLE.read_text()) if TABLE.exists() else
 NOTED = BUDGET / 2  # a test that takes less in all of its cases gets no row
 # Beginnings of names of tests.
 GUARDS = (
+    "tests/docs/test_pages",
     "tests/grader/test_altered_code",
     "tests/grader/test_bundle",
     "tests/grader/test_channel",
@@ -55,6 +56,7 @@ GUARDS = (
     "tests/hostile/",
     "tests/idioms/test_idioms",
     "tests/robustness/test_hostile",
+    "tests/rules/",
     "tests/structure/",
     "tests/variants/",
 )
