@@ -5,7 +5,8 @@ comes at other commits. Without it all run: by hand, and by `make test-full`. Wh
 
 1. Of a test marked `share(parts)`, all but one in so many of its cases: where there are very many of them.
 2. Of a test whose cases take more than BUDGET seconds of CPU in all, those that do not fit, but for one.
-3. Of tests without cases that take more than LONG seconds each, all but one in SINGLE of them all.
+3. Of tests without cases, and of what is left of tests with, that take more than LONG seconds each: all but one in
+   SINGLE of them all.
 
 What a case takes stands by test in seconds.json; a test that has no row there is cheap. `python tests/shares.py
 JUNIT.XML...` writes into it what runs with `--junitxml` measured, and leaves the rows of other tests.
@@ -74,8 +75,8 @@ def guarded(test: str) -> bool:
 
 
 def drawn(cases: Iterable[tuple[str, int]], turn: str, seconds: Mapping[str, float] = SECONDS) -> set[str]:
-    """Of cases, by their ids and one in how many of their test runs, those of this turn: at least one of each test that
-    has cases."""
+    """Of cases, by their ids and one in how many of their test runs, those of this turn: at least one of each test, but
+    for those whose every case is long."""
     tests: dict[tuple[str, int], list[str]] = {}
     for name, parts in cases:
         tests.setdefault((name.partition("[")[0], parts), []).append(name)
@@ -83,9 +84,9 @@ def drawn(cases: Iterable[tuple[str, int]], turn: str, seconds: Mapping[str, flo
     for (test, parts), names in tests.items():
         each = 0.0 if guarded(test) else seconds.get(test, 0.0)
         most = math.ceil(len(names) / parts)
-        if names == [test]:
-            (dear.append if each > LONG else found.add)(test)
-        elif len(names) * each > BUDGET:
+        if each > LONG:
+            dear += _first(names, 1, turn)
+        elif len(names) > 1 and len(names) * each > BUDGET:
             found.update(_first(names, min(most, max(1, int(BUDGET / each))), turn))
         else:
             found.update(_first(names, most, turn))

@@ -11,11 +11,13 @@ from shares import BUDGET, CPU, GUARDS, LONG, SECONDS, SINGLE, drawn, guarded, m
 
 ROOT = Path(__file__).resolve().parents[2]
 CASES = [*((f"a.py::many[{at}]", 3) for at in range(31)), ("a.py::few[x]", 3), ("a.py::all[x]", 1), ("a.py::all[y]", 1)]
-TOOK = {"a.py::dear": BUDGET / 4.1, "a.py::dearest": BUDGET * 9, **{f"a.py::alone{at}": LONG * 2 for at in range(9)}}
+TOOK = {"a.py::dear": BUDGET / 4.1, "a.py::dearest": BUDGET * 2, "a.py::long": LONG * 2}
+TOOK |= {f"a.py::alone{at}": LONG * 2 for at in range(8)}
 DEAR = [
     *((f"a.py::dear[{at}]", 1) for at in range(31)),
     *((f"a.py::dearest[{at}]", 1) for at in range(5)),
-    *((f"a.py::alone{at}", 1) for at in range(9)),
+    *((f"a.py::alone{at}", 1) for at in range(8)),
+    *((f"a.py::long[{at}]", 1) for at in range(3)),
     ("a.py::cheap", 1),
 ]
 
@@ -27,10 +29,11 @@ def test_a_share_of_each_test_is_drawn_and_at_least_one_case() -> None:
     assert left == drawn(reversed(CASES), "a commit")
 
 
-def test_of_dear_tests_as_many_cases_are_drawn_as_the_budget_holds_and_of_those_without_cases_some() -> None:
+def test_of_dear_tests_as_many_cases_are_drawn_as_the_budget_holds_and_of_long_ones_some() -> None:
     left = drawn(DEAR, "a commit", TOOK)
-    count = {name: sum(one.startswith(f"a.py::{name}") for one in left) for name in ("dear[", "dearest", "alone", "ch")}
-    assert count == {"dear[": 4, "dearest": 1, "alone": 9 // SINGLE, "ch": 1}
+    count = {name: sum(one.startswith(f"a.py::{name}") for one in left) for name in ("dear[", "dearest", "cheap")}
+    assert count == {"dear[": 4, "dearest": 1, "cheap": 1}
+    assert sum(one.startswith(("a.py::alone", "a.py::long")) for one in left) == 9 // SINGLE
     assert left == drawn(reversed(DEAR), "a commit", TOOK)
     assert len(drawn(DEAR, "a commit", {})) == len(DEAR)
 
@@ -51,7 +54,7 @@ def test_what_guards_others_is_left_out_by_its_marks_alone() -> None:
 
 @pytest.mark.parametrize(("cases", "seconds"), [(CASES, {}), (DEAR, TOOK)])
 def test_every_case_comes_at_some_commit(cases: list[tuple[str, int]], seconds: dict[str, float]) -> None:
-    turns = [drawn(cases, f"commit {at}", seconds) for at in range(60)]
+    turns = [drawn(cases, f"commit {at}", seconds) for at in range(99)]
     assert set().union(*turns) == {name for name, _ in cases}
     assert len({frozenset(turn) for turn in turns}) == len(turns)
 
