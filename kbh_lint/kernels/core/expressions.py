@@ -126,7 +126,7 @@ class Expressions:
             no = self.eval(node.no)
         result = join(yes, no)
         if test.origins:
-            chose = choosing(testing(test.origins)) if yes.known and no.known else NO_ORIGINS
+            chose = choosing(testing(test.origins)) if yes.free and no.free else NO_ORIGINS
             result = result.with_(origins=union(result.origins, chose or flagged(test.origins, "index")))
         return result
 

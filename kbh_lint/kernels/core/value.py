@@ -266,6 +266,11 @@ class V:
         """Whether the value is known at compile time."""
         return self.const is not NOTHING
 
+    @property
+    def free(self) -> bool:
+        """Whether the value hangs on no loaded data: a constant, an argument, the place of a thread."""
+        return self.const is not NOTHING or not self.origins
+
 
 UNKNOWN_V = V()
 _LITERALS: dict[Any, V] = {}

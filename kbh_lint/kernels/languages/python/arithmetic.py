@@ -59,7 +59,7 @@ def where(call: Call) -> V:
     mark = yes.x if isinstance(yes.x, Mul) else no.x if isinstance(no.x, Mul) else None
     made = join(yes.with_(shape=None, x=None), no.with_(shape=None, x=None))
     shape = broadcast(broadcast(condition.shape, yes.shape), no.shape)
-    chose = choosing(testing(condition.origins)) if yes.known and no.known else frozenset()
+    chose = choosing(testing(condition.origins)) if yes.free and no.free else frozenset()
     origins = union(made.origins, chose or flagged(condition.origins, "index"))
     if mark is not None and data_origins(yes.origins) and data_origins(no.origins):
         mark = None
