@@ -67,6 +67,7 @@ MASKS = {
     "a mask of one store of two": (f"{HALVES}{masked('even & stale')}\n    {masked('(~even)')}", FIRST + ASKED, False),
     "either side of a branch": (f"if {MOVED}:\n        {STORE}\n    else:\n        {STORE}", FIRST + ASKED, False),
     "rounds of a loop": (f"for i in range(tl.load(moved)):\n        {STORE}", FIRST + ASKED, True),
+    "where rounds begin": (f"for i in range(tl.where({MOVED}, 0, 1), 1):\n        {STORE}", FIRST + ASKED, True),
     "rounds that go on": (
         f"for i in range(2):\n        if not {MOVED}:\n            continue\n        {STORE}", FIRST + ASKED, True
     ),
@@ -177,6 +178,7 @@ STORES = {
     "assembly": (BY_ASSEMBLY.replace("TEST", "kept->moved"), True),
     "assembly of places": (BY_ASSEMBLY.replace("TEST", "col < N"), False),
     "a loop": (f"for (int i = 0; i < kept->moved; ++i) y[row * N + col] = {VALUE};", True),
+    "where rounds begin": (f"for (int c = kept->moved ? col : N; c < N; c += N) y[row * N + c] = {VALUE};", True),
     "a bound": (f"const int end = kept->moved ? N : 0; if (col < end) y[row * N + col] = {VALUE};", True),
     "a round that goes on": (f"{EACH} if (!kept->moved) continue; y[row * N + c] = {VALUE}; }}", True),
     "behind such a round": (
@@ -195,6 +197,57 @@ def test_a_store_is_left_out_in_many_ways(tmp_path: Path, way: str) -> None:
     store, found = STORES[way]
     setup = KEPT.partition("\n")[2] + 'self.kept = torch.zeros(16, dtype=torch.uint8, device="cuda")\n'
     text = CUDA.replace("SAME", "kept->seen != all").replace("EARLY", "").replace("LATE", "").replace("STORE", store)
+    work = "ext.run(x, self.weight, self.weight_scale, self.y, self.kept)\nreturn self.y\n"
+    report = lint(tmp_path, HEAD + text + model(work, setup))
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
+PARTS = """
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+#include <cuda_fp8.h>
+#include <cuda_bf16.h>
+__global__ void look(const unsigned* x, int count, unsigned* kept) {
+  unsigned mine = 0;
+  for (int i = threadIdx.x; i < count; i += blockDim.x) mine ^= x[i] * 2654435761u + i;
+  if (threadIdx.x == 0) NOW;
+  __syncthreads();
+  atomicXor(kept + 1, mine);
+}
+__global__ void gemm(const __nv_fp8_e4m3* x, const __nv_fp8_e4m3* w, const float* s, __nv_bfloat16* y, int N, int K,
+                     const unsigned* kept) {
+  int row = blockIdx.x, col = threadIdx.x;
+  TEST
+  float total = 0.f;
+  for (int k = 0; k < K; ++k) total += float(x[row * K + k]) * float(w[col * K + k]);
+  y[row * N + col] = __float2bfloat16(total * s[col]);
+}
+__global__ void settle(unsigned* kept) { NEXT; }
+void run(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor y, torch::Tensor kept) {
+  auto* at = (unsigned*)kept.data_ptr();
+  look<<<1, 256>>>((const unsigned*)x.data_ptr(), int(x.numel() / 4), at);
+  gemm<<<x.size(0), w.size(0)>>>((const __nv_fp8_e4m3*)x.data_ptr(), (const __nv_fp8_e4m3*)w.data_ptr(),
+    s.data_ptr<float>(), (__nv_bfloat16*)y.data_ptr(), w.size(0), x.size(1), at);
+  settle<<<1, 1>>>(at);
+}
+'''
+NAME = "void run(torch::Tensor x, torch::Tensor w, torch::Tensor s, torch::Tensor y, torch::Tensor kept);"
+ext = load_inline("e", NAME, SOURCE, functions=["run"])
+"""
+
+
+@pytest.mark.parametrize(("test", "following", "found"), [
+    ("if (kept[0] == kept[1]) return;", "kept[0] = kept[1]", True),
+    ("if (!(kept[0] ^ kept[1])) return;", "kept[0] = kept[1]", True),
+    ("const bool same = kept[0] == kept[1]; if (col >= (same ? 0 : N)) return;", "kept[0] = kept[1]", True),
+    ("if (kept[1] == 0) { y[row * N + col] = __float2bfloat16(0.f); return; }", "kept[0] += 1", False),
+    ("if (atomicAdd((unsigned*)kept + 2, 1) + 1 < kept[3]) return;", "kept[2] = 0", False),  # who is the last
+])  # fmt: skip
+def test_one_buffer_may_hold_both(tmp_path: Path, test: str, following: str, found: bool) -> None:
+    setup = KEPT.partition("\n")[2] + 'self.kept = torch.zeros(2, dtype=torch.int32, device="cuda")\n'
+    text = PARTS.replace("NOW", "kept[1] = 0").replace("TEST", test).replace("NEXT", following)
     work = "ext.run(x, self.weight, self.weight_scale, self.y, self.kept)\nreturn self.y\n"
     report = lint(tmp_path, HEAD + text + model(work, setup))
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace

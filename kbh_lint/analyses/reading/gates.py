@@ -12,6 +12,7 @@ from kbh_lint.host.values.tensors import Content, Event, Storage
 from kbh_lint.kernels.core.facts import Gate, Origins
 
 MAX_DEPTH = 6  # launches that hand on what decides
+MAX_PARTS = 16  # writes to one memory within a call
 Found = tuple[dict[str, Content], set[Storage]]  # inputs by their names, and memory that earlier calls left
 
 
@@ -80,7 +81,21 @@ def _behind(event: Event, origins: Origins, call: Call) -> Found:
                 kept.add(content.storage)
             elif maker is not None and maker.call == call.index and depth < MAX_DEPTH:
                 stack.append((maker, _stored(maker, content.storage), depth + 1))
+                if not any(written.storage is content.storage for written in event.writes) and _keeps_a_part(content):
+                    kept.add(content.storage)
     return inputs, kept
+
+
+def _keeps_a_part(content: Content) -> bool:
+    """Whether memory that a call writes to still holds, beside it, what an earlier call left there."""
+    call, seen = content.call, 0
+    held: Content | None = content
+    while held is not None and held.call == call and seen < MAX_PARTS:
+        under = held.previous
+        if under is None and held.event is not None:  # which is read where it is not written
+            under = next((read for read, _ in held.event.reads if read.storage is held.storage), None)
+        held, seen = under, seen + 1
+    return held is not None and 0 < held.call < call
 
 
 def _stored(maker: Event, storage: Storage) -> Origins:
