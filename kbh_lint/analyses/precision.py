@@ -76,7 +76,27 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
                     out.append(Narrow("accumulators", (total.dtype,), (), total.loc, None, True))
                 elif any("exp" in o.flags for o in total.origins) and bits < limit.get("sums", 0):
                     out.append(Narrow("sums", (total.dtype,), (), total.loc))
+        out += [
+            Narrow("accumulators", (dtype,), use.inputs, loc, use, True)
+            for use, dtype, loc in _rounded_parts(event, work, limit.get("accumulators", 0))
+        ]
     return out
+
+
+def _rounded_parts(event: Event, work: Work, limit: int) -> Iterator[tuple[ProductUse, str, ir.Loc]]:
+    """The sums, by launches that multiply nothing, of what launches before stored of products, rounded to narrow
+    memory: parts of one total. Each with that product, the type of the memory and the place of the sum."""
+    held = event.attrs.get("contents", {})
+    for total in (total for facts in facts_of(event) if not facts.products for total in facts.sums):
+        if total.weighted or total.dtype not in FLOATS or any(o.flags & {"product", "exp"} for o in total.origins):
+            continue
+        for storage in {o.storage for o in total.origins if "index" not in o.flags} & held.keys():
+            content = held[storage]
+            made, bits = content.event, effective_bits(content.dtype) if content.dtype in FLOATS else None
+            if made is None or made is event or made.call != event.call or bits is None or bits >= limit:
+                continue
+            uses = (use for use in work.products if use.event is made and len(use.inputs) > 1)
+            yield from ((use, content.dtype, total.loc) for use in uses)
 
 
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
