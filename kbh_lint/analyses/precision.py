@@ -100,7 +100,7 @@ def _rounded_parts(event: Event, work: Work, limit: int) -> Iterator[tuple[Produ
 
 
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
-    """The totals that a loop keeps in a narrow type, of a product of whole tiles."""
+    """The totals that a loop keeps in a narrow type, of a product of whole tiles; the powers of a series are none."""
     for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         for total in facts.sums:
@@ -111,8 +111,15 @@ def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
                 or (effective_bits(total.dtype) or 0) >= limit
             ):
                 continue
-            if any(total.loc != product.loc and _sums_up(product, total) for product in products):
+            if any(_totals(total, product) for product in products):
                 yield total
+
+
+def _totals(total: Sum, product: Product) -> bool:
+    """Whether a total is that of a product, and no power of a series of powers."""
+    if total.of:
+        return product.loc in total.of and not _of_products(product)
+    return total.loc != product.loc and _sums_up(product, total)
 
 
 def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[Store, ProductUse]]:
@@ -123,7 +130,7 @@ def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[
         narrower = [s for s in facts.stores if s.dtype in FLOATS and (effective_bits(s.dtype) or 0) < limit]
         for store in narrower:
             before = _left_there(use.event, store)
-            if before is not None and any(_sums_up(product, store) for product in products):
+            if before is not None and any(_holds(store, product) for product in products):
                 others = (one for one in work.products if one.event is before)
                 yield from ((store, one) for one in others if set(one.inputs) == set(use.inputs))
 
@@ -147,9 +154,16 @@ def _added_on(use: ProductUse, limit: int) -> bool:
     )
 
 
-def _sums_up(product: Product, total: Sum | Store) -> bool:
+def _sums_up(product: Product, total: Sum) -> bool:
     summed = {o.storage for o in total.origins if "product" in o.flags and "exp" not in o.flags}
     return summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
+
+
+def _holds(store: Store, product: Product) -> bool:
+    """Whether what is stored holds a product: of one that an exponential weighs, only the other factor is asked for."""
+    summed = {o.storage for o in store.origins if "product" in o.flags and "exp" not in o.flags}
+    factors = {o.storage for o in product.a_origins | product.b_origins if not o.flags & {"index", "exp"}}
+    return bool(factors) and summed >= factors
 
 
 def _carries(use: ProductUse) -> bool:

@@ -56,6 +56,14 @@ ROUNDED = {
     "added on": ("bfloat16", f"{{v}} += {PART}.to(tl.bfloat16)"),
     "given to the product": ("float16", "{v} = tl.dot(a, tl.load({w} + at), {v}.to(tl.float32)).to(tl.float16)"),
     "and widened again": ("float32", "{v} = tl.dot(a, tl.load({w} + at), {v}).to(tl.bfloat16).to(tl.float32)"),
+    "in a statement of its own": (
+        "float32",
+        "{v} = {v} * 1.0 + " + PART + "\n            {v} = {v}.to(tl.bfloat16).to(tl.float32)",
+    ),
+    "by another name": (
+        "bfloat16",
+        "more_{v} = {v}.to(tl.float32) + " + PART + "\n            {v} = more_{v}.to(tl.bfloat16)",
+    ),
     "after a scale": ("float32", f"{{v}} = tl.cast(tl.cast({{v}} * 1.0 + {PART}, tl.bfloat16), tl.float32)"),
 }
 WIDE = {
@@ -67,6 +75,17 @@ WIDE = {
         "part = tl.zeros((BM, BN), dtype=tl.bfloat16)\n"
         f"            for half in range(2):\n                part = (part + {PART}).to(tl.bfloat16)\n"
         "            {v} += part.to(tl.float32)",
+    ),
+    "of a copy by another name": (
+        "float32",
+        "more_{v} = {v} + " + PART + "\n            seen = more_{v}.to(tl.bfloat16)\n            {v} = more_{v}",
+    ),
+    "begun in each round": (
+        "float32",
+        "part = "
+        + PART
+        + "\n            part = part.to(tl.bfloat16).to(tl.float32)\n            {v} = {v} + part * 0.0 + "
+        + PART,
     ),
     "of a copy": ("float32", f"{{v}} += {PART}\n            seen = {{v}}.to(tl.bfloat16)"),
 }

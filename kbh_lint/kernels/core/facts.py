@@ -130,7 +130,8 @@ class Sum:
     """An accumulation of values: `x += y` in a loop, tl.sum, a shuffle or shared-memory tree, an atomic add.
 
     `carried`: products are added to earlier products in a loop. `weighted`: they are of data and weights that are made
-    of products, and no `Product` is recorded of them.
+    of products, and no `Product` is recorded of them. `of`: the places of the products that a total is made of, of one
+    that is rounded in a loop.
     """
 
     dtype: str
@@ -138,6 +139,7 @@ class Sum:
     loc: ir.Loc
     carried: bool = False
     weighted: bool = False
+    of: frozenset[ir.Loc] = frozenset()
 
 
 ProductTypes = tuple[str, str, str, str]

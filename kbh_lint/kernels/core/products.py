@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _LINEAR = frozenset(("+", "-", "*", "/"))
 SHAPED = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
 _ACCUMULATOR = 2  # the argument of a product, or of a multiply-add, that it adds to
+_MAX_NAMES = 4  # that stand for what a total becomes, one in another
 _MAX_CALLS = 6  # of functions, one in another, that a total is handed through
 _LANGUAGES = ("cuda", "triton")
 _FUSED = spellings("fma", languages=_LANGUAGES)
@@ -131,7 +132,9 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
     """Records a sum in each type that a loop rounds a total to, which becomes `made` by the assignment `stmt`:
     `total = convert(total + product)`. What was begun in the same round of the loop is no total of it."""
     target = stmt.targets[0]
-    path = _along(run, stmt.value, target) if _again(stmt) else None
+    inner = run.frame.inside[-1] if run.frame.inside else None
+    held = _held(inner) if inner is not None else {}
+    path = _along(run, stmt.value, target, held) if _again(stmt) or id(stmt) in _through_names(inner) else None
     if not path:
         return
     old = run.frame.began.get(target.id) if isinstance(target, ir.Name) else None
@@ -141,14 +144,87 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
         loop = run.frame.inside[-1]
         of_products = all(any("product" in o.flags for o in value.origins) for value in (old, made))
     else:
-        loop = _carrying(run, stmt)
-        of_products = loop is not None and bool(_adder(path)) and made_in(run, loop, made)
+        loop = inner if old is not None and inner is not None and _goes_on(inner, target) else _carrying(run, stmt)
+        of_products = False
     if loop is None:
         return
-    weighted = not of_products and _weighted(run, path, made)
-    if of_products or weighted:
+    of = frozenset[Loc]()
+    if of_products or _adder(path) or _added_elsewhere(run, loop, stmt, held):
+        of = made_in(run, loop, made)
+    weighted = not of and not of_products and _weighted(run, path, made)
+    if of or of_products or weighted:
         for kind, loc in _rounded_to(run, path, made, weighted):
-            run.facts.add_sum(kind, made.origins, loc, True, weighted)
+            run.facts.add_sum(kind, made.origins, loc, True, weighted, of)
+
+
+def _added_elsewhere(run: Run, loop: ir.Stmt, stmt: ir.Assign, held: dict[str, ir.Expr]) -> bool:
+    """Whether another statement of a loop adds to the variable that `stmt` assigns to."""
+    target = stmt.targets[0]
+    if not isinstance(target, ir.Name):
+        return False
+    for node in _assigned(loop).get(target.id, ()):
+        if isinstance(node, ir.AugAssign) and node.op in ("+", "-"):
+            return True
+        if isinstance(node, ir.Assign) and node is not stmt:
+            path = _along(run, node.value, target, held)
+            if path and _adder(path):
+                return True
+    return False
+
+
+def _goes_on(loop: ir.Stmt, target: ir.Expr) -> bool:
+    """Whether all that a loop assigns to a variable is made of what it was."""
+    nodes = _assigned(loop).get(target.id, ()) if isinstance(target, ir.Name) else ()
+    return bool(nodes) and all(isinstance(node, ir.AugAssign) or id(node) in _through_names(loop) for node in nodes)
+
+
+@by_node
+def _assigned(loop: ir.Stmt) -> dict[str, list[ir.Assign | ir.AugAssign | ir.Decl]]:
+    """What assigns to each variable in a loop; nothing of those that something else may assign to."""
+    found: dict[str, list[ir.Assign | ir.AugAssign | ir.Decl]] = {}
+    for node in walk((loop,)):
+        if isinstance(node, ir.Decl):
+            found.setdefault(node.name, []).append(node)
+        elif isinstance(node, ir.Assign):
+            for target in node.targets:
+                for name in (part.id for part in walk((target,)) if isinstance(part, ir.Name)):
+                    found.setdefault(name, []).append(node)
+        elif isinstance(node, ir.AugAssign) and isinstance(node.target, ir.Name):
+            found.setdefault(node.target.id, []).append(node)
+    return found
+
+
+@by_node
+def _held(loop: ir.Stmt) -> dict[str, ir.Expr]:
+    """The expressions that variables stand for which a loop assigns to once."""
+    found: dict[str, ir.Expr] = {}
+    for name, nodes in _assigned(loop).items():
+        node = nodes[0] if len(nodes) == 1 else None
+        if isinstance(node, ir.Decl) and node.init is not None:
+            found[name] = node.init
+        elif isinstance(node, ir.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ir.Name):
+            found[name] = node.value
+    return found
+
+
+@by_node
+def _through_names(loop: ir.Stmt | None) -> frozenset[int]:
+    """The assignments in a loop, by their identities, to a variable that what is assigned is made of by the names of
+    what the loop computes once."""
+    if loop is None:
+        return frozenset()
+    held, found = _held(loop), set[int]()
+    for name, nodes in _assigned(loop).items():
+        for node in nodes:
+            if isinstance(node, ir.Assign) and isinstance(node.targets[0], ir.Name):
+                seen, stack = set[str](), [node.value]
+                while stack:
+                    names = {part.id for part in walk((stack.pop(),)) if isinstance(part, ir.Name)} - seen
+                    seen |= names
+                    stack += [held[each] for each in names if each in held]
+                if name in seen:
+                    found.add(id(node))
+    return frozenset(found)
 
 
 def _carrying(run: Run, stmt: ir.Assign) -> ir.Stmt | None:
@@ -189,14 +265,15 @@ def _again(stmt: ir.Assign) -> bool:
     return any(type(node) is kind and same_place(node, target) for node in walk((stmt.value,)))
 
 
-def made_in(run: Run, loop: ir.Stmt, made: V) -> bool:
-    """Whether a value holds a product that was made in a loop."""
+def made_in(run: Run, loop: ir.Stmt, made: V) -> frozenset[Loc]:
+    """The places of the products that were made in a loop and that a value holds."""
     here = run.products.made_in(loop)
     summed = {o.storage for o in made.origins if "product" in o.flags}
-    return any(
-        summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
+    return frozenset(
+        product.loc
         for product in run.facts.products.values()
         if product.loc in here
+        and summed.issuperset(o.storage for o in product.a_origins | product.b_origins if "index" not in o.flags)
     )
 
 
@@ -228,12 +305,15 @@ def _adder(path: list[ir.Expr]) -> ir.Expr | None:
     return None
 
 
-def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[ir.Expr] | None:
+def _along(run: Run, node: ir.Expr, target: ir.Expr, held: dict[str, ir.Expr], depth: int = 0) -> list[ir.Expr] | None:
     """The expressions that a total passes on its way through an expression, itself first: what it is added to, scaled
-    by and converted to, but no operand of a product. None where it is not in there."""
+    by and converted to, but no operand of a product. None where it is not in there. `held`: what names stand for."""
     if same_place(node, target):
         return [node]
     inner: list[ir.Expr] = []
+    if isinstance(node, ir.Name) and node.id in held and depth < _MAX_NAMES:
+        found = _along(run, held[node.id], target, held, depth + 1)
+        return found
     if isinstance(node, ir.Binary) and node.op in _LINEAR:
         inner = [node.left, node.right]
     elif isinstance(node, ir.Cast):
@@ -241,7 +321,7 @@ def _along(run: Run, node: ir.Expr, target: ir.Expr) -> list[ir.Expr] | None:
     elif isinstance(node, ir.Call):
         inner = _summands(run, node)
     for each in inner:
-        found = _along(run, each, target)
+        found = _along(run, each, target, held, depth)
         if found is not None:
             return [*found, node]
     return None

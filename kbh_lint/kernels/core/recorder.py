@@ -118,14 +118,25 @@ class Recorder:
             if cell.kind == "param":
                 self.hints.setdefault((cell.name, loc), F.Hint(cell.name, cell.storage, loc))
 
-    def add_sum(self, dtype: str, origins: F.Origins, loc: Loc, carried: bool = False, weighted: bool = False) -> None:
-        """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a loop;
-        `weighted`: what is added is data times weights that are made of products."""
+    def add_sum(
+        self,
+        dtype: str,
+        origins: F.Origins,
+        loc: Loc,
+        carried: bool = False,
+        weighted: bool = False,
+        of: frozenset[Loc] = frozenset(),
+    ) -> None:
+        """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a loop,
+        those `of` these places where it rounds their total; `weighted`: what is added is data times weights that are
+        made of products."""
         data = data_origins(origins)
         if data:
             old = self.sums.get((dtype, loc))
-            carried, weighted = carried or bool(old and old.carried), weighted or bool(old and old.weighted)
-            self.sums[(dtype, loc)] = F.Sum(dtype, union(old.origins, data) if old else data, loc, carried, weighted)
+            if old is not None:
+                data, of = union(old.origins, data), old.of | of
+                carried, weighted = carried or old.carried, weighted or old.weighted
+            self.sums[(dtype, loc)] = F.Sum(dtype, data, loc, carried, weighted, of)
 
     def add_bound(self, value: V, loc: Loc) -> V:
         """Records the data that bounds a loop; returns `value`."""

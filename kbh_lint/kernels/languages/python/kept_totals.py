@@ -41,8 +41,9 @@ def kept_total(call: Call, pointer: V, value: V) -> None:
         run.facts.add_to_stored(call.loc)
     for loop in reversed(run.frame.inside):
         if not moved & _moving(loop) and _goes_on(loop, node, key, given):
-            if made_in(run, loop, value):
-                run.facts.add_sum(kind, value.origins, call.loc, True)
+            of = made_in(run, loop, value)
+            if of:
+                run.facts.add_sum(kind, value.origins, call.loc, True, of=of)
             return
 
 
