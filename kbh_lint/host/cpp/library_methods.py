@@ -288,7 +288,9 @@ def _index_put(owner: Tensor, asked: Asked) -> Value:
     return owner
 
 
-_ITSELF = "cast get value toTensor unsafeGetTensorImpl packed_accessor32 packed_accessor64 accessor".split()
+_ITSELF = (
+    "cast get value toTensor unsafeGetTensorImpl version_counter packed_accessor32 packed_accessor64 accessor".split()
+)
 _ADDRESSES = "data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split()
 _OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
     **dict.fromkeys(_ITSELF, _itself),
@@ -301,7 +303,13 @@ _OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
     "get_device": _device,
 }
 # What they are called in Python.
-_OF_TORCH = {"sizes": "shape", "scalar_type": "dtype", "sym_size": "size", "sym_stride": "stride"}
+_OF_TORCH = {
+    "sizes": "shape",
+    "scalar_type": "dtype",
+    "sym_size": "size",
+    "sym_stride": "stride",
+    "current_version": "_version",
+}
 
 _ROWS = ByClass[_Row](
     {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import ir
+from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.cpp import integers
@@ -139,6 +139,22 @@ def _sized(made: Making) -> Value:
     return [made.of(one, []) for _ in range(count)]
 
 
+def _array(made: Making) -> Value:
+    """`std::array` of its elements; those that are not given are made of nothing."""
+    items, one = _container(made), made.part(0)
+    count = cpp_types.argument(made.run, made.ref.args[1], made.env) if len(made.ref.args) > 1 else None
+    if one is None or not isinstance(items, list) or not integers.is_plain(count) or count > bounds.MAX_WIDTH:
+        return items
+    missing = range(count - len(items))
+    if _is_tensor(one):
+        items += [None for _ in missing]
+    elif not one.pointers and cpp_types.own_class(made.run, one, made.env) is not None:
+        items += [made.of(one, []) for _ in missing]
+    elif one.pointers or dtypes.from_cpp(one.name) is not None:
+        items += [0 for _ in missing]
+    return items
+
+
 def _text(made: Making) -> Value:
     """`std::string` of what its constructors take; NotImplemented where that is not known."""
     return texts.made_of(made.items, made.braces)
@@ -178,6 +194,7 @@ MAKERS: dict[str, Callable[[Making], Value]] = {
     **dict.fromkeys(texts.KINDS, _text),
     **dict.fromkeys(texts.STREAMS, _stream),
     **dict.fromkeys(CONTAINERS, _container),
+    "array": _array,
     **dict.fromkeys(VIEWS, _view),
     **dict.fromkeys(SIZED, _sized),
 }
