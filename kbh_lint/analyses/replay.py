@@ -234,12 +234,13 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
         current |= {read.label for read, _ in event.reads if call.given.get(read.storage.ident) == read.ident}
         for read, _ in event.reads:
             if read.storage.ident in written:
-                if not _carried(event, content, read):
+                if not _carried(event, content, read, call):
                     continue
                 carried.add(read.ident)
             if event.kind in UNREAD and _left_unread(read, call):
                 continue
-            if read.ident not in elsewhere:
+            stays = read.storage is content.storage and _apart(event, read.storage.ident, call)
+            if read.ident not in elsewhere or stays:
                 stack.append((read, event))
         stack.extend((c, event) for c in event.attrs.get("steer", ()))
         if content.previous is not None and not _other_parts(content, content.previous, call):
@@ -264,11 +265,38 @@ def _other_parts(content: Content, before: Content, call: Call) -> bool:
     return read_after_it_was_stored(call.events, ident)
 
 
-def _carried(event: Event, content: Content, read: Content) -> bool:
-    """Whether a launch reads what it also writes before anything of its own is there, and needs it for `content`."""
-    early = any(read.storage.ident in facts.traffic().early for facts in facts_of(event))
+def _carried(event: Event, content: Content, read: Content, call: Call) -> bool:
+    """Whether a launch reads what it also writes before anything of its own is there, or where nothing of its own comes
+    to be, and needs it for `content`."""
+    ident = read.storage.ident
+    early = any(ident in facts.traffic().early for facts in facts_of(event)) or _apart(event, ident, call)
     beside = frozenset(other.storage.ident for other in event.writes) - {content.storage.ident}
     return early and read.ident not in unused_loads(event, {}, beside)
+
+
+def _apart(event: Event, ident: int, call: Call) -> bool:
+    """Whether a launch reads memory by a pointer that it writes nothing by, and that leads elsewhere than those by
+    which `call` has written to this memory until then: a table behind the counter that it goes by."""
+    if event.kind != "launch":
+        return False
+    begun = _written_from(event, ident)
+    for other in call.events if event.call == call.index else ():
+        if other is event:
+            break
+        begun |= _written_from(other, ident)
+    starts = event.attrs.get("starts", {})
+    written = {store.param for facts in facts_of(event) for store in facts.stores if store.storage == ident}
+    read = {load.param for facts in facts_of(event) for load in facts.loads if load.storage == ident} - written
+    return bool(written) and None not in begun and any(starts.get(name) not in {None, *begun} for name in read)
+
+
+def _written_from(event: Event, ident: int) -> set[int | None]:
+    """Where an event begins to write to memory: in bytes; None where that is not known."""
+    if event.kind != "launch":
+        return {None if c.place is None else c.place.start for c in event.writes if c.storage.ident == ident}
+    starts = event.attrs.get("starts", {})
+    stores = (store for facts in facts_of(event) for store in facts.stores)
+    return {starts.get(store.param) for store in stores if store.storage == ident}
 
 
 def _flows_elsewhere(event: Event, content: Content) -> set[int]:

@@ -174,13 +174,103 @@ torch::Tensor run(torch::Tensor x) {
   return y;
 }
 """
+SAME = "given[0].is_same(x)"
+BY_ADDRESS = "given[0].unsafeGetTensorImpl() == x.unsafeGetTensorImpl()"
 VERSIONS = ("x._version()", "x.unsafeGetTensorImpl()->version_counter().current_version()")
 
 
 @pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("same", [SAME, BY_ADDRESS])
 @pytest.mark.parametrize(("kept", "found"), [("y", True), ("at::Tensor()", False)])
-def test_an_array_holds_records_from_the_start(version: str, kept: str, found: bool, tmp_path: Path) -> None:
-    ring = RING.replace("VERSION", version).replace("LAUNCH", LAUNCH).replace("KEPT", kept)
+def test_an_array_holds_records_from_the_start(
+    version: str, same: str, kept: str, found: bool, tmp_path: Path
+) -> None:
+    ring = RING.replace("VERSION", version).replace("LAUNCH", LAUNCH).replace("KEPT", kept).replace(SAME, same)
     report = lint(tmp_path, solution(ABOVE.replace("<map>", "<array>") + ring), "04_kahan_softmax")
     leaks = {"output-memoization", "unchanged-input-output-memo"} & {f.leak_class for f in report.findings}
     assert bool(leaks) == found, (report.verdict, report.unread)
+
+
+BY_NUMBER = """torch::Tensor run(torch::Tensor x) {
+  static std::unordered_map<KEY, torch::Tensor> known;
+  auto& y = known[NUMBER];
+  if (!y.defined() ALWAYS) { if (!y.defined()) y = torch::empty_like(x); LAUNCH }
+  return y;
+}
+"""
+NUMBERS = {
+    "const void*": "x.unsafeGetTensorImpl()",
+    "c10::TensorImpl*": "x.unsafeGetTensorImpl()",
+    "uintptr_t": "reinterpret_cast<uintptr_t>(x.unsafeGetTensorImpl())",
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+@pytest.mark.parametrize(("always", "found"), [("", True), ("|| true", False)])
+def test_the_object_behind_a_tensor_is_a_key(kind: str, always: str, found: bool, tmp_path: Path) -> None:
+    code = BY_NUMBER.replace("KEY", kind).replace("NUMBER", NUMBERS[kind]).replace("ALWAYS", always)
+    report = lint(tmp_path, solution(ABOVE + code.replace("LAUNCH", LAUNCH)), "04_kahan_softmax")
+    assert ("output-memoization" in {f.leak_class for f in report.findings}) == found, (report.verdict, report.unread)
+
+
+BEHIND = """#include <torch/extension.h>
+#include <cfloat>
+__global__ void look(const float* x, float* table, int n) {
+  float m = -FLT_MAX;
+  for (int i = threadIdx.x; i < n; i += 256) m = fmaxf(m, x[blockIdx.x * n + i]);
+  __shared__ float all[256];
+  all[threadIdx.x] = m;
+  __syncthreads();
+  for (int k = 128; k; k >>= 1) {
+    if (threadIdx.x < k) all[threadIdx.x] = fmaxf(all[threadIdx.x], all[threadIdx.x + k]);
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) table[blockIdx.x] = all[0];
+}
+__global__ void softmax(const float* x, int* head, const float* table, float* y, int rows, int n) {
+  __shared__ int ticket;
+  __shared__ float sums[256], errors[256];
+  for (;;) {
+    if (threadIdx.x == 0) ticket = atomicAdd(head, 1);
+    __syncthreads();
+    const int row = ticket;
+    if (row >= rows) return;
+    const float m = table[row];
+    float s = 0, c = 0;
+    for (int i = threadIdx.x; i < n; i += 256) {
+      float v = __fsub_rn(expf(x[row * n + i] - m), c), t = __fadd_rn(s, v);
+      c = __fsub_rn(__fsub_rn(t, s), v); s = t;
+    }
+    sums[threadIdx.x] = s; errors[threadIdx.x] = c;
+    __syncthreads();
+    if (threadIdx.x == 0)
+      for (int k = 1; k < 256; ++k) {
+        float v = __fsub_rn(__fsub_rn(sums[k], errors[k]), errors[0]), t = __fadd_rn(sums[0], v);
+        errors[0] = __fsub_rn(__fsub_rn(t, sums[0]), v); sums[0] = t;
+      }
+    __syncthreads();
+    const float total = sums[0];
+    for (int i = threadIdx.x; i < n; i += 256) y[row * n + i] = expf(x[row * n + i] - m) / total;
+    __syncthreads();
+  }
+}
+torch::Tensor run(torch::Tensor x) {
+  static torch::Tensor held, room;
+  const int rows = x.size(0), n = x.size(1);
+  const bool known = held.defined() && held.is_same(x);
+  if (!known) { held = x; room = torch::empty({64 + rows}, x.options()); }
+  auto* head = reinterpret_cast<int*>(room.data_ptr());
+  cudaMemsetAsync(head, 0, sizeof(int));
+  if (WHEN) look<<<rows, 256>>>(x.data_ptr<float>(), room.data_ptr<float>() + 64, n);
+  auto y = torch::empty_like(x);
+  softmax<<<64, 256>>>(x.data_ptr<float>(), head, room.data_ptr<float>() + 64, y.data_ptr<float>(), rows, n);
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize(("when", "found"), [("!known", True), ("true", False)])
+def test_what_is_kept_may_lie_behind_a_counter(when: str, found: bool, tmp_path: Path) -> None:
+    report = lint(tmp_path, solution(BEHIND.replace("WHEN", when)), "04_kahan_softmax")
+    assert ({f.rule for f in report.findings} == {"KBH202"}) == found, (report.verdict, report.unread)
+    assert found or report.verdict == "clean"

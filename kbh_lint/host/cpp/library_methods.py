@@ -21,6 +21,7 @@ from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import texts
 from kbh_lint.host.cpp.std.containers import Heap
 from kbh_lint.host.cpp.std.methods import HEAPS, LISTS, MAPS
+from kbh_lint.host.datamodel import comparisons
 from kbh_lint.host.gpu import graphs
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_attributes, tensor_views, torchlib
@@ -35,6 +36,7 @@ from kbh_lint.host.values.cpp_objects import (
     PythonObject,
     Schema,
     Slot,
+    TensorImpl,
     TensorOptions,
 )
 from kbh_lint.host.values.modelled import Site
@@ -272,6 +274,25 @@ def _device(owner: Tensor, asked: Asked) -> Value:
     return 0
 
 
+def _implementation(owner: Tensor, asked: Asked) -> Value:
+    """The object behind a tensor."""
+    made = TensorImpl(asked.run.interp.memory.identity(owner))
+    made.tensor = owner
+    return made
+
+
+def _of_implementation(owner: TensorImpl, asked: Asked) -> Value:
+    """Of the object behind a tensor, which is asked what the tensor is."""
+    return _tensor(owner.tensor, asked)
+
+
+def _same(owner: Tensor, asked: Asked) -> Value:
+    """`x.is_same(y)`: whether both are one object."""
+    if not asked.args:
+        return NotImplemented
+    return comparisons.compare(asked.run.interp, "is", owner, asked.args[0], asked.node.loc)
+
+
 def _index(owner: Tensor, asked: Asked) -> Value:
     """`index({...})`; of a device without arguments, its number."""
     if not asked.args:
@@ -288,15 +309,15 @@ def _index_put(owner: Tensor, asked: Asked) -> Value:
     return owner
 
 
-_ITSELF = (
-    "cast get value toTensor unsafeGetTensorImpl version_counter packed_accessor32 packed_accessor64 accessor".split()
-)
+_ITSELF = "cast get value toTensor version_counter packed_accessor32 packed_accessor64 accessor".split()
 _ADDRESSES = "data_ptr const_data_ptr mutable_data_ptr data mutable_data const_data".split()
 _OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
     **dict.fromkeys(_ITSELF, _itself),
     **dict.fromkeys(_ADDRESSES, _address),
     **dict.fromkeys(("storage", "unsafeGetStorageImpl"), _memory),
     **dict.fromkeys(("defined", "is_contiguous", "has_value"), _yes),
+    "unsafeGetTensorImpl": _implementation,
+    "is_same": _same,
     "options": _options_of,
     "index": _index,
     "index_put_": _index_put,
@@ -316,6 +337,7 @@ _ROWS = ByClass[_Row](
         type(None): _nothing,
         str: _text,
         **dict.fromkeys((int, float), _plain),
+        TensorImpl: _of_implementation,
         Heap: lambda owner, asked: HEAPS.call(asked.site("priority_queue"), owner),
         list: lambda owner, asked: LISTS.call(asked.site("vector"), owner),
         tuple: lambda owner, asked: LISTS.call(asked.site("tuple"), list(owner)),

@@ -13,7 +13,7 @@ from kbh_lint.host.values import checksums, tensor_arguments
 from kbh_lint.host.values.escapes import Version
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.named_objects import Device
-from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.objects import LibObject, ProcessNumber
 from kbh_lint.host.values.tensors import Content, Placed, Tensor, Unknown, row_major, traced
 
 if TYPE_CHECKING:
@@ -161,6 +161,7 @@ _ATTRIBUTES: dict[str, _Attribute] = {
     "is_leaf": lambda interp, tensor, loc: True,
     "ndim": lambda interp, tensor, loc: len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank"),
     "_version": lambda interp, tensor, loc: _version(tensor),
+    "_cdata": lambda interp, tensor, loc: ProcessNumber(interp.memory.identity(tensor)),
     "itemsize": lambda interp, tensor, loc: _element_size(tensor),
     "nbytes": lambda interp, tensor, loc: (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8,
     **dict.fromkeys(

@@ -7,7 +7,7 @@ from typing import Any
 from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Brief, Value
-from kbh_lint.host.values.objects import LibObject, of_paths
+from kbh_lint.host.values.objects import LibObject, ProcessNumber, of_paths
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 
@@ -153,6 +153,12 @@ class Pack(tuple[Any, ...]):
     """The values that a C++ parameter pack is bound to."""
 
     __slots__ = ()
+
+
+class TensorImpl(ProcessNumber):
+    """The address of a tensor's `TensorImpl`: one object is told from another by it."""
+
+    tensor: Tensor
 
 
 @dataclass(slots=True, eq=False, repr=False)
