@@ -182,9 +182,7 @@ VERSIONS = ("x._version()", "x.unsafeGetTensorImpl()->version_counter().current_
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("same", [SAME, BY_ADDRESS])
 @pytest.mark.parametrize(("kept", "found"), [("y", True), ("at::Tensor()", False)])
-def test_an_array_holds_records_from_the_start(
-    version: str, same: str, kept: str, found: bool, tmp_path: Path
-) -> None:
+def test_an_array_holds_records_from_the_start(version: str, same: str, kept: str, found: bool, tmp_path: Path) -> None:
     ring = RING.replace("VERSION", version).replace("LAUNCH", LAUNCH).replace("KEPT", kept).replace(SAME, same)
     report = lint(tmp_path, solution(ABOVE.replace("<map>", "<array>") + ring), "04_kahan_softmax")
     leaks = {"output-memoization", "unchanged-input-output-memo"} & {f.leak_class for f in report.findings}

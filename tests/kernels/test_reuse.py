@@ -47,6 +47,18 @@ TRITON = {
         ROWS + "a = tl.load(x + row * n + lanes + (row - row))\ntl.store(y + row * n + lanes, a)",
     ),
 }
+TRITON |= {
+    "the half of an even place": (
+        True,
+        ROWS + "k = row * 512\nfor r in range(0, 256, 2):\n    a = tl.load(x + (k // 2 + r // 2) * n + lanes)\n"
+        "tl.store(y + k, a)",
+    ),
+    "the half of any place": (False, ROWS + "a = tl.load(x + row // 2 * n + lanes)\ntl.store(y + row * n + lanes, a)"),
+    "the half of what was even": (
+        False,
+        ROWS + "k = row * 2\nk += 1\na = tl.load(x + k // 2 // 2 * n + lanes)\ntl.store(y + row * n + lanes, a)",
+    ),
+}
 WARPS = "const int warp = threadIdx.x {}, lane = threadIdx.x {};"
 EACH = (
     "float a = 0; for (int k = warp; k < n; k += 8) a += x[k * 4096 + blockIdx.x * 32 + lane]; "

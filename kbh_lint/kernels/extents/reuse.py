@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from math import gcd
 from typing import Any
 
 from kbh_lint.base import ir
+from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, JitFunction, Overloads
 from kbh_lint.frontends.walk import children, walk
 from kbh_lint.kernels.core.identities import nothing_left
@@ -66,7 +68,7 @@ def read_once(
 
 def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[int] | None:
     """The axes of the grid that the address of the load at `loc` depends on; None when that is unknown."""
-    found = _reading(kernel.body or (), loc[1:], env, {}, 0)
+    found = _reading(kernel.body or (), loc[1:], env, _Names({}, {}), 0)
     if found is None:
         return None
     whole = {b for a in found[0] for b in (a[2] if a[0] == "part" else (a,))}
@@ -77,7 +79,7 @@ def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[i
 @lru_cache(maxsize=32)  # every configuration of a kernel and every graded shape asks again
 def _read_once(same: _Same, place: tuple[int, ...], single: frozenset[int]) -> bool | None:
     body, env = same.kernel.body or (), same.env
-    found = _reading(body, place, env, {}, 0)
+    found = _reading(body, place, env, _Names({}, {}), 0)
     if found is None:
         return None
     own, loops = _put_together(found[0]), found[1]
@@ -119,7 +121,7 @@ def _always_same(atom: tuple[Any, ...], single: frozenset[int]) -> bool:
 
 
 def _reading(
-    body: Iterable[object], place: tuple[int, ...], env: Env | None, given: dict[str, Atoms], depth: int
+    body: Iterable[object], place: tuple[int, ...], env: Env | None, given: _Names, depth: int
 ) -> tuple[Atoms, tuple[Any, ...]] | None:
     """What the address of the load at a place depends on, and the loops around it; `given` says it of parameters."""
     names = _names(body, given)
@@ -130,8 +132,11 @@ def _reading(
     for call, func in calls if depth < MAX_CALLS else ():
         if sum(other is func for _, other in calls) != 1:
             continue
-        handed = {p.name: _atoms(a, names) for p, a in zip(func.params, call.args, strict=False)}
-        handed |= {name: _atoms(value, names) for name, value in call.keywords}
+        passed = [(p.name, value) for p, value in zip(func.params, call.args, strict=False)] + list(call.keywords)
+        handed = _Names(
+            {name: _atoms(value, names) for name, value in passed},
+            {name: _multiple(value, names) for name, value in passed},
+        )
         inside = _reading(func.body or (), place, env, handed, depth + 1)
         at = _around(body, call.loc[1:], ()) if inside is not None else None
         if inside is not None and at is not None:
@@ -156,7 +161,7 @@ def _own_function(node: object, env: Env | None) -> ir.FuncDef | None:
 
 def _everywhere(body: Iterable[object], env: Env | None) -> set[Any]:
     """What any address of a kernel depends on, loops aside; an argument of a function of the file may be one."""
-    names = _names(body, {})
+    names = _names(body, _Names({}, {}))
     found: set[Any] = set()
     for node in walk(body):
         parts = [_address(node)] if _is_access(node) else list(node.args) if _own_function(node, env) else []
@@ -201,43 +206,90 @@ def _address(node: object) -> Any:
     return node
 
 
-def _names(body: Iterable[object], given: dict[str, Atoms]) -> dict[str, Atoms]:
-    """The atoms that each name depends on, over all assignments; `given` are those of parameters."""
-    names = dict(given)
+@dataclass(slots=True)
+class _Names:
+    """What each name depends on, over all assignments, and a number that all of its values are multiples of."""
+
+    atoms: dict[str, Atoms]
+    multiples: dict[str, int]
+
+
+def _names(body: Iterable[object], given: _Names) -> _Names:
+    """What is known of each name; `given` is what is known of parameters."""
+    names = _Names(dict(given.atoms), dict(given.multiples))
     assigned = [
-        (name, value, loops, carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)})
-        for name, value, loops, carried in _assignments(body, ())
+        (name, value, loops, carried or name in {n.id for n in walk([value]) if isinstance(n, ir.Name)}, op)
+        for name, value, loops, carried, op in _assignments(body, ())
     ]
+    for name, *_ in assigned:
+        if name not in given.multiples:
+            names.multiples[name] = 0  # which all numbers divide: until something else is assigned
     for _ in range(MAX_ROUNDS):
-        before = dict(names)
-        for name, value, loops, carried in assigned:
+        before = (dict(names.atoms), dict(names.multiples))
+        for name, value, loops, carried, op in assigned:
             atoms = _atoms(value, names) if value is not None else NONE
             if carried:
                 atoms |= {("loop", id(loop)) for loop in loops[-1:]}
-            names[name] = names.get(name, NONE) | atoms
-        if names == before:
+            names.atoms[name] = names.atoms.get(name, NONE) | atoms
+            plain = op in ("", "+", "-", "*")
+            names.multiples[name] = gcd(names.multiples[name], _multiple(value, names) if plain else 1)
+        if before == (names.atoms, names.multiples):
             break
     return names
 
 
-def _assignments(body: Iterable[object], loops: tuple[object, ...]) -> Iterator[tuple[str, Any, tuple[Any, ...], bool]]:
-    """(name, value, loops around, whether each iteration changes it) of every assignment."""
+def _multiple(node: object, names: _Names) -> int:
+    """A number that the values of an expression are multiples of, as it is written: 0 of zero."""
+    if isinstance(node, ir.Const):
+        return abs(node.value) if type(node.value) is int else 1
+    if isinstance(node, ir.Name):
+        return names.multiples.get(node.id, 1)
+    if isinstance(node, ir.Cast):
+        return _multiple(node.value, names)
+    if isinstance(node, ir.Call) and _called(node) == "range":
+        args = node.args if len(node.args) > 1 else (ir.Const(0, node.loc), *node.args)
+        return gcd(_multiple(args[0], names), _multiple(args[2], names) if len(args) > 2 else 1)
+    if isinstance(node, ir.Binary):
+        left, right = _multiple(node.left, names), _multiple(node.right, names)
+        if node.op == "*":
+            return left * right
+        if node.op in ("+", "-"):
+            return gcd(left, right)
+        if node.op == "<<" and isinstance(node.right, ir.Const) and type(node.right.value) is int:
+            return left << node.right.value if 0 <= node.right.value < 32 else 1
+        by = _divisor(node)
+        return left // by if by and left % by == 0 else 1
+    return 1
+
+
+def _divisor(node: ir.Binary) -> int:
+    """The number that a quotient is by, as it is written; 0 where it is none."""
+    by = node.right.value if isinstance(node.right, ir.Const) else None
+    if type(by) is not int or by < 1:
+        return 0
+    return by if node.op in ("/", "//") else 1 << by if node.op == ">>" and by < 32 else 0
+
+
+def _assignments(
+    body: Iterable[object], loops: tuple[object, ...]
+) -> Iterator[tuple[str, Any, tuple[Any, ...], bool, str]]:
+    """(name, value, loops around, whether each iteration changes it, by which operator) of every assignment."""
     for node in body:
         if isinstance(node, ir.Assign):
             for target in node.targets:
                 for name in _targets(target):
-                    yield name, node.value, loops, False
+                    yield name, node.value, loops, False, ""
         elif isinstance(node, ir.AugAssign):
             for name in _targets(node.target):
-                yield name, node.value, loops, True
+                yield name, node.value, loops, True, node.op
         elif isinstance(node, ir.AssignE):
             for name in _targets(node.target):
-                yield name, node.value, loops, bool(node.op)
+                yield name, node.value, loops, bool(node.op), node.op
         elif isinstance(node, ir.Decl) and node.name:
-            yield node.name, node.init, loops, False
+            yield node.name, node.init, loops, False, ""
         elif isinstance(node, ir.For):
             for name in _targets(node.target):
-                yield name, node.iterable, (*loops, node), True
+                yield name, node.iterable, (*loops, node), True, ""
         inner = (*loops, node) if isinstance(node, (ir.For, ir.CFor, ir.While)) else loops
         yield from _assignments(children(node), inner)
 
@@ -246,10 +298,10 @@ def _targets(target: object) -> list[str]:
     return [n.id for n in walk([target]) if isinstance(n, ir.Name)] if not isinstance(target, ir.Index) else []
 
 
-def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
+def _atoms(node: object, names: _Names) -> Atoms:
     """What an expression depends on."""
     if isinstance(node, ir.Name):
-        return names.get(node.id, NONE)
+        return names.atoms.get(node.id, NONE)
     if isinstance(node, ir.Call) and _called(node) == "program_id":
         axis = node.args[0] if node.args else node.keywords[0][1] if node.keywords else None
         return frozenset((("axis", axis.value if isinstance(axis, ir.Const) else "?"),))
@@ -258,7 +310,10 @@ def _atoms(node: object, names: dict[str, Atoms]) -> Atoms:
     if isinstance(node, ir.Binary) and _always_zero(node):
         return NONE
     inside = NONE.union(*(_atoms(child, names) for child in children(node))) if node is not None else NONE
-    if isinstance(node, ir.Binary) and node.op in _PARTS or isinstance(node, ir.Call) and _called(node) in _PART_CALLS:
+    if isinstance(node, ir.Binary) and node.op in _PARTS:
+        by = _divisor(node)
+        return inside if by and _multiple(node.left, names) % by == 0 else _part(node, inside)
+    if isinstance(node, ir.Call) and _called(node) in _PART_CALLS:
         return _part(node, inside)
     return inside
 
