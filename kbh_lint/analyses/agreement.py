@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kbh_lint.analyses.flow import last_call
-from kbh_lint.analyses.seeds import ShapeFacts
-from kbh_lint.base.facts import Banned, LibraryWork, Product, Selection, Survivor, UnreadInput
+from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts
+from kbh_lint.base.facts import Banned, L2Policy, LibraryWork, Product, Selection, Survivor, UnreadInput
 from kbh_lint.host.values.decisions import Fastest
 from kbh_lint.host.values.path_runs import PathRun
 from kbh_lint.host.values.tensors import Unknown
@@ -38,6 +38,7 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]], drawn: Sequenc
         live = _live(ended) or [first]
         keys = [{seed.key() for seed in other.seeds} for other in live[1:]]
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
+        kept.seeds += _kept_in_l2(kept, live)
         kept.shares = live[0].shares
         agreed = {seed.key() for seed in kept.seeds}
         apart = [facts for p, facts in ended if facts.empty and not p.left_over and not _by_data(p, paths[0])]
@@ -54,6 +55,25 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]], drawn: Sequenc
                     kept.reasons.setdefault(name, reason)
         out.append(kept)
     return out
+
+
+def _kept_in_l2(kept: ShapeFacts, live: list[ShapeFacts]) -> list[ShapeFact]:
+    """What the cache is asked to keep on each path, of another input or weight on each: what is read several times
+    there, if one of them is."""
+    paths = [_asked(facts) for facts in live]
+    known = _asked(kept)
+    out: list[ShapeFact] = []
+    for asked in paths[0]:
+        seeds = [path[asked] for path in paths if asked in path]
+        if asked not in known and len(seeds) == len(paths):
+            out.append(min(seeds, key=lambda seed: seed.fact.attrs()["reads"] == "once"))
+    return out
+
+
+def _asked(facts: ShapeFacts) -> dict[tuple[str, str], ShapeFact]:
+    """What asks the cache to keep something, by what it is and what that holds."""
+    asked = ((seed.fact, seed) for seed in facts.seeds)
+    return {(fact.kind, fact.what): seed for fact, seed in asked if isinstance(fact, L2Policy)}
 
 
 Ended = list[tuple[PathRun, ShapeFacts]]

@@ -26,13 +26,15 @@ static void set(torch::Tensor t, cudaAccessProperty hit) {
   cudaStreamSetAttribute(at::cuda::getCurrentCUDAStream(), cudaStreamAttributeAccessPolicyWindow, &value);
 }
 void keep(torch::Tensor t) { set(t, cudaAccessPropertyPersisting); }
+void either(torch::Tensor a, torch::Tensor b) { keep((char*)a.data_ptr() < (char*)b.data_ptr() ? a : b); }
 void end(torch::Tensor t) { set(t, cudaAccessPropertyNormal); }
 int64_t reset() { return (int64_t)cudaCtxResetPersistingL2Cache(); }
 int64_t share(int64_t bytes) { return (int64_t)cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes); }
 """
-NAMES = ("void keep(torch::Tensor t)", "void end(torch::Tensor t)", "int64_t reset()", "int64_t share(int64_t bytes)")
+NAMES = ("void keep(torch::Tensor t)", "void either(torch::Tensor a, torch::Tensor b)", "void end(torch::Tensor t)",
+         "int64_t reset()", "int64_t share(int64_t bytes)")
 l2 = load_inline("l2", cpp_sources="; ".join(NAMES) + ";", cuda_sources=SOURCE,
-                 functions=["keep", "end", "reset", "share"])
+                 functions=["keep", "either", "end", "reset", "share"])
 '''
 # A window over the weight: with 32 rows, one block of rows reads it, with 4096 many do.
 RETAINED = [("KBH230", 1), ("KBH231", 3)]
@@ -41,6 +43,7 @@ VARIANTS = {
     "set where a share of the cache was to be had": (
         "if l2.share(1 << 25) == 0:\n    l2.keep(self.weight)\n", "", RETAINED,
     ),
+    "over one of two": ("l2.reset()\nl2.either(self.weight, self.weight_scale)\n", "", RETAINED),
     "reset after the work": ("l2.keep(self.weight)\n", "l2.reset()\n", []),
     "reset before and after": ("l2.reset()\nl2.keep(self.weight)\n", "l2.end(self.weight)\n", []),
 }  # fmt: skip
