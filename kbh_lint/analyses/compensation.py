@@ -14,12 +14,14 @@ from kbh_lint.analyses.exponentials import FUNCTIONS
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import STORED
-from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Func, Made, StructArg
+from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Env, Func, Made, StructArg
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
+from kbh_lint.kernels.extents.reuse import own_function
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.compensation import CompensationFacts
@@ -90,16 +92,20 @@ def of_launch(event: Event, found: Slice) -> CompensationFacts:
     return min(answers, key=lambda a: _ORDER.index(a.state))
 
 
+MAX_CALLS = 3  # functions in functions, where a side of a branch is looked at
+_REDUCTIONS = spellings("sum", "reduce", languages=BY_POINTERS)
+
+
 def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, CompensationFacts] | None:
     """What a kernel's sums do when the branch whose test is at `loc` is always taken, and when it is never taken.
 
-    None where no branch at `loc` sums on both sides. Each side must have a loop of its own: in one loop, both sides may
-    add terms of the same sum.
+    None where no branch at `loc` sums on both sides. Each side must have a loop or a reduction of its own: in one loop,
+    both sides may add terms of the same sum.
     """
     kernel, binding, grid, block = _configured(event, 0)
     found: list[CompensationFacts] = []
     for taken in (True, False):
-        body = _decided(kernel.node.body or (), loc, taken)
+        body = _decided(kernel.node.body or (), loc, taken, kernel.env)
         if body is None:
             return None
         decided = replace(kernel, node=replace(kernel.node, body=body))
@@ -107,23 +113,28 @@ def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, Compensation
     return found[0], found[1]
 
 
-def _decided(body: tuple[ir.Stmt, ...], loc: ir.Loc, taken: bool) -> tuple[ir.Stmt, ...] | None:
-    """Statements of which one branch is decided; None where it is not among them or has no loop on each side."""
+def _decided(body: tuple[ir.Stmt, ...], loc: ir.Loc, taken: bool, env: Env) -> tuple[ir.Stmt, ...] | None:
+    """Statements of which one branch is decided; None where it is not among them or sums nothing on either side."""
     for at, node in enumerate(body):
         if isinstance(node, ir.If) and node.loc == loc:
-            if not _loops(node.body) or not _loops(node.orelse):
+            if not _sums_up(node.body, env) or not _sums_up(node.orelse, env):
                 return None
             return (*body[:at], *(node.body if taken else node.orelse), *body[at + 1 :])
-        if isinstance(node, ir.Block) and (inner := _decided(node.body, loc, taken)) is not None:
-            return (*body[:at], replace(node, body=inner), *body[at + 1 :])
-        if isinstance(node, ir.If) and (inner := _decided(node.body, loc, taken)) is not None:
+        if isinstance(node, (ir.Block, ir.If)) and (inner := _decided(node.body, loc, taken, env)) is not None:
             return (*body[:at], replace(node, body=inner), *body[at + 1 :])
     return None
 
 
-def _loops(body: tuple[ir.Stmt, ...]) -> bool:
-    """Whether there is a loop in statements."""
-    return any(isinstance(node, (ir.For, ir.While, ir.CFor)) for node in walk(body))
+def _sums_up(body: tuple[object, ...], env: Env, depth: int = 0) -> bool:
+    """Whether there is a loop or a reduction in statements, or in a function of the file that they call."""
+    for node in walk(body):
+        func = node.func if isinstance(node, ir.Call) else None
+        if isinstance(node, (ir.For, ir.While, ir.CFor)) or isinstance(func, ir.Attr) and func.name in _REDUCTIONS:
+            return True
+        called = own_function(node, env) if depth < MAX_CALLS else None
+        if called is not None and _sums_up(called.body or (), env, depth + 1):
+            return True
+    return False
 
 
 def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Slice) -> bool:

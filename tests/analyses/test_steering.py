@@ -399,6 +399,115 @@ def test_a_kernel_that_sums_plainly_for_some_values_is_steered_by_them(tmp_path:
     assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
 
 
+FUNCTIONS = f"""@triton.jit
+def carefully(x, row, n, peak, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    total, lost = tl.zeros((BLOCK,), tl.float32), tl.zeros((BLOCK,), tl.float32)
+{CAREFULLY.replace("        " + LOOP, "    " + LOOP)}    return total, lost
+
+
+@triton.jit
+def plainly(x, row, n, peak, BLOCK: tl.constexpr):
+    lane = tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+{PLAINLY.replace("        " + LOOP, "    " + LOOP)}    return total
+
+
+"""
+CALLED = "total, lost = carefully(x, row, n, peak, BLOCK)"
+IN_FUNCTIONS = {
+    "plain where the largest is small": (
+        f"    if peak < 3.0:\n        total = plainly(x, row, n, peak, BLOCK)\n    else:\n        {CALLED}\n", True
+    ),
+    "by the length of a row": (
+        f"    if n > 4096:\n        total = plainly(x, row, n, peak, BLOCK)\n    else:\n        {CALLED}\n", False
+    ),
+    "a merge by size": (
+        f"    {CALLED}\n    high, low = tl.sum(total, 0), tl.sum(lost, 0)\n"
+        "    if tl.abs(high) >= tl.abs(low):\n        high = high - low\n    else:\n        high = -(low - high)\n"
+        "    total, lost = tl.where(lane == 0, high, 0.0), tl.zeros((BLOCK,), tl.float32)\n", False
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", IN_FUNCTIONS)
+def test_functions_that_a_kernel_calls_for_some_values_are_its_sums(tmp_path: Path, how: str) -> None:
+    body, steered = IN_FUNCTIONS[how]
+    begin, rest = SUMS.split("    lost = tl.zeros((BLOCK,), tl.float32)\n")
+    text = f"{begin}    lost = tl.zeros((BLOCK,), tl.float32)\n{body}{rest[rest.index('    whole = ') :]}"
+    text = text.replace("KERNEL", f"rows[(x.shape[0],)]{GIVEN}KEEP=True, BLOCK=512)")
+    report = report_of(tmp_path, text.replace("@triton.jit", FUNCTIONS + "@triton.jit", 1), "04_kahan_softmax")
+    assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
+
+
+PIECES = """
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def two_sum(a, b, c, d):
+    more = a + c
+    back = more - a
+    return more, b + d + ((a - (more - back)) + (c - back))
+
+
+@triton.jit
+def peaks(x, peak, vocab, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    tl.store(peak + row * PARTS + part, tl.max(tl.load(x + row * vocab + part * BLOCK + tl.arange(0, BLOCK)), 0))
+
+
+@triton.jit
+def sums(x, peak, total, vocab, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    top = tl.max(tl.load(peak + row * PARTS + tl.arange(0, PARTS)), 0)
+    e = tl.exp(tl.load(x + row * vocab + part * BLOCK + tl.arange(0, BLOCK)) - top)
+    at = total + (row * PARTS + part) * 2
+    if TEST:
+        tl.store(at, tl.sum(e, 0))
+        tl.store(at + 1, 0.0)
+    else:
+        high, low = tl.reduce((e, tl.zeros_like(e)), 0, two_sum)
+        tl.store(at, high)
+        tl.store(at + 1, low)
+
+
+@triton.jit
+def scale(x, peak, total, y, vocab, PARTS: tl.constexpr, BLOCK: tl.constexpr):
+    row, part = tl.program_id(0), tl.program_id(1)
+    s = tl.arange(0, PARTS)
+    top = tl.max(tl.load(peak + row * PARTS + s), 0)
+    at = total + (row * PARTS + s) * 2
+    high, low = tl.reduce((tl.load(at), tl.load(at + 1)), 0, two_sum)
+    i = part * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + row * vocab + i, tl.exp(tl.load(x + row * vocab + i) - top) / (high + low))
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        (batch, vocab), block = x.shape, 1024
+        parts, y = vocab // block, torch.empty_like(x)
+        peak, total = x.new_empty(batch, parts), x.new_empty(batch, parts, 2)
+        peaks[(batch, parts)](x, peak, vocab, PARTS=parts, BLOCK=block)
+        sums[(batch, parts)](x, peak, total, vocab, PARTS=parts, BLOCK=block)
+        scale[(batch, parts)](x, peak, total, y, vocab, PARTS=parts, BLOCK=block)
+        return y
+"""
+
+
+@pytest.mark.parametrize(("test", "steered"), [("top < 32.0", True), ("vocab < 0", False)])
+def test_a_reduction_is_a_sum_that_values_may_choose(tmp_path: Path, test: str, steered: bool) -> None:
+    report = report_of(tmp_path, PIECES.replace("TEST", test), "04_kahan_softmax")
+    assert ("input-magnitude-sniffing" in {f.leak_class for f in report.findings}) == steered, report.findings
+    assert steered or report.verdict == "clean"
+
+
 SERIES = """
 import torch
 import torch.nn as nn

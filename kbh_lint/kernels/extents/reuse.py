@@ -128,7 +128,7 @@ def _reading(
     found = _around(body, place, ())
     if found is not None:
         return _atoms(_address(found[0]), names), found[1]
-    calls = [(call, func) for call in walk(body) if (func := _own_function(call, env)) is not None]
+    calls = [(call, func) for call in walk(body) if (func := own_function(call, env)) is not None]
     for call, func in calls if depth < MAX_CALLS else ():
         if sum(other is func for _, other in calls) != 1:
             continue
@@ -144,7 +144,7 @@ def _reading(
     return None
 
 
-def _own_function(node: object, env: Env | None) -> ir.FuncDef | None:
+def own_function(node: object, env: Env | None) -> ir.FuncDef | None:
     """The function of the file that is called here, when its name stands for one."""
     if not isinstance(node, ir.Call) or env is None:
         return None
@@ -164,7 +164,7 @@ def _everywhere(body: Iterable[object], env: Env | None) -> set[Any]:
     names = _names(body, _Names({}, {}))
     found: set[Any] = set()
     for node in walk(body):
-        parts = [_address(node)] if _is_access(node) else list(node.args) if _own_function(node, env) else []
+        parts = [_address(node)] if _is_access(node) else list(node.args) if own_function(node, env) else []
         found |= {a for part in parts for a in _atoms(part, names) if a[0] != "loop"}
     return found
 
