@@ -87,16 +87,19 @@ def _rounded_parts(event: Event, work: Work, limit: int) -> Iterator[tuple[Produ
     """The sums, by launches that multiply nothing, of what launches before stored of products, rounded to narrow
     memory: parts of one total. Each with that product, the type of the memory and the place of the sum."""
     held = event.attrs.get("contents", {})
-    for total in (total for facts in facts_of(event) if not facts.products for total in facts.sums):
-        if total.weighted or total.dtype not in FLOATS or any(o.flags & {"product", "exp"} for o in total.origins):
-            continue
-        for storage in {o.storage for o in total.origins if "index" not in o.flags} & held.keys():
-            content = held[storage]
-            made, bits = content.event, effective_bits(content.dtype) if content.dtype in FLOATS else None
-            if made is None or made is event or made.call != event.call or bits is None or bits >= limit:
-                continue
-            uses = (use for use in work.products if use.event is made and len(use.inputs) > 1)
-            yield from ((use, content.dtype, total.loc) for use in uses)
+    for facts in facts_of(event):
+        for total in facts.sums if not facts.products else ():
+            read = {o.storage for o in total.origins if "index" not in o.flags} & held.keys() if _plain(total) else ()
+            for content in [held[storage] for storage in read]:
+                narrow = content.dtype in FLOATS and (effective_bits(content.dtype) or 0) < limit
+                if narrow and content.event is not event and content.call == event.call:
+                    uses = (use for use in work.products if use.event is content.event and len(use.inputs) > 1)
+                    yield from ((use, content.dtype, total.loc) for use in uses)
+
+
+def _plain(total: Sum) -> bool:
+    """Whether a sum in floating point adds what was loaded as it is."""
+    return total.dtype in FLOATS and not total.weighted and not any(o.flags & {"product", "exp"} for o in total.origins)
 
 
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:

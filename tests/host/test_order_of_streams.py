@@ -202,3 +202,85 @@ def test_calls_long_after_the_first_ones_have_to_wait_too(tmp_path: Path, test: 
     inside = WORK.replace("\n", "\n    ").rstrip()
     report = lint(tmp_path, HEAD + KERNEL + model(LATER.replace("IN\n", f"{inside}\n").replace("TEST", test)))
     assert (report.verdict == "clean") is waits, (report.verdict, report.findings)
+
+
+HANDED = """import ctypes
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+#include <c10/cuda/CUDAStream.h>
+__global__ void scale(const float* x, float* y, int n) {
+  for (int i = threadIdx.x; i < n; i += 256) y[blockIdx.x * n + i] = x[blockIdx.x * n + i];
+}
+void run(torch::Tensor x, torch::Tensor y, int64_t stream) {
+  scale<<<x.size(0), 256, 0, reinterpret_cast<cudaStream_t>(stream)>>>(x.data_ptr<float>(), y.data_ptr<float>(),
+                                                                       x.size(1));
+}
+void join(int64_t stream, int64_t caller) {
+  cudaEvent_t done;
+  cudaEventCreateWithFlags(&done, cudaEventDisableTiming);
+  cudaEventRecord(done, (cudaStream_t)stream);
+  cudaStreamWaitEvent((cudaStream_t)caller, done, 0);
+}
+void guarded(torch::Tensor x, torch::Tensor y, int64_t stream) {
+  auto external = c10::cuda::getStreamFromExternal((cudaStream_t)stream, x.get_device());
+  scale<<<x.size(0), 256, 0, external>>>(x.data_ptr<float>(), y.data_ptr<float>(), x.size(1));
+}
+'''
+ext = load_inline("e", "void run(torch::Tensor x, torch::Tensor y, int64_t stream); "
+                  "void join(int64_t stream, int64_t caller); "
+                  "void guarded(torch::Tensor x, torch::Tensor y, int64_t stream);", SOURCE,
+                  functions=["run", "join", "guarded"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+        self.side = None
+
+    def forward(self, x):
+        if self.side is None:
+            self.side = torch.cuda.Stream(priority=-1)
+        y, caller = torch.empty_like(x), torch.cuda.current_stream()
+        self.side.wait_stream(caller)
+        BODY
+        return y
+"""
+OF_SIDE = "ext.run(x, y, self.side.cuda_stream)"
+HANDLES = {  # and whether the caller waits for the launch
+    "left alone": (OF_SIDE, False),
+    "waited for": (f"{OF_SIDE}\n        caller.wait_stream(self.side)", True),
+    "waited for by an event": (f"{OF_SIDE}\n        caller.wait_event(self.side.record_event())", True),
+    "waited for by handles": (f"{OF_SIDE}\n        ext.join(self.side.cuda_stream, caller.cuda_stream)", True),
+    "waited for the other way round": (
+        f"{OF_SIDE}\n        ext.join(caller.cuda_stream, self.side.cuda_stream)", False
+    ),
+    "the caller's": ("ext.run(x, y, caller.cuda_stream)", True),
+    "the caller's, asked for there": ("ext.run(x, y, torch.cuda.current_stream().cuda_stream)", True),
+    "as a whole number": ("ext.run(x, y, int(self.side.cuda_stream))", False),
+    "as torch's own stream": ("ext.guarded(x, y, self.side.cuda_stream)", False),
+    "as torch's own stream, waited for": (
+        "ext.guarded(x, y, self.side.cuda_stream)\n        caller.wait_stream(self.side)", True
+    ),
+    "another one of the same handle": (
+        "other = torch.cuda.ExternalStream(self.side.cuda_stream)\n        ext.run(x, y, self.side.cuda_stream)\n"
+        "        caller.wait_stream(other)", True
+    ),
+    "the caller's, made anew": (
+        "other = torch.cuda.ExternalStream(caller.cuda_stream)\n        with torch.cuda.stream(other):\n"
+        "            ext.run(x, y, torch.cuda.current_stream().cuda_stream)", True
+    ),
+    "a test of the handle": (
+        "stream = self.side.cuda_stream or caller.cuda_stream\n        ext.run(x, y, stream)", False
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HANDLES)
+def test_the_handle_of_a_stream_is_that_stream(tmp_path: Path, how: str) -> None:
+    body, waits = HANDLES[how]
+    report = lint(tmp_path, HANDED.replace("BODY", body), "04_kahan_softmax")
+    assert (RULE in {finding.rule for finding in report.findings}) is not waits, report.findings

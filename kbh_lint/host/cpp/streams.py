@@ -30,6 +30,9 @@ def call(run: Cpp, short: str, args: list[Any]) -> Any:
     if short == "getCurrentCUDAStream":
         stream = lanes.current(run.interp)
         return stream if lanes.is_stream(stream) else NotImplemented
+    if short == "getStreamFromExternal":
+        given = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
+        return given if lanes.is_stream(given) else NotImplemented
     if short == "setCurrentCUDAStream":
         lanes.set_stream(run.interp, *[a.get() if isinstance(a, Slot) else a for a in args[:1] or [None]])
         return None

@@ -12,6 +12,7 @@ from kbh_lint.host.libs.wrappers import OfTorch
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import device, objects
 from kbh_lint.host.values.modelled import Site, models
+from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import Graph, LibObject, Method
 from kbh_lint.host.values.tensors import Unknown
 
@@ -52,6 +53,13 @@ class Cuda(OfTorch):
     def current_stream(self, site: Site, device: Value = None) -> Value:
         """Models `torch.cuda.current_stream()`."""
         return lanes.current(site.run)
+
+    @models("ExternalStream")
+    def external_stream(self, site: Site, stream_ptr: Value, device: Value = None, **named: Value) -> Value:
+        """Models `torch.cuda.ExternalStream(handle)`: the stream of the handle, which is the caller's for zero."""
+        if lanes.is_stream(stream_ptr):
+            return stream_ptr
+        return lanes.current(site.run) if stream_ptr == 0 else Stream("torch.cuda.ExternalStream")
 
     @models("set_stream")
     def set_stream(self, site: Site, stream: Value = None) -> Value:

@@ -18,6 +18,7 @@ from kbh_lint.host.libs import (
 from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     attributes,
+    lanes,
     plain_methods,
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
@@ -68,7 +69,9 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     made = library_field(owner, name)
     if made is not NotImplemented:
         return made
-    return 0 if name == "cuda_stream" else Method(owner, name)
+    if name == "cuda_stream":  # the handle of one of the submission's own is followed as that stream
+        return owner if lanes.is_stream(owner) else 0
+    return Method(owner, name)
 
 
 def call_object(site: Site, owner: LibObject) -> Any:

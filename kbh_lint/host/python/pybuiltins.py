@@ -16,6 +16,7 @@ from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.modelled import Builtin, Site, models
+from kbh_lint.host.values.named_objects import Stream
 from kbh_lint.host.values.objects import Instance, ProcessNumber, compared_as
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
@@ -54,7 +55,8 @@ class Numbers(Builtin):
             return tensor_attributes.scalar(site.run, "item", [x], {}, site.loc)
         if not base and equality.is_success(x):
             return 0
-        return x if not base and type(x) is ProcessNumber else _known(site, site.args)
+        same = type(x) is ProcessNumber or isinstance(x, Stream)  # a handle
+        return x if not base and same else _known(site, site.args)
 
     @models("float")
     def float(self, site: Site, x: Value = 0.0, /) -> Value:

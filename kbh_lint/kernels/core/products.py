@@ -137,15 +137,7 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
     path = _along(run, stmt.value, target, held) if _again(stmt) or id(stmt) in _through_names(inner) else None
     if not path:
         return
-    old = run.frame.began.get(target.id) if isinstance(target, ir.Name) else None
-    loop: ir.Stmt | None = None
-    refers = old is not None and getattr(old.x, "pointer", None) is not None  # a reference of C++
-    if old is not None and not refers and isinstance(target, ir.Name) and old is run.frame.env.get(target.id):
-        loop = run.frame.inside[-1]
-        of_products = all(any("product" in o.flags for o in value.origins) for value in (old, made))
-    else:
-        loop = inner if old is not None and inner is not None and _goes_on(inner, target) else _carrying(run, stmt)
-        of_products = False
+    loop, of_products = _total_of(run, stmt, made)
     if loop is None:
         return
     of = frozenset[Loc]()
@@ -155,6 +147,20 @@ def kept_total(run: Run, stmt: ir.Assign, made: V) -> None:
     if of or of_products or weighted:
         for kind, loc in _rounded_to(run, path, made, weighted):
             run.facts.add_sum(kind, made.origins, loc, True, weighted, of)
+
+
+def _total_of(run: Run, stmt: ir.Assign, made: V) -> tuple[ir.Stmt | None, bool]:
+    """The loop whose total an assignment makes, None where it makes none; and whether all of it went through products,
+    before the round and after the assignment."""
+    target = stmt.targets[0]
+    old = run.frame.began.get(target.id) if isinstance(target, ir.Name) else None
+    if old is None or not isinstance(target, ir.Name):
+        return _carrying(run, stmt), False
+    inner = run.frame.inside[-1] if run.frame.inside else None
+    refers = getattr(old.x, "pointer", None) is not None  # a reference of C++
+    if not refers and old is run.frame.env.get(target.id):
+        return run.frame.inside[-1], all(any("product" in o.flags for o in value.origins) for value in (old, made))
+    return (inner if inner is not None and _goes_on(inner, target) else _carrying(run, stmt)), False
 
 
 def _added_elsewhere(run: Run, loop: ir.Stmt, stmt: ir.Assign, held: dict[str, ir.Expr]) -> bool:
