@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from host_support import classes, lint, reasons, states
+from test_objects_of_cpp import solution as softmax
 
 KERNEL = """
 #include <torch/extension.h>
@@ -115,3 +116,21 @@ def test_library_products_by_numbers_that_were_copied_are_found(tmp_path: Path, 
     report = lint(tmp_path, solution(read, LIBRARY), "06_sonic_moe_swiglu")
     assert states(report)["authored-compute"] == "broken", reasons(report)
     assert report.verdict == "rubric_leak"
+
+
+FROM_NOWHERE = """
+#include <torch/extension.h>
+#include <cfloat>
+void* elsewhere();
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::empty_like(x);
+  cudaMemcpyAsync(y.data_ptr(), SOURCE, x.nbytes(), cudaMemcpyHostToDevice, 0);
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("source", ["elsewhere()", "getenv(\"X\")"])
+def test_memory_that_nobody_knows_is_not_clean(tmp_path: Path, source: str) -> None:
+    text = softmax(FROM_NOWHERE.replace("SOURCE", source))
+    assert lint(tmp_path, text, "04_kahan_softmax").verdict != "clean"

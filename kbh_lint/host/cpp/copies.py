@@ -52,15 +52,16 @@ def _on_device(
 
 
 def _to_device(run: Cpp, name: str, to: Pointer | Tensor, of: Value, loc: ir.Loc | None) -> None:
-    """Numbers of the host, or a descriptor that it made."""
+    """Numbers of the host, a descriptor that it made, or memory of which nobody knows what it holds."""
     target = _tensor(to)
+    steer: EventAttrs = {"cast": False, "steer": cpp_arguments.numbers(run.interp, of)}
+    recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
     if isinstance(of, HostDescriptor):
-        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], {"cast": False}))
         target.storage.content.notes["descriptor"] = of
     elif isinstance(of, list):
-        steer: EventAttrs = {"cast": False, "steer": cpp_arguments.numbers(run.interp, of)}
-        recording.write(run.interp, target, recording.record(run.interp, "copy", name, loc, [], steer))
         recording.addresses(run.interp, target, of)
+    elif of is None or isinstance(of, Unknown) and not steer["steer"]:
+        run.interp.miss("what is copied from memory of the host is not known", loc)
 
 
 def _to_host(run: Cpp, to: Value, array: Value, of: Pointer | Tensor, loc: ir.Loc | None) -> None:
@@ -104,6 +105,14 @@ def allocate(run: Cpp, args: Sequence[Value]) -> Value:
     """Models `cudaMalloc(&pointer, bytes)`."""
     if args and isinstance(args[0], Slot):
         args[0].set(allocated(run, args[1] if len(args) > 1 else None))
+    return Sym("cudaSuccess")
+
+
+def seen_by_device(args: Sequence[Value]) -> Value:
+    """Models `cudaHostGetDevicePointer(&pointer, host, flags)`: the same memory."""
+    host = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
+    if isinstance(args[0], Slot):
+        args[0].set(host)
     return Sym("cudaSuccess")
 
 

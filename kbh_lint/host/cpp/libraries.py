@@ -213,9 +213,11 @@ _NAMES = (
         lambda run, call: _launch_call(run, call.short, call.args, call.loc),
     ),
     _row(
-        "cudaMalloc cudaMallocAsync cudaMallocManaged cuMemAlloc cuMemAlloc_v2",
+        "cudaMalloc cudaMallocAsync cudaMallocManaged cuMemAlloc cuMemAlloc_v2 "
+        "cudaMallocHost cudaHostAlloc cuMemHostAlloc cuMemAllocHost cuMemAllocHost_v2",
         lambda run, call: cpp_copies.allocate(run, call.args),
     ),
+    _row("cudaHostGetDevicePointer cuMemHostGetDevicePointer*", lambda run, call: cpp_copies.seen_by_device(call.args)),
     _row("cudaGetFuncBySymbol cuModuleGetFunction cudaGetKernel", lambda run, call: _function(run, call.args)),
     _row("*", _graph),
     _row("THPVariable_* Py*", lambda run, call: cpp_python.interface(call.short, call.args)),
