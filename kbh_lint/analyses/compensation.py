@@ -58,7 +58,9 @@ def share_of_exponentials(total: Event) -> float:
 
 Configured = tuple[Func, dict[str, Any], Any, Any]  # a kernel with its arguments, grid and block
 MAX_LAUNCHES = 24
+MAX_CALLS = 3  # functions in functions, where a side of a branch is looked at
 _CONSTANT = ("constant", "random")
+_REDUCTIONS = spellings("sum", "reduce", languages=BY_POINTERS)
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
 MAX_EVALUATED = 80
 
@@ -90,10 +92,6 @@ def of_launch(event: Event, found: Slice) -> CompensationFacts:
             answer = replace(answer, state="vacuous", reason="unused")
         answers.append(answer)
     return min(answers, key=lambda a: _ORDER.index(a.state))
-
-
-MAX_CALLS = 3  # functions in functions, where a side of a branch is looked at
-_REDUCTIONS = spellings("sum", "reduce", languages=BY_POINTERS)
 
 
 def of_sides(event: Event, loc: ir.Loc) -> tuple[CompensationFacts, CompensationFacts] | None:
