@@ -15,13 +15,11 @@ from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.values import UNKNOWN, Buffer, Descriptor, Env, Func, Made, StructArg
-from kbh_lint.frontends.walk import walk
 from kbh_lint.host.explore.probes import result_contents
 from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
-from kbh_lint.kernels.extents.reuse import own_function
-from kbh_lint.ops.catalogue import BY_POINTERS, spellings
+from kbh_lint.kernels.core.calls import sums_up
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.compensation import CompensationFacts
@@ -58,9 +56,7 @@ def share_of_exponentials(total: Event) -> float:
 
 Configured = tuple[Func, dict[str, Any], Any, Any]  # a kernel with its arguments, grid and block
 MAX_LAUNCHES = 24
-MAX_CALLS = 3  # functions in functions, where a side of a branch is looked at
 _CONSTANT = ("constant", "random")
-_REDUCTIONS = spellings("sum", "reduce", languages=BY_POINTERS)
 _ORDER = ("absent", "unknown", "vacuous", "precise", "effective")
 MAX_EVALUATED = 80
 
@@ -115,24 +111,12 @@ def _decided(body: tuple[ir.Stmt, ...], loc: ir.Loc, taken: bool, env: Env) -> t
     """Statements of which one branch is decided; None where it is not among them or sums nothing on either side."""
     for at, node in enumerate(body):
         if isinstance(node, ir.If) and node.loc == loc:
-            if not _sums_up(node.body, env) or not _sums_up(node.orelse, env):
+            if not sums_up(node.body, env) or not sums_up(node.orelse, env):
                 return None
             return (*body[:at], *(node.body if taken else node.orelse), *body[at + 1 :])
         if isinstance(node, (ir.Block, ir.If)) and (inner := _decided(node.body, loc, taken, env)) is not None:
             return (*body[:at], replace(node, body=inner), *body[at + 1 :])
     return None
-
-
-def _sums_up(body: tuple[object, ...], env: Env, depth: int = 0) -> bool:
-    """Whether there is a loop or a reduction in statements, or in a function of the file that they call."""
-    for node in walk(body):
-        func = node.func if isinstance(node, ir.Call) else None
-        if isinstance(node, (ir.For, ir.While, ir.CFor)) or isinstance(func, ir.Attr) and func.name in _REDUCTIONS:
-            return True
-        called = own_function(node, env) if depth < MAX_CALLS else None
-        if called is not None and _sums_up(called.body or (), env, depth + 1):
-            return True
-    return False
 
 
 def _reaches(event: Event, binding: dict[str, object], answer: CompensationFacts, found: Slice) -> bool:

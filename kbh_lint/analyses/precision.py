@@ -256,8 +256,7 @@ def downcasts(
         elif _differs(problem, item, checked):
             split = "shapes"
         allowed = problem.narrowest.get(item.what, problem.narrowest.get("operands", "?"))
-        every = whole and item.use is not None and not item.part or item.what == "inputs"
-        every = every or item.what == "sums" and not wide
+        every = _of_all(item, whole, wide)
         fact = kinds.Downcast(
             what=item.what,
             types=item.types,
@@ -270,6 +269,13 @@ def downcasts(
         related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
         out.append(ShapeFact(fact, item.loc, tuple(related)))
     return out
+
+
+def _of_all(item: Narrow, whole: bool, wide: bool) -> bool:
+    """Whether what is narrow is all of its kind: `whole` says that of products, `wide` that some sum is not narrow."""
+    if item.what == "sums":
+        return not wide
+    return whole and item.use is not None and not item.part or item.what == "inputs"
 
 
 def _differs(problem: Problem, item: Narrow, other: Other | None) -> bool:

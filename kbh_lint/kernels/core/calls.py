@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir, values
+from kbh_lint.frontends.walk import walk
 from kbh_lint.kernels.core.facts import Made, ProductTypes
 from kbh_lint.kernels.core.frames import Env, Frame
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.value import CType, Offset, V, constant
+from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 
 MAX_CALL_DEPTH = 24
 MAX_NESTED = 1  # types in one another, by which calls of one function are told apart
+MAX_LOOKED = 3  # functions in functions that are looked at for sums
+_REDUCTIONS = spellings("sum", "reduce", languages=BY_POINTERS)
 HELD = "="  # in the scope of a lambda, beside its frame: what it captured by value
 
 
@@ -153,3 +157,30 @@ def value_key(value: V | None) -> object:
         value.dtype, value.content, value.origins, value.casts, type(value.const), value.const, value.deps, value.cells,
         value.shape, extra, value.ct,
     )  # fmt: skip
+
+
+def own_function(node: object, env: values.Env | None) -> ir.FuncDef | None:
+    """The function of the file that is called here, when its name stands for one."""
+    if not isinstance(node, ir.Call) or env is None:
+        return None
+    name = node.func.id if isinstance(node.func, ir.Name) else getattr(node.func, "name", "")
+    try:
+        found = env.lookup(name) if isinstance(node.func, (ir.Name, ir.TypeRef)) else None
+    except KeyError:
+        return None
+    if isinstance(found, values.JitFunction):
+        return found.func.node
+    defined = [f.node for f in found.funcs if f.node.body is not None] if isinstance(found, values.Overloads) else []
+    return defined[0] if len(defined) == 1 else None
+
+
+def sums_up(body: tuple[object, ...], env: values.Env, depth: int = 0) -> bool:
+    """Whether there is a loop or a reduction in statements, or in a function of the file that they call."""
+    for node in walk(body):
+        func = node.func if isinstance(node, ir.Call) else None
+        if isinstance(node, (ir.For, ir.While, ir.CFor)) or isinstance(func, ir.Attr) and func.name in _REDUCTIONS:
+            return True
+        called = own_function(node, env) if depth < MAX_LOOKED else None
+        if called is not None and sums_up(called.body or (), env, depth + 1):
+            return True
+    return False

@@ -15,8 +15,9 @@ from typing import Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env, JitFunction, Overloads
+from kbh_lint.base.values import Env
 from kbh_lint.frontends.walk import children, walk
+from kbh_lint.kernels.core.calls import own_function
 from kbh_lint.kernels.core.identities import nothing_left
 from kbh_lint.ops.catalogue import BY_POINTERS, spellings
 
@@ -142,21 +143,6 @@ def _reading(
         if inside is not None and at is not None:
             return inside[0], (*at[1], *inside[1])
     return None
-
-
-def own_function(node: object, env: Env | None) -> ir.FuncDef | None:
-    """The function of the file that is called here, when its name stands for one."""
-    if not isinstance(node, ir.Call) or env is None:
-        return None
-    name = node.func.id if isinstance(node.func, ir.Name) else getattr(node.func, "name", "")
-    try:
-        found = env.lookup(name) if isinstance(node.func, (ir.Name, ir.TypeRef)) else None
-    except KeyError:
-        return None
-    if isinstance(found, JitFunction):
-        return found.func.node
-    defined = [f.node for f in found.funcs if f.node.body is not None] if isinstance(found, Overloads) else []
-    return defined[0] if len(defined) == 1 else None
 
 
 def _everywhere(body: Iterable[object], env: Env | None) -> set[Any]:
