@@ -130,7 +130,7 @@ torch::Tensor run(torch::Tensor x) {
 """
 
 
-@pytest.mark.parametrize("source", ["elsewhere()", "getenv(\"X\")"])
+@pytest.mark.parametrize("source", ["elsewhere()", 'getenv("X")'])
 def test_memory_that_nobody_knows_is_not_clean(tmp_path: Path, source: str) -> None:
     text = softmax(FROM_NOWHERE.replace("SOURCE", source))
     assert lint(tmp_path, text, "04_kahan_softmax").verdict != "clean"
