@@ -74,32 +74,13 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
                     continue
                 if total.weighted and bits < limit.get("accumulators", 0):
                     out.append(Narrow("accumulators", (total.dtype,), (), total.loc, None, True))
-                elif _exponential(total) and bits < limit.get("sums", 0):
-                    out.append(Narrow("sums", (total.dtype,), _summed(event, total), total.loc))
+                elif any("exp" in o.flags for o in total.origins) and bits < limit.get("sums", 0):
+                    out.append(Narrow("sums", (total.dtype,), (), total.loc))
         out += [
             Narrow("accumulators", (dtype,), use.inputs, loc, use, True)
             for use, dtype, loc in _rounded_parts(event, work, limit.get("accumulators", 0))
         ]
     return out
-
-
-def _summed(event: Event, total: Sum) -> tuple[str, ...]:
-    """The names of the inputs that a sum is made of."""
-    held = event.attrs.get("contents", {})
-    read = (held[o.storage] for o in total.origins if o.storage in held and "index" not in o.flags)
-    labels = (root.content.label for content in read for root in roots(content))
-    return tuple(sorted({label.partition(":")[2] for label in labels if label.startswith("input:")}))
-
-
-def _exponential(total: Sum) -> bool:
-    return any("exp" in o.flags for o in total.origins)
-
-
-def _of_exponentials(work: Work) -> Iterator[Sum]:
-    """The sums of exponentials, or of data that these weigh, in floating point."""
-    for event in work.authored:
-        for facts in facts_of(event):
-            yield from (total for total in facts.sums if total.dtype in FLOATS and _exponential(total))
 
 
 def _rounded_parts(event: Event, work: Work, limit: int) -> Iterator[tuple[ProductUse, str, ir.Loc]]:
@@ -241,8 +222,6 @@ def downcasts(
     """
     fed = [u for u in work.products if u.inputs and u.engine != "fma"]
     whole = bool(fed) and all(any(n.use is u and not n.part for n in found) for u in fed)
-    limit = effective_bits(problem.narrowest.get("sums", "")) or 0
-    wide = any((effective_bits(total.dtype) or 0) >= limit for total in _of_exponentials(work))
     out: list[ShapeFact] = []
     seen = set()
     for item in found:
@@ -256,7 +235,7 @@ def downcasts(
         elif _differs(problem, item, checked):
             split = "shapes"
         allowed = problem.narrowest.get(item.what, problem.narrowest.get("operands", "?"))
-        every = _of_all(item, whole, wide)
+        every = whole and item.use is not None and not item.part or item.what == "inputs"
         fact = kinds.Downcast(
             what=item.what,
             types=item.types,
@@ -269,13 +248,6 @@ def downcasts(
         related += [(s.loc, f"{s.source} becomes {s.target} here") for s in item.use.steps] if item.use else []
         out.append(ShapeFact(fact, item.loc, tuple(related)))
     return out
-
-
-def _of_all(item: Narrow, whole: bool, wide: bool) -> bool:
-    """Whether what is narrow is all of its kind: `whole` says that of products, `wide` that some sum is not narrow."""
-    if item.what == "sums":
-        return not wide
-    return whole and item.use is not None and not item.part or item.what == "inputs"
 
 
 def _differs(problem: Problem, item: Narrow, other: Other | None) -> bool:
