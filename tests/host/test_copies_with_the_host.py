@@ -134,3 +134,13 @@ torch::Tensor run(torch::Tensor x) {
 def test_memory_that_nobody_knows_is_not_clean(tmp_path: Path, source: str) -> None:
     text = softmax(FROM_NOWHERE.replace("SOURCE", source))
     assert lint(tmp_path, text, "04_kahan_softmax").verdict != "clean"
+
+
+@pytest.mark.parametrize("call", ["cudaHostGetDevicePointer()", "cudaHostGetDevicePointer(&seen)", "cudaHostAlloc()"])
+def test_calls_without_their_arguments_end_nothing(tmp_path: Path, call: str) -> None:
+    body = f"void* seen = nullptr; {call}; cudaMemcpyAsync(y.data_ptr(), seen, x.nbytes(), cudaMemcpyHostToDevice, 0);"
+    text = FROM_NOWHERE.replace("cudaMemcpyAsync(y.data_ptr(), SOURCE, x.nbytes(), cudaMemcpyHostToDevice, 0);", body)
+    assert body in text
+    report = lint(tmp_path, softmax(text), "04_kahan_softmax")
+    assert report.verdict != "clean"
+    assert not any("IndexError" in unread.reason for unread in report.unread)

@@ -110,9 +110,9 @@ def allocate(run: Cpp, args: Sequence[Value]) -> Value:
 
 def seen_by_device(args: Sequence[Value]) -> Value:
     """Models `cudaHostGetDevicePointer(&pointer, host, flags)`: the same memory."""
-    host = args[1].get() if len(args) > 1 and isinstance(args[1], Slot) else args[1] if len(args) > 1 else None
-    if isinstance(args[0], Slot):
-        args[0].set(host)
+    to, host = (*args[:2], None, None)[:2]
+    if isinstance(to, Slot):
+        to.set(host.get() if isinstance(host, Slot) else host)
     return Sym("cudaSuccess")
 
 

@@ -318,8 +318,7 @@ def _along(run: Run, node: ir.Expr, target: ir.Expr, held: dict[str, ir.Expr], d
         return [node]
     inner: list[ir.Expr] = []
     if isinstance(node, ir.Name) and node.id in held and depth < _MAX_NAMES:
-        found = _along(run, held[node.id], target, held, depth + 1)
-        return found
+        return _along(run, held[node.id], target, held, depth + 1)
     if isinstance(node, ir.Binary) and node.op in _LINEAR:
         inner = [node.left, node.right]
     elif isinstance(node, ir.Cast):

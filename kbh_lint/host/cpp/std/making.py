@@ -145,6 +145,8 @@ def _array(made: Making) -> Value:
     count = cpp_types.argument(made.run, made.ref.args[1], made.env) if len(made.ref.args) > 1 else None
     if one is None or not isinstance(items, list) or not integers.is_plain(count) or count > bounds.MAX_WIDTH:
         return items
+    if made.items and items is made.items[0]:  # another array, which is handed on as it is
+        return items
     missing = range(count - len(items))
     if _is_tensor(one):
         items += [None for _ in missing]
