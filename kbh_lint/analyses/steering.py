@@ -181,7 +181,7 @@ def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[Sh
                 change = _sides(branch)
                 names = _steered_by(contract, event, branch, change) if change else ()
                 if names:
-                    sides = (_types(branch.taken), _types(branch.other))
+                    sides = (_types(branch.taken, branch.sums[0]), _types(branch.other, branch.sums[1]))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
                     yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))
             if compensates:
@@ -213,7 +213,10 @@ def _sides(branch: Branch) -> str:
     taken, other = ({p[1:] for p in side if "?" not in p} for side in (branch.taken, branch.other))
     if taken and other:
         return "precision" if taken != other else ""
-    return "skip" if bool(branch.taken) != bool(branch.other) else ""
+    if bool(branch.taken) == bool(branch.other):
+        return ""
+    sums, instead = branch.sums if branch.taken else branch.sums[::-1]
+    return "instead" if instead & FLOATS and not sums & instead else "skip"
 
 
 def _steered_by(contract: Contract, event: Event, branch: Branch, change: str) -> tuple[str, ...]:
@@ -221,6 +224,8 @@ def _steered_by(contract: Contract, event: Event, branch: Branch, change: str) -
     chosen = [o for o in branch.origins if o.storage in held]
     if change == "skip":  # a bound that only begins at zero is none in the rounds after the first
         chosen = [o for o in chosen if not _exact(o)]
+    elif change == "instead":
+        chosen = [o for o in chosen if "zero" not in o.flags]
     contents = [content for o in chosen for content in _at_the_place(event, o, held[o.storage])]
     numbers: dict[str, tuple[Content, ...]] = event.attrs.get("numbers", {})
     contents += [c for name in branch.params for c in numbers.get(name, ())]
@@ -265,5 +270,6 @@ def _exact(origin: Origin) -> bool:
     return bool(origin.flags & {"zero", "product", "exp"})
 
 
-def _types(side: frozenset[ProductTypes]) -> str:
-    return ", ".join(sorted({f"{a} x {b} in {acc}" for _, a, b, acc in side})) or "no product"
+def _types(side: frozenset[ProductTypes], sums: frozenset[str]) -> str:
+    made = ", ".join(sorted({f"{a} x {b} in {acc}" for _, a, b, acc in side}))
+    return made or ", ".join(f"sums in {dtype} and no product" for dtype in sorted(sums & FLOATS)) or "no product"

@@ -14,6 +14,7 @@ from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
 from kbh_lint.kernels.core.value import NO_NAMES, V
 
 _NOTHING = nullcontext()
+_SUM = "sum"  # the kind of what stands for a type of sums among a side's products
 
 Side = set[ProductTypes]
 Pair = tuple[Side, Side]
@@ -24,7 +25,7 @@ Stored = tuple[str, int, frozenset[int]]  # an argument and its storage, and the
 class _Record:
     origins: Origins = NO_ORIGINS
     params: frozenset[str] = NO_NAMES
-    sides: Pair = field(default_factory=lambda: (set(), set()))
+    sides: Pair = field(default_factory=lambda: (set(), set()))  # with a product of its own kind for each type of sums
 
 
 class Sides:
@@ -41,6 +42,10 @@ class Sides:
         """Records products as running on every side that is being executed."""
         for side in self._open.values():
             side.update(products)
+
+    def add_sum(self, dtype: str) -> None:
+        """Records that every side that is being executed adds loaded data up in this type, and no products."""
+        self.add((_SUM, dtype, dtype, dtype))
 
     def store(self, name: str, storage: int) -> None:
         """Records that an argument's memory is written on every side that is being executed."""
@@ -144,11 +149,13 @@ class Sides:
 
     def facts(self) -> list[Branch]:
         """The branches whose two sides run different matrix products."""
-        return [
-            Branch(r.origins, r.params, frozenset(r.sides[0]), frozenset(r.sides[1]), loc)
-            for loc, r in self._records.items()
-            if r.sides[0] != r.sides[1]
-        ]
+        found: list[Branch] = []
+        for loc, record in self._records.items():
+            taken, other = (frozenset(p for p in side if p[0] != _SUM) for side in record.sides)
+            if taken != other:
+                sums, rest = (frozenset(p[1] for p in side if p[0] == _SUM) for side in record.sides)
+                found.append(Branch(record.origins, record.params, taken, other, loc, (sums, rest)))
+        return found
 
 
 def returns(body: tuple[object, ...]) -> bool:

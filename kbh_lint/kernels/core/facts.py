@@ -151,6 +151,7 @@ class Branch:
 
     `origins` is the data that chose, `params` the names of the numbers that did. `taken` and `other` hold kind, operand
     types and accumulator of the products on either side; what a side that returns leaves out is on the other one.
+    `sums`: the types in which either side adds up what it does not multiply there.
     """
 
     origins: Origins
@@ -158,6 +159,7 @@ class Branch:
     taken: frozenset[ProductTypes]
     other: frozenset[ProductTypes]
     loc: ir.Loc
+    sums: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,6 +110,8 @@ class Products:
             self.run.facts.add_sum(
                 dtype, value.origins, loc, in_loop and any("product" in o.flags for o in old.origins)
             )
+            if not any(product.loc == loc for product in self.run.facts.products.values()):
+                self.run.sides.add_sum(dtype)
             if in_loop:
                 value = value.with_(origins=flagged(value.origins, "reduce"))
         return value
