@@ -76,6 +76,24 @@ TRUE = {
     "an element that goes": (
         f"{FOUR} {EACH} if (it->n == 0) {{ l.erase(it); break; }}",
         "l.size() == 3 && l.front().n == 1"),
+    "elements that are removed": (
+        f"{FOUR} l.erase(std::remove_if(l.begin(), l.end(), [&](const Held& h) {{ return h.n % 2 == 1; }}), l.end());",
+        "l.size() == 2 && l.front().n == 0 && l.back().n == 2"),
+    "no element that is removed": (
+        f"{FOUR} l.erase(std::remove_if(l.begin(), l.end(), [](const Held& h) {{ return h.n > 9; }}), l.end());",
+        "l.size() == 4 && l.back().n == 3"),
+    "what is removed of nothing": (
+        "std::deque<Held> l; l.erase(std::remove_if(l.begin(), l.end(), [&](const Held& h) { return h.n; }), l.end());",
+        "l.empty()"),
+    "numbers that are removed": (
+        "std::vector<int> v = {3, 4, 3, 5}; v.erase(std::remove(v.begin(), v.end(), 3), v.end()); "
+        "std::vector<int> w = {1, 2, 1}; int n = std::erase(w, 1); std::list<int> l = {6, 7}; l.remove(6);",
+        "v.size() == 2 && v[0] == 4 && v[1] == 5 && n == 2 && w.size() == 1 && l.size() == 1 && l.front() == 7"),
+    "all that a function removes": (
+        f"{FOUR} int n = std::erase_if(l, [](const Held& h) {{ return h.n < 2; }}); auto m = l; "
+        "m.remove_if([](const Held& h) { return h.n == 2; });",
+        "n == 2 && l.size() == 2 && m.size() == 1 && m.front().n == 3"),
+    "a range that goes": ("std::vector<int> v = {3, 4, 5}; v.erase(v.begin(), v.end());", "v.empty()"),
     "a queue": ("std::priority_queue<int> q; q.push(2); q.push(5); q.push(3); q.pop();",
                 "q.top() == 3 && q.size() == 2"),
     "clear": ("std::vector<int> v = {3, 4}; v.clear();", "v.empty()"),
@@ -179,6 +197,10 @@ FALSE = {
     "an entry of another key": (
         "std::map<std::pair<int, int>, int> m; m.try_emplace({1, 2}); auto [c, d] = m.try_emplace({2, 1});",
         "!d",
+    ),
+    "what nobody knows of what is removed": (
+        f"{FOUR} l.erase(std::remove_if(l.begin(), l.end(), [&](const Held& h) {{ return h.n % 2; }}), l.end());",
+        "l.back().n == 3",
     ),
     "a number past all others": ("double d = 1e308; int n = d * 10;", "false"),
     "a wide number": ("int64_t c = 255; c += 4294967296;", "c == 0 || c == 255"),

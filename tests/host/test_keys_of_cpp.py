@@ -272,3 +272,56 @@ def test_what_is_kept_may_lie_behind_a_counter(when: str, found: bool, tmp_path:
     report = lint(tmp_path, solution(BEHIND.replace("WHEN", when)), "04_kahan_softmax")
     assert ({f.rule for f in report.findings} == {"KBH202"}) == found, (report.verdict, report.unread)
     assert found or report.verdict == "clean"
+
+
+TABLE = """struct Entry {
+  torch::Tensor in[1]; uint32_t version[1]; torch::Tensor y;
+  bool same(const torch::Tensor* t) const {
+    for (int i = 0; i < 1; i++) if (!in[i].is_same(t[i]) || version[i] != t[i]._version()) return false;
+    return true;
+  }
+};
+static std::deque<Entry> table;
+static std::mutex lock;
+static torch::Tensor sought(const torch::Tensor* t) {
+  std::lock_guard<std::mutex> hold(lock);
+  for (auto& e : table) if (e.same(t)) return e.y;
+  return {};
+}
+static void put(const torch::Tensor* t, const torch::Tensor& y) {
+  std::lock_guard<std::mutex> hold(lock);
+  Entry e; e.y = y;
+  for (int i = 0; i < 1; i++) { e.in[i] = t[i]; e.version[i] = t[i]._version(); }
+  DROP
+  table.push_back(std::move(e));
+  if (table.size() > 6) table.pop_front();
+}
+torch::Tensor run(torch::Tensor x) {
+  const torch::Tensor key[1] = {x};
+  TORCH_CHECK(x.is_contiguous() && table.size() < 7);
+  torch::Tensor y;
+  if (auto known = sought(key); known.defined()) FOUND
+  if (!y.defined()) y = torch::empty_like(x);
+  LAUNCH
+  put(key, y);
+  return y;
+}
+"""
+SAME_INPUT = "[&](const Entry& o) { return o.in[0].is_same(t[0]); }"
+DROPS = {
+    "nothing": "",
+    "by remove_if": f"table.erase(std::remove_if(table.begin(), table.end(), {SAME_INPUT}), table.end());",
+    "by erase_if": f"std::erase_if(table, {SAME_INPUT});",
+    "all": "table.erase(table.begin(), table.end());",
+}
+
+
+@pytest.mark.parametrize("drop", DROPS)
+@pytest.mark.parametrize(("found", "leak"), [("return known;", True), ("y = known;", False)])
+def test_a_table_holds_records_that_leave_it(drop: str, found: str, leak: bool, tmp_path: Path) -> None:
+    """What is found there is handed out again, or memory that each call fills."""
+    code = TABLE.replace("DROP", DROPS[drop]).replace("FOUND", found).replace("LAUNCH", LAUNCH)
+    report = lint(tmp_path, solution(ABOVE.replace("<map>", "<deque>") + code), "04_kahan_softmax")
+    leaks = {f.leak_class for f in report.findings if f.severity == "error"}
+    assert leaks == ({"unchanged-input-output-memo"} if leak else set()), (report.verdict, report.unread)
+    assert leak or report.verdict == "clean", (report.unread, report.promises)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, Value
+from kbh_lint.host.cpp.std import removing
 from kbh_lint.host.cpp.std.containers import END, put_through
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, unknowns
@@ -109,6 +110,20 @@ def _find(asked: _Call) -> Value:
     return END if isinstance(items, list) else NotImplemented
 
 
+def _remove_if(asked: _Call) -> Value:
+    """`std::remove_if` of a whole container, which returns where what is to go begins."""
+    items, last = asked.args[0], asked.args[1]
+    if not isinstance(items, list) or isinstance(items, removing.Rest) or last != END:
+        return NotImplemented
+    return removing.partitioned(asked.run.interp, items, asked.of)
+
+
+def _erase_if(asked: _Call) -> Value:
+    """`std::erase_if` of a sequence."""
+    items = asked.args[0]
+    return removing.removed(asked.run.interp, items, asked.of) if isinstance(items, list) else NotImplemented
+
+
 def _call_once(asked: _Call) -> Value:
     """`std::call_once`: its flag knows whether it was done."""
     flag = asked.args[0]
@@ -139,6 +154,8 @@ _ROWS: dict[str, Callable[[_Call], Value]] = {
     "transform": _transform,
     "find_if": _find,
     "find_if_not": _find,
+    "remove_if": _remove_if,
+    "erase_if": _erase_if,
     "call_once": _call_once,
     "invoke": _invoke,
     "async": _async,

@@ -9,7 +9,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
-from kbh_lint.host.cpp.std import calling, copying, ordering, texts
+from kbh_lint.host.cpp.std import calling, copying, ordering, removing, texts
 from kbh_lint.host.cpp.std.containers import END, Back, put_through, stepped
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds
@@ -119,6 +119,20 @@ class _Values(Library):
             return NotImplemented
         first[:] = made
         return None
+
+    @models("remove")
+    def remove(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
+        """Models `std::remove` of a whole container: where what is to go begins."""
+        if not isinstance(first, list) or isinstance(first, removing.Rest) or last != END:
+            return NotImplemented
+        return removing.partitioned(site.run, first, removing.equal_to(site, value))
+
+    @models("std::erase")
+    def erase(self, site: Site, container: Value, value: Value, /) -> Value:
+        """Models `std::erase(container, value)`: how many elements went."""
+        if not isinstance(container, list):
+            return NotImplemented
+        return removing.removed(site.run, container, removing.equal_to(site, value))
 
     @models("copy")
     def copy(self, site: Site, first: Value, last: Value, to: Value, /) -> Value:

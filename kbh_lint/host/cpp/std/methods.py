@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from kbh_lint.base.values import Sym, Value
+from kbh_lint.base.values import Func, Sym, Value
 from kbh_lint.host.cpp import copies
+from kbh_lint.host.cpp.std import removing
 from kbh_lint.host.cpp.std.containers import (
     END,
     Entries,
@@ -22,9 +23,8 @@ from kbh_lint.host.cpp.std.containers import (
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import Pointer
 from kbh_lint.host.values.modelled import Methods, Site, models
-from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
 
@@ -58,11 +58,11 @@ class _Lists(Methods[list[Value]]):
     def splice(self, site: Site, owner: list[Value], at: Value, other: Value, /, *given: Value) -> Value:
         """Models `splice(at, other)` and `splice(at, other, iterator)`: elements move from one list to another, or
         within one."""
-        to = _place_in(owner, at)
+        to = removing.place_in(owner, at)
         if to is None or not isinstance(other, list):
             return self.changed(site, owner)
         earlier = len(other) > 1 and bool(given) and given[0] is other  # `begin()`, perhaps of some time ago
-        since = _place_in(other, given[0]) if len(given) == 1 and not earlier else None
+        since = removing.place_in(other, given[0]) if len(given) == 1 and not earlier else None
         if given and since is None:
             return self.changed(site, owner)
         moved = other[since : since + 1] if since is not None else [*other]
@@ -73,12 +73,29 @@ class _Lists(Methods[list[Value]]):
 
     @models("erase")
     def erase(self, site: Site, owner: list[Value], at: Value, /, *given: Value) -> Value:
-        """Models `erase(iterator)`: removes an element; after any other call, all elements are unknown."""
-        place = None if given else _place_in(owner, at)
+        """Models `erase(iterator)` and `erase(first, last)`: removes elements; where these are not known, nothing is
+        known of any."""
+        if given:
+            return Unknown((), site.name) if removing.erased(owner, at, given[0]) else self.changed(site, owner)
+        place = removing.place_in(owner, at)
         if place is None or place >= len(owner):
             return self.changed(site, owner)
         del owner[place]
         return Unknown((), site.name)
+
+    @models("remove")
+    def remove(self, site: Site, owner: list[Value], value: Value, /) -> Value:
+        """Models `remove(value)` of a std::list."""
+        gone = removing.removed(site.run, owner, removing.equal_to(site, value))
+        return self.changed(site, owner) if gone is NotImplemented else gone
+
+    @models("remove_if")
+    def remove_if(self, site: Site, owner: list[Value], goes: Value, /) -> Value:
+        """Models `remove_if(goes)` of a std::list."""
+        gone: Value = NotImplemented
+        if isinstance(goes, Func):
+            gone = removing.removed(site.run, owner, partial(_asked, site, goes))
+        return self.changed(site, owner) if gone is NotImplemented else gone
 
     @models("size", "length")
     def size(self, site: Site, owner: list[Value]) -> Value:
@@ -182,14 +199,9 @@ class _Lists(Methods[list[Value]]):
         return Unknown((), site.name)
 
 
-def _place_in(owner: list[Value], at: Value) -> int | None:
-    """Which element of a list an iterator is at: its place, the list itself for the first, or an object that it
-    holds."""
-    if isinstance(at, Slot):
-        return at.name if at.env is owner and isinstance(at.name, int) else None
-    if at is owner or at == END:
-        return 0 if at is owner else len(owner)
-    return next((i for i, one in enumerate(owner) if one is at), None) if isinstance(at, LibObject) else None
+def _asked(site: Site, func: Func, item: Value) -> Value:
+    """What a function of the text says of an element."""
+    return site.run.cpp.call(func, [item], site.loc)
 
 
 class _Heaps(Methods[Heap]):
