@@ -11,6 +11,7 @@ from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, Type
 from kbh_lint.cpp import integers, layout
 from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.overloads import Choice
+from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
 CHECKS = frozenset(
-    "TORCH_CHECK AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
+    "AT_ASSERT AT_ASSERTM C10_CUDA_CHECK AT_CUDA_CHECK TORCH_INTERNAL_ASSERT CUDA_CHECK "
     "CUTE_CHECK_ERROR CUTE_CHECK_LAST CUTE_STATIC_ASSERT CUTE_STATIC_ASSERT_V CUTLASS_ASSERT "
     "assert C10_CUDA_KERNEL_LAUNCH_CHECK TORCH_CUBLAS_CHECK TORCH_WARN printf fprintf static_assert".split()
 )
@@ -96,15 +97,39 @@ def _checked(run: Cpp, node: ir.Call, env: Env) -> Value:
     name = node.func.id if isinstance(node.func, ir.Name) else ""
     if name == "C10_CUDA_KERNEL_LAUNCH_CHECK" and run.refused_launch:
         run.interp.fails("builtins.RuntimeError", node.loc)
-    for arg in node.args[:1]:
-        if isinstance(arg, ir.Const) and not arg.value:
+    two = name[-3:] in ("_EQ", "_NE", "_LE", "_LT", "_GE", "_GT")
+    for arg in node.args[: 2 if two else 1]:
+        if not two and isinstance(arg, ir.Const) and not arg.value:
             exceptions.raise_("RuntimeError", [], node.loc)
-        works = any(isinstance(n, (ir.Call, ir.Launch)) for n in (arg, getattr(arg, "left", None)))
-        if works or run.failed and isinstance(arg, (ir.Name, ir.Compare)):
-            value = run.eval(arg, env)
-            if run.failed and (value is cpp_names.FAILURE or value is False):
-                run.interp.fails("builtins.RuntimeError", node.loc)
+        if _fails(run, _held(run, arg, env)):
+            run.interp.fails("builtins.RuntimeError", node.loc)
     return None
+
+
+def _held(run: Cpp, tested: ir.Expr, env: Env) -> Value:
+    """What a condition that is taken to hold comes to. Of `a && b` all is asked, as what stands before each part held;
+    of `a || b` what stands behind parts that are not known to hold. Nothing is where nothing could be done or fail."""
+    if not _does(tested) and not (run.failed and isinstance(tested, (ir.Name, ir.Compare, ir.Bool))):
+        return None
+    if not isinstance(tested, ir.Bool):
+        return run.eval(tested, env)
+    value: Value = None
+    for part in tested.values:
+        value = _held(run, part, env) if tested.op == "and" or _does(part) else run.eval(part, env)
+        if _fails(run, value) if tested.op == "and" else value is True:
+            break
+    return value
+
+
+def _fails(run: Cpp, value: Value) -> bool:
+    """Whether what a check tests says that something failed."""
+    return run.failed and (value is cpp_names.FAILURE or value is False)
+
+
+@by_node
+def _does(tested: ir.Expr) -> bool:
+    """Whether a condition calls, launches or assigns."""
+    return any(isinstance(node, (ir.Call, ir.Launch, ir.AssignE)) for node in walk(tested))
 
 
 def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Value:
