@@ -67,7 +67,7 @@ CHECKS = {  # each launches what `want` asks for
     "both of two": "TORCH_CHECK(want > 0 && (want == 128 ? launch<128>(x, y) : launch<256>(x, y)));",
     "all of three": "TORCH_CHECK(want && x.dim() == 2 && (want == 128 ? launch<128>(x, y) : launch<256>(x, y)), want);",
     "either of two": "TORCH_CHECK(launch<128>(x, y, want) || launch<256>(x, y, want));",
-    "either of two, of which a name may hold": "bool done = true; want == 128 ? launch<128>(x, y) : launch<256>(x, y);\n"
+    "either of two, of which a name may hold": "bool done = want == 128 ? launch<128>(x, y) : launch<256>(x, y);\n"
     "  TORCH_CHECK(done || launch<512>(x, y));",
     "not neither": "TORCH_CHECK(!(!launch<128>(x, y, want) && !launch<256>(x, y, want)));",
     "of two values": "TORCH_CHECK_EQ(true, want == 128 ? launch<128>(x, y) : launch<256>(x, y));",
