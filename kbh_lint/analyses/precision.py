@@ -127,7 +127,7 @@ def _totals(total: Sum, product: Product) -> bool:
 
 def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[Store, ProductUse]]:
     """The stores to narrow memory of a product that is added to what is there, where a launch before left a product of
-    the same inputs: a total of parts of a sum. Each with that product."""
+    the same inputs on each side: a total of parts of a sum. Each with that product."""
     for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES and len(use.inputs) > 1 else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         narrower = [s for s in facts.stores if s.dtype in FLOATS and (effective_bits(s.dtype) or 0) < limit]
@@ -135,7 +135,9 @@ def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[
             before = _left_there(use.event, store)
             if before is not None and any(_holds(store, product) for product in products):
                 others = (one for one in work.products if one.event is before)
-                yield from ((store, one) for one in others if set(one.inputs) == set(use.inputs))
+                yield from (
+                    (store, one) for one in others if one.sides == use.sides and set(one.inputs) == set(use.inputs)
+                )
 
 
 def _left_there(event: Event, store: Store) -> Event | None:

@@ -20,7 +20,8 @@ class ProductUse:
     `inputs` the names of inputs and state that feed it, `narrow` those of them that it holds in a narrow type.
     `upcast`: a narrow operand runs on a wider type. `steps` are the conversions that made it so. `accumulator` is "?"
     where the library chooses it; `mode` is how fp32 operands are multiplied where the kernel says so. `narrowed` names
-    the inputs and state that enter in fewer bits than the contract holds them in.
+    the inputs and state that enter in fewer bits than the contract holds them in. `sides`: the names that feed each of
+    the operands, where it is known which feed which.
     """
 
     where: str
@@ -41,6 +42,7 @@ class ProductUse:
     accumulator: str = "?"
     mode: str = ""
     narrowed: tuple[str, ...] = ()
+    sides: tuple[tuple[str, ...], ...] = ()
 
 
 def products(found: Slice) -> list[ProductUse]:
@@ -182,6 +184,7 @@ def _use(event: Event, facts: KernelFacts, product: Product, known: Mapping[Orig
         accumulator=product.accumulator,
         mode=product.mode,
         narrowed=tuple(sorted(set(lost))),
+        sides=tuple(sorted(tuple(sorted({r.name for r in found})) for found, _ in sides)),
     )
 
 
