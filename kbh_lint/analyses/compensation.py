@@ -20,12 +20,18 @@ from kbh_lint.host.gpu.kernel_cache import identity, normal, normal_key
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.tensors import Event, Tensor, product, row_major
 from kbh_lint.kernels.core.calls import sums_up
+from kbh_lint.problems import Problem
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.numeric.compensation import CompensationFacts
 
 # Of the memory that holds exponentials or their partial sums: three buffers may share one, and have room for more rows.
 MIN_SHARE = 1 / 16
+
+
+def promised(problem: Problem) -> bool:
+    """Whether a problem promises that a sum is compensated."""
+    return any(promise.kind == "compensated-sum" for promise in problem.promises)
 
 
 def share_of_exponentials(total: Event) -> float:

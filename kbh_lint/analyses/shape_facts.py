@@ -10,6 +10,7 @@ from math import prod
 from typing import Any
 
 from kbh_lint.analyses import (
+    compensation,
     coverage,
     exponentials,
     keys,
@@ -73,7 +74,7 @@ def shape_facts(
     facts.seeds += replay.survivors(path, run, found)
     facts.seeds += replay.ignored_state(run, found)
     facts.seeds += l2.l2_policies(run, found)
-    facts.seeds += warmup.warm_ups(run, found, work, total)
+    facts.seeds += warmup.warm_ups(run, found, work, total, compensation.promised(problem))
     facts.seeds += output_seeds(path, run, found)
     facts.seeds += shape_crashes(run)
     packed = packing.expansions(problem, contract, run, work)

@@ -50,7 +50,7 @@ def steered(problem: Problem, contract: Contract, paths: list[PathRun]) -> list[
     their results is compared. Whether sides of a kernel compensate their sums is asked of problems that promise it.
     """
     base = next((p for p in paths if not p.forced), paths[0])
-    compensates = any(promise.kind == "compensated-sum" for promise in problem.promises)
+    compensates = compensation.promised(problem)
     out = [[*_device(contract, run, compensates)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
         for key in other.forced:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kbh_lint.analyses import compensation
 from kbh_lint.analyses.flow import Slice, facts_of, reach
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.analyses.work import Work, category, sort_out
@@ -13,9 +14,10 @@ from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event
 
 
-def warm_ups(run: ShapeRun, found: Slice, work: Work, total: int | None) -> list[ShapeFact]:
+def warm_ups(run: ShapeRun, found: Slice, work: Work, total: int | None, compensates: bool = False) -> list[ShapeFact]:
     """Facts `warm-up`: the first call, or one much later, multiplies other element types or leaves more to libraries
-    than the usual call."""
+    than the usual call; with `compensates` also: a kernel of a much later one sums plainly, and none of the usual
+    does."""
     if len(run.calls) < 2 or not found.events:
         return []
     usual = arithmetic(work)
@@ -27,7 +29,37 @@ def warm_ups(run: ShapeRun, found: Slice, work: Work, total: int | None) -> list
     late = _work_of(later.contents, total) if later is not None else None
     if late is not None and usual and arithmetic(late) and arithmetic(late) != usual:
         return [_seed("counter", work, late)]
+    if compensates and later is not None and _steps(later.events) != _steps(run.calls[-1].events):
+        return _less_careful(found, reach(list(later.contents)))
     return []
+
+
+def _less_careful(usual: Slice, late: Slice) -> list[ShapeFact]:
+    """The fact that a late call sums exponentials plainly where the usual one compensates each sum."""
+    careful, plain = _by_care(usual), _by_care(late)
+    if plain and plain[0] and careful and not careful[0] and careful[1]:
+        also = {(e.name, e.loc) for e in plain[1]}
+        fact = WarmUp(decided_by="counter", before=("compensated sums",), after=("plain sums",))
+        places = [("what the first calls sum", e.loc) for e in careful[1] if (e.name, e.loc) not in also]
+        places += [("what later calls sum", e.loc) for e in plain[0]]
+        related: list[tuple[ir.Loc | None, str]] = [(loc, text) for text, loc in places]
+        return [ShapeFact(fact, plain[0][0].loc, (*related, *launched_from(plain[0][0])[1:]))]
+    return []
+
+
+def _by_care(found: Slice) -> tuple[list[Event], list[Event]] | None:
+    """The launches that sum exponentials plainly, and those that compensate; None where that is not known."""
+    plain: list[Event] = []
+    careful: list[Event] = []
+    for event in (e for e in found.events if e.kind == "launch" and any(f.sums for f in facts_of(e))):
+        answer = compensation.of_launch(event, found)
+        if answer.state == "unknown":
+            return None
+        if answer.state in ("effective", "precise"):
+            careful.append(event)
+        elif answer.sums:
+            plain.append(event)
+    return plain, careful
 
 
 def _steps(events: Sequence[Event]) -> list[tuple[object, ...]]:
