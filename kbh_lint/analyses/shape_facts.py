@@ -27,6 +27,7 @@ from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.promises.judge import judge
 from kbh_lint.analyses.reading import unread
+from kbh_lint.analyses.reading.gates import clocked
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out
@@ -39,8 +40,10 @@ from kbh_lint.base.facts import (
     Product,
     ReferenceWork,
     Selection,
+    Sniff,
     TorchShare,
 )
+from kbh_lint.host.values import taint
 from kbh_lint.host.values.path_runs import PathRun, ShapeRun
 from kbh_lint.host.values.tensors import Event
 from kbh_lint.problems import Contract, Problem
@@ -76,6 +79,7 @@ def shape_facts(
     facts.seeds += l2.l2_policies(run, found)
     facts.seeds += warmup.warm_ups(run, found, work, total, compensation.promised(problem))
     facts.seeds += output_seeds(path, run, found)
+    facts.seeds += _clocked(run, found)
     facts.seeds += shape_crashes(run)
     packed = packing.expansions(problem, contract, run, work)
     facts.seeds += packed.seeds
@@ -91,6 +95,13 @@ def shape_facts(
     judge(problem, contract, run, found, work, packed, facts, not path.forced)
     facts.seeds += unread.unread_inputs(path, run, found, work, reference, facts)
     return facts
+
+
+def _clocked(run: ShapeRun, found: Slice) -> list[ShapeFact]:
+    """Facts `sniff`: a kernel asks a clock of the GPU what to do."""
+    told = {loc: event for event, loc in clocked(run, found)}
+    fact = Sniff(symbol="a clock of the GPU", what=taint.GAP, decides=True)
+    return [ShapeFact(fact, loc, tuple(launched_from(event))) for loc, event in told.items()]
 
 
 def _reduced_work(reduced: Reduced, label: str) -> precision.Other | None:

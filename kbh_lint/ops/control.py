@@ -9,7 +9,8 @@ CONTROL: tuple[Operation, ...] = (
     op("index_tile", "size", cutile="arange", triton="arange"),
     op("program_id", "size", cutile="bid", triton="program_id"),
     op("num_programs", "size", cutile="num_blocks", triton="num_programs"),
-    op("device_counters", "size", triton="globaltimer smid num_threads num_warps"),
+    op("device_counters", "size", triton="smid num_threads num_warps"),
+    op("clock", "size", cuda="clock64 clock", triton="globaltimer"),
     op("block_indices", "size", cute="block_idx cluster_idx block_in_cluster_idx"),
     op("cluster_sizes", "size", cute="cluster_dim block_in_cluster_dim"),
     op("thread_index", "size", cute="thread_idx"),
@@ -35,7 +36,7 @@ CONTROL: tuple[Operation, ...] = (
     op("state", "size",
        cuda="canonical_warp_idx_sync canonical_warp_idx canonical_warp_group_idx canonical_lane_idx elect_one_sync "
             "block_rank_in_cluster block_id_in_cluster cudaDeviceGetAttribute cudaGetDevice cudaGetErrorString "
-            "cudaGetErrorName cudaGetLastError cudaPeekAtLastError __activemask __float2int clock64 clock __isShared "
+            "cudaGetErrorName cudaGetLastError cudaPeekAtLastError __activemask __float2int __isShared "
             "__nvvm_get_smem_pointer __match_all_sync"),
     op("predicate", "size", cute="elem_less"),
     op("truth", "size", cute="any_ all_ and_ or_ not_ is_static is_major leading_dim vote_any_sync vote_all_sync"),

@@ -1,15 +1,17 @@
-"""Kernels that store nothing where memory kept since an earlier call holds what was made of the same inputs."""
+"""Kernels that store nothing where memory kept since an earlier call holds what was made of the same inputs, or where a
+clock of the GPU says so."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.host.values.path_runs import Call, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Storage
-from kbh_lint.kernels.core.facts import Gate, Origins
+from kbh_lint.kernels.core.facts import Gate, KernelFacts, Origin, Origins
+from kbh_lint.kernels.core.origins import OF_CLOCK
 
 MAX_DEPTH = 6  # launches that hand on what decides
 MAX_PARTS = 16  # writes to one memory within a call
@@ -31,6 +33,58 @@ def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tu
                 yield event, *found_here
 
 
+def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
+    """The launches of the last call that store to what the result is made of, or multiply otherwise, where a clock of
+    the GPU says so, each with the place that decides."""
+    launches = [event for call in run.calls for event in call.events if event.kind == "launch"]
+    if not any(_asks_a_clock(facts) for event in launches for facts in facts_of(event)):
+        return
+    for event in found.events:
+        if event.kind != "launch" or event.call != run.calls[-1].index:
+            continue
+        of_result = {written.storage.ident for written in event.writes if written.ident in found.contents}
+        contents = event.attrs.get("contents", {})
+        for facts in facts_of(event):
+            tests = [(gate.origins, gate.loc) for gate in facts.gates if _at(contents, gate.storage) in of_result]
+            tests += [(branch.origins, branch.loc) for branch in facts.branches]
+            places = (loc for origins, loc in dict.fromkeys(tests) if _timed(event, origins))
+            yield from ((event, loc) for loc in places)
+
+
+def _asks_a_clock(facts: KernelFacts) -> bool:
+    """Whether a clock of the GPU goes into what a kernel stores or decides."""
+    made = [store.origins for store in facts.stores]
+    made += [gate.origins for gate in facts.gates] + [branch.origins for branch in facts.branches]
+    return any(origin.storage == OF_CLOCK for origins in made for origin in origins)
+
+
+def _at(contents: Mapping[int, Content], storage: int) -> int:
+    """The memory behind a storage of a launch."""
+    held = contents.get(storage)
+    return storage if held is None else held.storage.ident
+
+
+def _timed(event: Event, origins: Origins) -> bool:
+    """Whether data in a kernel was made of what a clock of the GPU showed, in a launch of this or an earlier call."""
+    seen = set[tuple[int, Storage]]()
+    stack: list[tuple[Event, Origins, int]] = [(event, origins, 0)]
+    while stack:
+        reader, given, depth = stack.pop()
+        if any(origin.storage == OF_CLOCK and _decides(origin) for origin in given):
+            return True
+        contents = reader.attrs.get("contents", {})
+        for held in [contents[o.storage] for o in given if o.storage in contents and _decides(o)]:
+            maker = held.event
+            if maker is not None and depth < MAX_DEPTH and (id(maker), held.storage) not in seen:
+                seen.add((id(maker), held.storage))
+                stack.append((maker, _stored(maker, held.storage), depth + 1))
+    return False
+
+
+def _decides(origin: Origin) -> bool:
+    return "index" not in origin.flags or "test" in origin.flags
+
+
 def _all_behind(event: Event, gates: Sequence[Gate], call: Call) -> tuple[ir.Loc, tuple[str, ...]] | None:
     """The place that decides and the names of the inputs, where each store of a launch, but to memory that is kept to
     be asked, stands behind a test of what inputs come to and of what was kept of them."""
@@ -43,8 +97,7 @@ def _all_behind(event: Event, gates: Sequence[Gate], call: Call) -> tuple[ir.Loc
             told.setdefault(gate.number, (gate.loc, tuple(sorted(inputs))))
             asked |= {storage.ident for storage in kept}
     contents = event.attrs.get("contents", {})
-    of = {gate.number: contents.get(gate.storage) for gate in gates}
-    at = {number: gate.storage if held is None else held.storage.ident for number, held in of.items()}
+    at = {gate.number: _at(contents, gate.storage) for gate in gates}
     results = [number for number, storage in at.items() if storage not in asked]
     return told[results[0]] if results and told.keys() >= set(results) else None
 
@@ -70,9 +123,7 @@ def _behind(event: Event, origins: Origins, call: Call) -> Found:
     while stack:
         reader, given, depth = stack.pop()
         contents = reader.attrs.get("contents", {})
-        read = [
-            contents.get(origin.storage) for origin in given if "index" not in origin.flags or "test" in origin.flags
-        ]
+        read = [contents.get(origin.storage) for origin in given if _decides(origin)]
         for content in {content.ident: content for content in read if content is not None}.values():
             maker = content.event
             if content.label.startswith("input:") and content.dtype in FLOATS:

@@ -37,6 +37,7 @@ BUILTINS: dict[str, Callable[[Call], V]] = spelled(
         "store_experimental": tiles.experimental_store, "load_ragged": tiles.ragged_load,
         "store_ragged": tiles.ragged_store, "reinterpret_descriptor": tiles.same, "index_tile": tiles.index_tile,
         "program_id": tiles.scalar_index, "num_programs": tiles.scalar_index, "device_counters": tiles.scalar_index,
+        "clock": tiles.clock,
         "full": tiles.filled, "zeros": tiles.zeros, "zeros_like": tiles.like, "full_like": tiles.like,
         "reshape": tiles.reshape, "transpose": tiles.trans, "expand_dims": tiles.expand, "broadcast": tiles.broadcast,
         "join": tiles.merged, "split": tiles.split, "ravel": lambda c: first(c).with_(shape=None),

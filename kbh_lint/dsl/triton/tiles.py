@@ -5,7 +5,7 @@ from __future__ import annotations
 from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import broadcast as broadcasted
 from kbh_lint.kernels.core.joins import mix
-from kbh_lint.kernels.core.origins import flagged, union
+from kbh_lint.kernels.core.origins import CLOCK, flagged, union
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, Splat, V, constant, leaves
 from kbh_lint.kernels.languages.python.call import Call, first
 from kbh_lint.kernels.languages.python.kept_totals import kept_total
@@ -162,6 +162,11 @@ def index_tile(call: Call) -> V:
 def scalar_index(call: Call) -> V:
     """The value of `tl.program_id(axis)` or `tl.num_programs(axis)`."""
     return call.m.ranges.counted(()) if call.m.ranges.given else V("i32", "i32", shape=())
+
+
+def clock(call: Call) -> V:
+    """The value of `tl.extra.cuda.globaltimer()`."""
+    return V("i64", "i64", CLOCK, shape=())
 
 
 def filled(call: Call) -> V:

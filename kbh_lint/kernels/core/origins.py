@@ -9,6 +9,8 @@ from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core.facts import Origin, Origins
 
 NO_ORIGINS: Origins = frozenset()
+OF_CLOCK = -1_000_000  # which is no storage
+CLOCK: Origins = frozenset((Origin("the GPU's clock", OF_CLOCK, "u64"),))
 MAX_ORIGINS = 40
 MAX_CASTS = 12
 

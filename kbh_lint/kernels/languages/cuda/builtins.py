@@ -10,7 +10,7 @@ from kbh_lint.cpp import layout
 from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import join, mix
-from kbh_lint.kernels.core.origins import data_origins, flagged, union, union_casts
+from kbh_lint.kernels.core.origins import CLOCK, data_origins, flagged, union, union_casts
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, CType, Mul, V, in_order, offset_of
 from kbh_lint.kernels.languages.cuda import conversions
 from kbh_lint.kernels.languages.cuda.cute_functions import of_cute
@@ -186,6 +186,11 @@ def _index(call: CppCall) -> V:
     return V("i32", "i32", value.origins, value.casts)
 
 
+def _clock(call: CppCall) -> V:
+    """What a clock of the GPU shows."""
+    return V("i64", "i64", CLOCK)
+
+
 def _dp4a(call: CppCall) -> V:
     a, b = call.arg(0), call.arg(1)
     made = call.m.products.product("dp", a, b, "i32", call.loc, a_dtype="i8", b_dtype="i8")
@@ -275,7 +280,7 @@ _NAMED: dict[str, Builtin] = {
     "pow": lambda call: _elementwise("exp" if call.arg(0).known else "")(call), "lane_max": _bound,
     "shuffle": _same(0), "shuffle_masked": _same(1), "lane_reduce": _same(1), "lane_or": _same(1), "vote": _vote,
     "same": lambda call: call.arg(0), "lane_of_pair": _lane, "aligned": _lane, "to_address": _lane, "pack": _pack,
-    "pack_values": _pack, "byte_perm": _bits, "reversed": _bits, "funnel": _bits, "state": _index,
+    "pack_values": _pack, "byte_perm": _bits, "reversed": _bits, "funnel": _bits, "state": _index, "clock": _clock,
     "dot_of_bytes": _dp4a, "address": _address, "shared_address": _address, "size_of": _size, "alignment": _alignment,
     "pack_size": _pack_size,
     "forward": _std_move, "pointer_of": _std_move, "swap": _swap, "fragment_fill": fragment_fill,

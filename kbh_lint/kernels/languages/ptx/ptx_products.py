@@ -6,11 +6,13 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.regexes import regex
 from kbh_lint.frontends import ptx
 from kbh_lint.kernels.core.joins import join, mix
-from kbh_lint.kernels.core.origins import data_origins
+from kbh_lint.kernels.core.origins import CLOCK, data_origins
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Cell, V, in_order, offset_of
 
 _SHAPE = regex(r"m(\d+)n\d+k\d+")
+_CLOCKS = regex(r"%(?:clock|globaltimer)(?:64|_hi|_lo)?\Z")
+CLOCKED = V("u64", "u64", CLOCK)
 
 
 class Registers:
@@ -34,7 +36,7 @@ class Registers:
             index = self.index(operand)
             return self.operands[index] if index is not None and index < len(self.operands) else UNKNOWN_V
         if isinstance(operand, ptx.Reg):
-            return self.names.get(operand.name, UNKNOWN_V)
+            return self.names.get(operand.name) or (CLOCKED if _CLOCKS.match(operand.name) else UNKNOWN_V)
         if isinstance(operand, ptx.Imm):
             return V("i32" if isinstance(operand.value, int) else "f32", "", const=operand.value)
         if isinstance(operand, ptx.Vec):
