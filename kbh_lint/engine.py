@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from kbh_lint import kernelbench
+from kbh_lint.analyses import said
 from kbh_lint.analyses.agreement import UNTRIED, across_targets, agree, differing
 from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
@@ -161,6 +162,7 @@ def _judged(graded: Problem, contract: Contract, runs: _Explored, reference: Tra
         agreed = agree(group, found, drawn)
         for shape, seeds in zip(agreed, steered(graded, contract, group), strict=False):
             shape.seeds += seeds
+        said.stays_in_cache(agreed, runs.sessions[0].module)
         per_target.append(agreed)
     notes = tuple(differing(per_target, [session.capability for session in runs.sessions]))
     return _Judged(across_targets(per_target), per_path, reference, notes)

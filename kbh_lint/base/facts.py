@@ -134,12 +134,13 @@ class IgnoredArgument(FactKind):
 
 
 class L2Policy(FactKind):
-    """The L2 cache is asked to keep data beyond the kernel that reads it."""
+    """The L2 cache is asked to keep data beyond the kernel that reads it; `said` to be for another call."""
 
     kind: str
     what: str
     names: Names
     reads: str
+    said: bool = False
 
 
 class WarmUp(FactKind):

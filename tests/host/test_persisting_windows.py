@@ -64,6 +64,33 @@ def test_a_window_may_be_set_through_references_to_fields(tmp_path: Path) -> Non
     assert sorted((finding.rule, len(finding.shapes)) for finding in report.findings) == RETAINED
 
 
+SAID = [("KBH230", 4)]
+WORDS = {  # what a file says of its window, and what is found
+    "a comment of C++": ("// What lies there stays in L2 for the next call, whatever passes in between.", "", SAID),
+    "a comment over two lines": ("// The weight is resident: other traffic evicts other lines, so that a\n"
+                                 "// launch finds it warm, across all calls.", "", SAID),
+    "a docstring": ("", '\n\ndef window():\n    """Persisting lines survive the flush."""\n', SAID),
+    "a comment of Python": ("", "# set aside in the cache, so that nothing is read between two calls\n", SAID),
+    "what blocks of a call share": ("// The blocks of a launch share the weight through L2.", "", RETAINED),
+    "another call, and no cache": ("// The next call may bring another shape.", "", RETAINED),
+    "denormals": ("// L2 keeps it; flush to zero is on.", "", RETAINED),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", WORDS)
+def test_a_file_may_say_what_its_window_is_for(tmp_path: Path, how: str) -> None:
+    in_cpp, in_python, found = WORDS[how]
+    built = BUILT.replace("static void set(", f"{in_cpp}\nstatic void set(", 1)
+    work = model(f"l2.reset()\nl2.keep(self.weight)\n{WORK}return y\n")
+    report = lint(tmp_path, HEAD + built + in_python + KERNEL + work)
+    assert sorted((finding.rule, len(finding.shapes)) for finding in report.findings) == found
+    (tmp_path / "ended").mkdir()
+    report = lint(
+        tmp_path / "ended", HEAD + built + in_python + KERNEL + work.replace("return y", "l2.reset()\n        return y")
+    )
+    assert not report.findings
+
+
 LAUNCH = """
 __global__ void touch(const uint8_t* weight, const uint8_t* x, float* out) {
   if (weight[0] == x[0]) out[0] = 1;
@@ -113,7 +140,7 @@ def test_the_window_of_a_launch_covers_what_it_begins_with_alone(tmp_path: Path,
     assert sorted((finding.rule, len(finding.shapes)) for finding in report.findings) == RETAINED
     said = sorted(finding.message.partition(":")[0] for finding in report.findings)
     assert said == [
-        "the L2 cache is asked to keep weight beyond the call (window), which reads it once",
+        "the L2 cache is asked to keep weight beyond the call (window; reads in one call",
         "window on weight",
     ]
 
