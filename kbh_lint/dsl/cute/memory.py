@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import values
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.memory import TENSOR_MEMORY, held, is_type, struct_fields
-from kbh_lint.kernels.core.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.core.origins import flagged, union
 from kbh_lint.kernels.core.value import HANDLE, LITERAL, UNKNOWN_V, V, constant, leaves
+from kbh_lint.kernels.languages.ptx.cache_policy import ENCODED_LAST
 from kbh_lint.kernels.languages.python.arithmetic import pointer_name
 from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp import layout
-from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.flags import only_reads
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.origins import CLOCK, data_origins, flagged, union, union_casts
@@ -24,6 +23,7 @@ from kbh_lint.kernels.languages.cuda.libraries import (
 )
 from kbh_lint.kernels.languages.cuda.places import Builtin, CppCall
 from kbh_lint.kernels.languages.cuda.types import is_pointer
+from kbh_lint.kernels.languages.ptx import cache_policy
 from kbh_lint.kernels.languages.ptx.ptx import copy_bytes, multiply_add
 from kbh_lint.ops.catalogue import OPERATIONS
 from kbh_lint.ops.operation import spelled

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.cpp import construction, integers
-from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, CType, Offset, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.fields import is_union
 from kbh_lint.kernels.languages.cuda.places import IN_MEMORY, Ref
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer, pointer_to
+from kbh_lint.kernels.languages.ptx import cache_policy
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.cuda.run import CudaRun

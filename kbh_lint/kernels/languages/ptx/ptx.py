@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends import ptx
-from kbh_lint.kernels.core import cache_policy
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.numbers import is_nibble_mask
 from kbh_lint.kernels.core.origins import choosing, data_origins, flagged, union
 from kbh_lint.kernels.core.run import Run
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, UNKNOWN_V, Mul, V, in_order, offset_of
+from kbh_lint.kernels.languages.ptx import cache_policy
 from kbh_lint.kernels.languages.ptx.ptx_products import Registers, dp4a, mma, tcgen05, wgmma
 from kbh_lint.ops.catalogue import OPERATIONS
 from kbh_lint.ops.operation import spelled
