@@ -58,7 +58,14 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
             elif _carries(use):
                 out.append(Narrow("accumulators", (use.accumulator,), use.inputs, use.loc, use, True))
         out += [
-            Narrow("accumulators", (total.dtype,), use.inputs, total.loc, use, _added_on(use, limit["accumulators"]))
+            Narrow(
+                "accumulators",
+                (total.dtype,),
+                use.inputs,
+                total.loc,
+                use,
+                _added_on(use, limit["accumulators"], total.by),
+            )  # fmt: skip
             for total in _rounded_totals(use, limit.get("accumulators", 0))
         ]
         for store, before in _added_to_stored(use, work, limit.get("accumulators", 0)):
@@ -147,8 +154,9 @@ def _left_there(event: Event, store: Store) -> Event | None:
     return before if before is not None and before is not event and before.call == event.call else None
 
 
-def _added_on(use: ProductUse, limit: int) -> bool:
-    """Whether a loop adds the results of a product with narrow accumulators to a wide sum: each holds a group's."""
+def _added_on(use: ProductUse, limit: int, but: frozenset[ir.Loc] = frozenset()) -> bool:
+    """Whether a loop adds the results of a product with narrow accumulators to a wide sum: each holds a group's. What
+    is summed at the places `but` is added to the narrow one."""
     return any(
         total.carried and (effective_bits(total.dtype) or 0) >= limit and _sums_up(product, total)
         for facts in facts_of(use.event)
@@ -156,6 +164,7 @@ def _added_on(use: ProductUse, limit: int) -> bool:
         if product.loc == use.loc and product.accumulator == use.accumulator
         for total in facts.sums
         if total.loc != product.loc  # what a product adds to itself is no other sum
+        and total.loc not in but
     )
 
 
@@ -280,14 +289,14 @@ def short_series(events: Iterable[Event]) -> Iterator[tuple[Event, ShortSeries]]
     vanish, with that series."""
     for event in events:
         for facts, binding in zip(event.attrs.get("facts", ()), event.attrs.get("bindings", ()), strict=False):
-            if any(_of_products(p) for p in facts.products):
+            if any(p.kind == "dot" and _of_products(p) for p in facts.products):
                 yield from ((event, found) for found in _series_of(event, binding))
 
 
 def _of_products(product: Product) -> bool:
     """Whether a square tile of products is multiplied by another, as the powers in a series are."""
     sides = (product.a_origins, product.b_origins)
-    return product.kind == "dot" and all(any("product" in o.flags for o in side) for side in sides)
+    return all(any("product" in o.flags for o in side) for side in sides)
 
 
 def _series_of(event: Event, binding: dict[str, object]) -> list[ShortSeries]:

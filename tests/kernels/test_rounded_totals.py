@@ -15,6 +15,22 @@ import triton.language as tl
 
 
 @triton.jit
+def rounded_sum(total, part):
+    return (total + part).to(tl.bfloat16)
+
+
+@triton.jit
+def product(a, at, w):
+    return tl.dot(a, tl.load(w + at))
+
+
+@triton.jit
+def halves(total):
+    high = total.to(tl.bfloat16)
+    return high, (total - high.to(tl.float32)).to(tl.bfloat16)
+
+
+@triton.jit
 def swiglu(x, gate, up, offsets, y, H, I, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
     expert = tl.program_id(0)
     cols = tl.program_id(1) * BN + tl.arange(0, BN)
@@ -64,6 +80,18 @@ ROUNDED = {
         "bfloat16",
         "more_{v} = {v}.to(tl.float32) + " + PART + "\n            {v} = more_{v}.to(tl.bfloat16)",
     ),
+    "by a function": ("bfloat16", f"{{v}} = rounded_sum({{v}}, {PART})"),
+    "a product by a function": ("bfloat16", "{v} = ({v} + product(a, at, {w})).to(tl.bfloat16)"),
+    "both by functions": ("bfloat16", "{v} = rounded_sum({v}, product(a, at, {w}))"),
+    "chosen": (
+        "float32",
+        f"old_{{v}} = tl.where(k > 0, {{v}}, 0.0)\n            {{v}} = old_{{v}} + {PART}\n"
+        "            {v} = {v}.to(tl.bfloat16).to(tl.float32)",
+    ),
+    "turned over": (
+        "float32",
+        f"low_{{v}} = tl.trans({{v}} + {PART}).to(tl.bfloat16)\n            {{v}} = tl.trans(low_{{v}}).to(tl.float32)",
+    ),
     "after a scale": ("float32", f"{{v}} = tl.cast(tl.cast({{v}} * 1.0 + {PART}, tl.bfloat16), tl.float32)"),
 }
 WIDE = {
@@ -87,6 +115,21 @@ WIDE = {
         + "\n            part = part.to(tl.bfloat16).to(tl.float32)\n            {v} = {v} + part * 0.0 + "
         + PART,
     ),
+    "by functions": ("float32", "{v} = {v} + product(a, at, {w})"),
+    "by a function that rounds a part": (
+        "float32",
+        "part_{v} = rounded_sum(product(a, at, {w}), 0.0)\n            {v} = {v} + part_{v}.to(tl.float32)",
+    ),
+    "of high and low parts": (
+        "float32",
+        f"more_{{v}} = {{v}} + {PART}\n            high_{{v}}, low_{{v}} = halves(more_{{v}})\n"
+        "            {v} = high_{v}.to(tl.float32) + low_{v}.to(tl.float32)",
+    ),
+    "of high and low parts that are kept": (
+        "float32",
+        "rest_{v} = {v} - {v}.to(tl.bfloat16).to(tl.float32)\n"
+        f"            {{v}} = {{v}}.to(tl.bfloat16).to(tl.float32) + rest_{{v}} + {PART}",
+    ),
     "of a copy": ("float32", f"{{v}} += {PART}\n            seen = {{v}}.to(tl.bfloat16)"),
 }
 
@@ -99,7 +142,9 @@ def text(kept: str, step: str) -> str:
 @pytest.mark.parametrize("kept, step", ROUNDED.values(), ids=ROUNDED)
 def test_a_total_that_is_rounded_in_a_loop_is_narrow(tmp_path: Path, kept: str, step: str) -> None:
     report = report_of(tmp_path, text(kept, step))
-    assert [finding.rule for finding in report.findings] == ["KBH403", "KBH403"]
+    assert [finding.rule for finding in report.findings] == ["KBH403"] * (
+        1 if "(a, at" in step or "_sum(" in step else 2
+    )
     assert all("accumulators" in finding.message for finding in report.findings)
 
 

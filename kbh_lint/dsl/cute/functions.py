@@ -10,8 +10,8 @@ from kbh_lint.dsl.cute import instructions as ops
 from kbh_lint.dsl.cute import memory
 from kbh_lint.dsl.tensors import kinds
 from kbh_lint.dsl.tensors.memory import held, is_type
-from kbh_lint.kernels.core.joins import join, tuple_of
-from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
+from kbh_lint.kernels.core.joins import tuple_of
+from kbh_lint.kernels.core.value import UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python import arithmetic as numbers
 from kbh_lint.kernels.languages.python.assembly import inline
 from kbh_lint.kernels.languages.python.call import Builtin, Call, Method, first
@@ -61,7 +61,7 @@ def gemm(call: Call) -> V:
         opcode=known.get("opcode", ""), mode=mode,
     )  # fmt: skip
     product = m.products.accumulate(c, product, accumulator, call.loc, m.frame.loops > 0)
-    m.memory.store(target, join(product, c.with_(const=NOTHING, x=None)), call.loc)
+    m.memory.store(target, m.products.onto(product, c), call.loc)
     return constant(None)
 
 

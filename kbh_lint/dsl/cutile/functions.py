@@ -249,7 +249,7 @@ def multiplied(run: PythonRun, a: V, b: V, acc: V | None, loc: ir.Loc, types: tu
     )
     if acc is not None:
         made = run.products.accumulate(acc, made, accumulator, loc, run.frame.loops > 0)
-        made = join(made, acc.with_(const=NOTHING, x=None))
+        made = run.products.onto(made, acc)
     shape = (*a.shape[:-1], b.shape[-1]) if a.shape and b.shape and len(a.shape) > 1 else None
     return made.with_(shape=shape)
 

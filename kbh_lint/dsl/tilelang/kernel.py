@@ -7,7 +7,6 @@ from collections.abc import Callable
 from kbh_lint.base import dtypes, ir, values
 from kbh_lint.dsl.tensors.memory import held
 from kbh_lint.dsl.tensors.run import TensorLanguage
-from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import flagged
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python import arithmetic as numbers
@@ -84,7 +83,7 @@ def _gemm(call: Call) -> V:
         m.facts.unread("a matrix product on types that are not known", call.loc)
     made = m.products.product("mma", a, b, target.dtype, call.loc)
     made = m.products.accumulate(old, made, target.dtype, call.loc, m.frame.loops > 0)
-    m.memory.store(target, join(made, old.with_(const=NOTHING, x=None)), call.loc)
+    m.memory.store(target, m.products.onto(made, old), call.loc)
     return constant(None)
 
 

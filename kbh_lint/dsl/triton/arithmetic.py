@@ -55,7 +55,7 @@ def dot(call: Call) -> V:
     made = m.products.product("dot", widest(a), widest(b), accumulator, call.loc, rows=m.tiles.rows(a), mode=mode)
     if acc is not None and acc.const is not None:
         made = m.products.accumulate(acc, made, accumulator, call.loc, m.frame.loops > 0)
-        made = join(made, acc.with_(const=NOTHING, x=None))
+        made = m.products.onto(made, acc)
     return made.with_(shape=shape)
 
 
@@ -94,7 +94,7 @@ def dot_scaled(call: Call) -> V:
         origins = union(origins, scale.origins)
     acc = get(6, "acc")
     made = made.with_(origins=origins)
-    return made if acc is None else join(made, acc.with_(const=NOTHING, x=None))
+    return made if acc is None else m.products.onto(made, acc)
 
 
 def sum_(call: Call) -> V:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint.base import values
-from kbh_lint.kernels.core.joins import join, tuple_of
+from kbh_lint.kernels.core.joins import tuple_of
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, V, constant
 from kbh_lint.kernels.languages.python.call import Call, first
 from kbh_lint.ops.catalogue import OPERATIONS
@@ -74,7 +74,7 @@ def matrix(opcode: str) -> Callable[[Call], V]:
             "mma", a, b, _accumulator(a, acc), call.loc, rows=call.m.tiles.rows(a), opcode=opcode
         )
         made = call.m.products.accumulate(acc, made, acc.dtype, call.loc, call.m.frame.loops > 0)
-        return join(made, acc.with_(const=NOTHING, x=None)).with_(shape=acc.shape)
+        return call.m.products.onto(made, acc).with_(shape=acc.shape)
 
     return run
 

@@ -8,7 +8,7 @@ from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import CLOCK, flagged, union
 from kbh_lint.kernels.core.value import NOTHING, UNKNOWN_V, Mul, Shape, Splat, V, constant, leaves
 from kbh_lint.kernels.languages.python.call import Call, first
-from kbh_lint.kernels.languages.python.kept_totals import kept_total
+from kbh_lint.kernels.languages.python.kept_totals import added_to
 
 # --- memory ---
 
@@ -34,9 +34,11 @@ def store(call: Call) -> V:
     """Models `tl.store(pointer, value, mask)`."""
     pointer, value = call.get(0, "pointer") or UNKNOWN_V, call.get(1, "value") or UNKNOWN_V
     mask = call.get(2, "mask") or UNKNOWN_V
+    call.m.memory.target = call.node
     with call.m.sides.hanging(mask, call.loc):
         call.m.memory.store(pointer, value, call.loc)
-    kept_total(call, pointer, value)
+    call.m.memory.target = None
+    added_to(call, pointer, value)
     call.m.facts.add_choice(mask, call.loc)
     return constant(None)
 
@@ -108,8 +110,10 @@ def descriptor_store(base: V, call: Call) -> V:
             call.m.facts.add_choice(leaf, call.loc)
     at = 1 if call.args and isinstance(call.args[0].x, tuple) else 0
     value = call.get(at, "value") or UNKNOWN_V
+    call.m.memory.target = call.node
     call.m.memory.store(base, value, call.loc)
-    kept_total(call, base, value)
+    call.m.memory.target = None
+    added_to(call, base, value)
     return constant(None)
 
 

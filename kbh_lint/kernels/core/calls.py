@@ -31,7 +31,6 @@ class Calls:
         self.run = run
         self.calls: dict[Any, tuple[Any, ...]] = {}
         self.sources: dict[str, ir.Expr] = {}  # of the call that begins: see `Frame`
-        self.called = ""
         self.place: V | None = None  # what the reference that the last call returned refers to
 
     def run_kernel(self, func: values.Func, args: Mapping[str, object]) -> None:
@@ -53,29 +52,36 @@ class Calls:
         key = (
             id(func.node), id(func.env), self.run.frame.loops > 0,
             tuple((name, value_key(value)) for name, value in env.items()), value_key(this), before,
+            self.run.products.loops.ages((*env.values(), *held, this)),
         )  # fmt: skip
+        here = *self.run.frame.key, id(func.node), loc
         known = self.calls.get(key)
         if known is not None and known[0] == self.run.memory.memory_version:
+            loops, was = self.run.products.loops, known[8]
             for frame, name, value in known[2]:
-                frame.env[name] = value
+                frame.env[name] = loops.as_now(value, was, here)
+            self.run.memory.written_again([(*at, loops.as_now(value, was, here)) for *at, value in known[9]])
             self.run.sides.add(*known[4])
             self.run.sides.store_again(known[6])
             self.place = known[5]
-            self.sources, self.called = {}, ""
+            self.sources = {}
             if self.place is not None:
                 self.run.facts.loaded(known[7])
                 self.run.facts.looked[loc] = known[7]
-            result: V = known[1]
-            return result
+            return loops.as_now(known[1], was, here)
         kept = (dict(env), held, this)  # alive as long as the ids in the key
         made: set[ProductTypes] = set()
-        start = len(self.run.sides.stored)
+        start, marked = len(self.run.sides.stored), len(self.run.memory.marked)
+        was = (here, self.run.products.loops.now())
         with self.run.sides.watching(made):
             result = self.inline(func, env, loc, this)
         after = [(frame, name, frame.env[name]) for frame, name in variables.values() if name in frame.env]
         stores = self.run.sides.stored_since(start)
         looked: Made = [] if self.place is None else self.run.facts.looked[loc]
-        self.calls[key] = (self.run.memory.memory_version, result, after, kept, made, self.place, stores, looked)
+        totals = self.run.memory.marked_since(marked)
+        self.calls[key] = (
+            self.run.memory.memory_version, result, after, kept, made, self.place, stores, looked, was, totals
+        )  # fmt: skip
         return result
 
     def taken(self, place: V, loc: ir.Loc) -> V:
@@ -103,7 +109,7 @@ class Calls:
         frame.given, frame.around = given, around
         frame.this = this
         frame.loops = around.loops
-        frame.sources, frame.called, self.sources, self.called = self.sources, self.called, {}, ""
+        frame.sources, self.sources = self.sources, {}
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
         with self.run.sides.in_frame():
@@ -155,7 +161,7 @@ def value_key(value: V | None) -> object:
     extra = None if x is None else x if isinstance(x, Offset) else value_key(pointer) if pointer is not None else id(x)
     return (
         value.dtype, value.content, value.origins, value.casts, type(value.const), value.const, value.deps, value.cells,
-        value.shape, extra, value.ct,
+        value.shape, extra, value.ct, value.totals and frozenset((t.place, t.kind, t.still) for t in value.totals),
     )  # fmt: skip
 
 

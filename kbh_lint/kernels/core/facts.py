@@ -131,7 +131,7 @@ class Sum:
 
     `carried`: products are added to earlier products in a loop. `weighted`: they are of data and weights that are made
     of products, and no `Product` is recorded of them. `of`: the places of the products that a total is made of, of one
-    that is rounded in a loop.
+    that is rounded in a loop; `by`: where these are added to it.
     """
 
     dtype: str
@@ -140,6 +140,7 @@ class Sum:
     carried: bool = False
     weighted: bool = False
     of: frozenset[ir.Loc] = frozenset()
+    by: frozenset[ir.Loc] = frozenset()
 
 
 ProductTypes = tuple[str, str, str, str]

@@ -13,7 +13,7 @@ from kbh_lint.kernels.core.facts import Origins, Wait
 from kbh_lint.kernels.core.frames import Env
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.origins import NO_ORIGINS, choosing, flagged, testing, union
-from kbh_lint.kernels.core.rounds import in_first_round
+from kbh_lint.kernels.core.rounds import in_first_round, moves
 from kbh_lint.kernels.core.value import NO_NAMES, NOTHING, UNKNOWN_V, V
 from kbh_lint.kernels.core.walker import Control, Exit, together
 
@@ -55,7 +55,9 @@ class FixPoint(Control[V]):
         self.run.facts.add_choice(test, node.loc)
         start = self.run.frame.env
         sides = self.run.sides.of(test, node.loc)
-        why = self.branches([node.body, node.orelse], [(side,) for side in sides], choosing(testing(test.origins)))
+        why = self.branches(
+            [node.body, node.orelse], [(side,) for side in sides], choosing(testing(test.origins)), node.test
+        )
         if sides:
             self.run.sides.rest(sides, (returns(node.body), returns(node.orelse)))
             if goes_on(node.body) != goes_on(node.orelse):
@@ -75,8 +77,9 @@ class FixPoint(Control[V]):
                     env[name] = value.with_(origins=both)
 
     def branches(
-        self, bodies: Sequence[Iterable[Any]], sides: Sequence[tuple[Side, ...]] = (), test: Origins = NO_ORIGINS
-    ) -> Exit:
+        self, bodies: Sequence[Iterable[Any]], sides: Sequence[tuple[Side, ...]] = (), test: Origins = NO_ORIGINS,
+        asked: ir.Expr | None = None,
+    ) -> Exit:  # fmt: skip
         """Executes each body from the same variables and joins the variables at their ends; `sides` collect the
         products of each body, `test` is the data that chooses between the bodies. Returns where control goes behind
         them."""
@@ -86,16 +89,23 @@ class FixPoint(Control[V]):
         self.doubtful += 1
         merged: Env | None = None
         exits: list[Exit] = []
+        ends: list[Any] = []
+        memory, marked = self.run.memory, len(self.run.memory.marked)
         try:
             for position, body in enumerate(bodies):
                 frame.env = dict(start)
                 with self.run.sides.watching(*sides[position] if sides else ()):
                     exits.append(self.run.statements.side(body))
+                if len(memory.marked) > marked:
+                    ends.append(memory.turned_back(marked))
                 if exits[-1] is None:
                     merged = frame.env if merged is None else merge(merged, frame.env, test)
         finally:
             self.doubtful -= 1
         frame.env = start if merged is None else merged
+        if ends:
+            varies = bool(frame.inside) and asked is not None and moves(frame.inside[-1], asked)
+            memory.met(ends, whole=len(ends) == len(bodies) or not varies)
         return together(exits)
 
     # --- loops ---
@@ -111,11 +121,14 @@ class FixPoint(Control[V]):
         if self.run.memory.repeats == 1:
             known = node is not None and self.run.memory.alone
             self.run.memory.first = in_first_round(node) if known else frozenset()
-        late, chose, outer = self.run.memory.late_write, choosing(testing(test.origins)), frame.began
+        memory = self.run.memory
+        late, first, chose = memory.late_write, memory.new_total, choosing(testing(test.origins))
         for _ in range(MAX_PASSES):
-            self.run.memory.late_write = False
+            if node is not None:
+                self.run.products.loops.again()
+            memory.late_write = memory.new_total = False
             self.run.step(len(frame.env) >> 5)
-            before = frame.began = frame.env
+            before = frame.env
             frame.env = dict(before)
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
@@ -123,7 +136,8 @@ class FixPoint(Control[V]):
                 if body() is None:
                     jumps.append(("", frame.env))
             frame.jumps.pop()
-            changed = self.run.memory.late_write
+            changed = memory.late_write or memory.new_total
+            first = first or memory.new_total
             after = dict(before)
             for _, end in jumps:
                 for name, value in end.items():
@@ -139,21 +153,20 @@ class FixPoint(Control[V]):
             if not changed:
                 break
         self._leave(node)
-        frame.began = outer
-        self.run.memory.repeats -= 1
-        self.run.memory.late_write = late
+        memory.repeats -= 1
+        memory.late_write, memory.new_total = late, first
 
     def _enter(self, node: ir.For | ir.While | ir.CFor | None) -> None:
         self.run.frame.loops += 1
         if node is not None:
             self.run.frame.inside.append(node)
-            self.run.products.open.append(id(node))
+            self.run.products.loops.enter(node)
 
     def _leave(self, node: ir.For | ir.While | ir.CFor | None) -> None:
         self.run.frame.loops -= 1
         if node is not None:
             self.run.frame.inside.pop()
-            self.run.products.open.pop()
+            self.run.products.loops.leave()
 
     def next(self, node: ir.For | ir.While | ir.CFor, why: Exit) -> Exit:
         """Joins the variables at the end of an iteration with those at each `continue`; None if a next iteration may
@@ -199,13 +212,12 @@ class FixPoint(Control[V]):
         """Executes a loop over the values `items`, one iteration for each."""
         frame = self.run.frame
         left: list[Env] = []
-        outer = frame.began
         self._enter(node)
         self.run.memory.repeats += 1
         for item in items:
             jumps: list[tuple[str, Env]] = []
             frame.jumps.append(jumps)
-            frame.began = dict(frame.env)
+            self.run.products.loops.again()
             self.run.statements.assign(node.target, item)
             with self.run.sides.in_frame():
                 why = self.run.statements.round(node)
@@ -214,7 +226,6 @@ class FixPoint(Control[V]):
             if why is not None:
                 break
         self._leave(node)
-        frame.began = outer
         self.run.memory.repeats -= 1
         for env in left:
             merge(frame.env, env)

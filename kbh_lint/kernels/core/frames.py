@@ -16,7 +16,7 @@ class Frame:
     """One call: its variables, the scope its function closes over, and what it returned so far."""
 
     __slots__ = ("env", "outer", "func", "returned", "place", "looked", "jumps", "key", "this", "shadowed",
-                 "loops", "began", "given", "around", "inside", "sources", "called")  # fmt: skip
+                 "loops", "given", "around", "inside", "sources")  # fmt: skip
 
     def __init__(self, env: Env, outer: values.Env, func: values.Func | None, key: tuple[Any, ...]) -> None:
         self.env = env
@@ -32,7 +32,5 @@ class Frame:
         self.loops = 0
         self.given: Env = {}  # the arguments, before anything was assigned to them
         self.sources: dict[str, ir.Expr] = {}  # how the caller names the arguments, by parameter, and the object
-        self.called = ""  # the name by which it was called
         self.around: Frame | None = None  # the call in which this one is made
         self.inside: list[Any] = []  # the loops that run
-        self.began: Env = {}  # what variables were when this round of the innermost loop began

@@ -8,6 +8,7 @@ from typing import Any
 from kbh_lint.base import dtypes
 from kbh_lint.kernels.core.origins import union, union_casts
 from kbh_lint.kernels.core.ranges import Ranged
+from kbh_lint.kernels.core.totals import together
 from kbh_lint.kernels.core.value import (
     LETS_GO,
     LITERAL,
@@ -144,13 +145,18 @@ def join(a: V, b: V) -> V:
     shape = join_shape(a.shape, b.shape)
     x = _join_x(a, b)
     ct = a.ct or b.ct
+    totals = together(a.totals, b.totals) if b.totals else a.totals
     if (
         const is a.const and dtype == a.dtype and content == a.content and origins is a.origins and casts is a.casts
         and deps is a.deps and cells is a.cells and shape == a.shape and x is a.x and ct is a.ct
+        and totals is a.totals
     ):  # fmt: skip
         if type(a) is V or isinstance(a, Ranged) and a.holds(b):
             return a
-    return V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
+    made = V(dtype, content, origins, casts, const, deps, cells, shape, x, ct)
+    if totals:
+        made.totals = totals
+    return made
 
 
 def mix(values: list[V]) -> V:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes, values
+from kbh_lint.base import dtypes, ir, values
 from kbh_lint.base.ir import Loc
 from kbh_lint.kernels.core import facts as F
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join, wider
 from kbh_lint.kernels.core.origins import NO_ORIGINS, flagged, union, union_casts
+from kbh_lint.kernels.core.totals import NO_TOTALS, NOWHERE, Place, Totals, together
 from kbh_lint.kernels.core.value import (
     LITERAL,
     NOTHING,
@@ -30,8 +31,12 @@ if TYPE_CHECKING:
 
 
 _VAGUE = ("?", LITERAL)
+_Entry = tuple[str, str, "int | None"]
 LED = "[]"  # the end of the name of memory that an address in an argument's memory leads to
 ADDRESSES = ("i64", "u64")  # what addresses are loaded as
+
+
+_Marks = dict[tuple[Cell, _Entry], Totals]
 
 
 def _read_of(cells: list[Cell]) -> list[Cell]:
@@ -68,6 +73,10 @@ class Memory:
         self.late_write = False  # memory was read before anything wrote it: a loop around both must go round again
         self.dirty = False  # shared memory was read before anything wrote it: the kernel must be run again
         self.written: set[tuple[str, str]] = set()  # the memory written so far, by kind and name
+        self.target: ir.Expr | None = None  # what names the place that is written to, where that is known
+        self.marked: list[tuple[Cell, _Entry, Totals]] = []  # where totals were put or begun anew, and what was there
+        self.known: set[tuple[Cell, _Entry, Place, str, bool]] = set()  # the totals that each was seen to hold
+        self.new_total = False  # one was first written to what was read before: a loop must go round again
 
     def param_cell(self, path: str, storage: int = -1, dtype: str = "?", content: str = "?") -> Cell:
         """The memory behind the kernel argument called `path`, the same object on each call."""
@@ -131,6 +140,7 @@ class Memory:
     def _found(self, cell: Cell, dtype: str, loc: Loc, at: int | None = None) -> V | None:
         """The joined value of a cell seen as `dtype`; None when nothing was written to local memory."""
         result = None
+        cell.was_read = True
         if not cell.entries:
             cell.read_empty = True
         else:
@@ -230,6 +240,10 @@ class Memory:
         if old is None and len(cell.entries) >= 16:
             entry, old = next(iter(cell.entries.items()))
         new = kept if old is None else join(old, kept)
+        if kept.totals or old is not None and old.totals:
+            cell.entries[entry] = new = self._total(cell, entry, new, kept.totals)
+        elif not kept.origins and cell.kind != "param":
+            self.begun(cell, at)
         if new is not old:
             cell.entries[entry] = new
             self.memory_version += 1
@@ -237,6 +251,75 @@ class Memory:
                 cell.read_empty = False
                 self.late_write = True
                 self.dirty = self.dirty or cell.kind != "local"
+
+    def _total(self, cell: Cell, entry: _Entry, made: V, totals: Totals) -> V:
+        """What memory holds once a total was written there: that alone, in contrast to all else, so that one which is
+        begun anew goes on from none."""
+        totals = self.run.products.loops.stored(totals, self.still)
+        old = cell.entries.get(entry)
+        self.marked.append((cell, entry, NO_TOTALS if old is None else old.totals))
+        self.noted(cell, entry, totals, read=cell.was_read)
+        return made.with_(totals=totals)
+
+    def noted(self, cell: Cell, entry: _Entry, totals: Totals, *, read: bool, met: bool = False) -> None:
+        """Notes that there are totals in memory: where one is there for the first time that was rounded, and `read`
+        already, a loop must go round again; `met`: where sides of a branch met, of which one may have read it."""
+        for one in totals:
+            key = (cell, entry, one.place, one.kind, met)
+            if key not in self.known:
+                self.known.add(key)
+                self.memory_version += 1
+                self.new_total = self.new_total or read and bool(one.kind)
+
+    def begun(self, cell: Cell, at: int | None = None) -> None:
+        """Numbers of no data are written to memory, and no totals are left."""
+        for entry, value in cell.entries.items():
+            if value.totals and (at is None or entry[2] in (at, None)):
+                self.marked.append((cell, entry, value.totals))
+                cell.entries[entry] = value.with_(totals=NO_TOTALS)
+
+    def marked_since(self, start: int) -> list[tuple[Cell, _Entry, V]]:
+        """Where totals were written, or begun anew, since there were `start` of these writes, with what is there."""
+        places = dict.fromkeys((cell, entry) for cell, entry, _ in self.marked[start:])
+        return [(cell, entry, cell.entries[entry]) for cell, entry in places]
+
+    def written_again(self, found: list[tuple[Cell, _Entry, V]]) -> None:
+        """Writes the totals that `marked_since` gave."""
+        for cell, entry, value in found:
+            self._set(cell, entry, value.totals)
+
+    def turned_back(self, start: int) -> _Marks:
+        """Takes the totals back that were written since there were `start` of these writes: those of one side of a
+        branch, before another side is followed. Gives what they were at its end."""
+        before: _Marks = {}
+        for cell, entry, totals in self.marked[start:]:
+            before.setdefault((cell, entry), totals)
+        ends = {(cell, entry): cell.entries[entry].totals for cell, entry in before}
+        for (cell, entry), totals in before.items():
+            cell.entries[entry] = cell.entries[entry].with_(totals=totals)
+        del self.marked[start:]
+        return ends
+
+    def met(self, ends: list[_Marks], *, whole: bool) -> None:
+        """Joins the totals that sides of a branch left in memory, which `turned_back` gave, and unless these are the
+        `whole` of it, those of before."""
+        for place in dict.fromkeys(place for end in ends for place in end):
+            left = [end[place] for end in ends if place in end]
+            made = NO_TOTALS if whole else place[0].entries[place[1]].totals
+            for totals in left:
+                made = together(made, totals)
+            self._set(*place, made)
+            self.noted(*place, made, read=place[0].was_read, met=True)
+
+    def _set(self, cell: Cell, entry: _Entry, totals: Totals) -> None:
+        held = cell.entries.get(entry)
+        if held is not None:
+            self.marked.append((cell, entry, held.totals))
+            cell.entries[entry] = held.with_(totals=totals)
+
+    def still(self) -> frozenset[int]:
+        """The loops around the running statement in which the place that is written to is the same in each round."""
+        return NOWHERE
 
     def stride(self, pointer: V) -> int:
         """How many bytes lie between neighbouring elements behind `pointer`."""

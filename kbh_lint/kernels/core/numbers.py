@@ -78,10 +78,13 @@ class Numbers:
         if value.dtype in dtypes.INTS and target in dtypes.INTS:  # float bits in an integer only change its width
             return value.with_(dtype=target, const=NOTHING)
         self.run.facts.add_cast(source, target, data, loc)
-        return V(
+        made = V(
             target, target, rounded(value.origins, source, target), union_casts(value.casts, frozenset((loc,))),
             NOTHING, value.deps, value.cells, value.shape, value.x if isinstance(value.x, Mul) else None,
         )  # fmt: skip
+        if value.totals:
+            made.totals = self.run.products.loops.rounded(value.totals, source, target, loc)
+        return made
 
     def bitcast(self, value: V, target: str, loc: Loc) -> V:
         """The bits of `value` read as type `target`: a conversion, where integer operations have changed these bits."""
@@ -226,6 +229,8 @@ class Numbers:
             shape=shape,
             x=mark,
         )
+        if (a.totals or b.totals or op == "*") and zero is None:
+            made.totals = self.run.products.in_numbers(op, a, b, made, loc)
         return self.run.products.summed(made, target, mark.loc) if mark is not None and mark.terms > 2 else made
 
     def _added(self, a: V, b: V, dtype: str, loc: Loc) -> Mul | None:

@@ -81,6 +81,12 @@ def storages(origins: Origins) -> frozenset[tuple[str, int]]:
     return frozenset((o.param, o.storage) for o in origins if not (o.flags & {"index", "product", "exp"}))
 
 
+@lru_cache(maxsize=8192)
+def of_products(origins: Origins) -> bool:
+    """Whether data in a value has passed through a product."""
+    return any("product" in o.flags and "index" not in o.flags for o in origins)
+
+
 def capped(origins: Origins) -> Origins:
     """`origins`, at most MAX_ORIGINS of them: if there are more, those of one parameter and type are merged and their
     flags united."""

@@ -126,17 +126,18 @@ class Recorder:
         carried: bool = False,
         weighted: bool = False,
         of: frozenset[Loc] = frozenset(),
+        by: frozenset[Loc] = frozenset(),
     ) -> None:
         """Records that loaded data is summed in `dtype`; `carried`: products are added to earlier products in a loop,
-        those `of` these places where it rounds their total; `weighted`: what is added is data times weights that are
-        made of products."""
+        those `of` these places where it rounds their total, to which they are added at those `by` which it grows;
+        `weighted`: what is added is data times weights that are made of products."""
         data = data_origins(origins)
         if data:
             old = self.sums.get((dtype, loc))
             if old is not None:
-                data, of = union(old.origins, data), old.of | of
+                data, of, by = union(old.origins, data), old.of | of, old.by | by
                 carried, weighted = carried or old.carried, weighted or old.weighted
-            self.sums[(dtype, loc)] = F.Sum(dtype, data, loc, carried, weighted, of)
+            self.sums[(dtype, loc)] = F.Sum(dtype, data, loc, carried, weighted, of, by)
 
     def add_bound(self, value: V, loc: Loc) -> V:
         """Records the data that bounds a loop; returns `value`."""

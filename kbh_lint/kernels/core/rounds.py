@@ -10,11 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from kbh_lint.base import dtypes, ir, values
-from kbh_lint.base.records import dataclass
+from kbh_lint.base import ir, values
 from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
-from kbh_lint.ops import conversions
-from kbh_lint.ops.catalogue import OPERATIONS
 
 MAX_DEPTH = 8  # names that stand for conditions, one in another
 _NESTED = (ir.If, ir.For, ir.While, ir.CFor, ir.Switch, ir.Try, ir.With)
@@ -22,9 +19,6 @@ _APART = (ir.Lambda, ir.Comp, ir.FuncDef, ir.ClassDef)
 _ASSIGNING = (ir.Decl, ir.Assign, ir.AugAssign, ir.AssignE, ir.For)
 _LEAVES = (ir.Jump, ir.Return)
 MAX_ALIASES = 6  # pointers and references, one into what another leads to
-_PURE = frozenset(("arithmetic", "function", "extreme", "whole", "test"))
-_ONLY_READ = frozenset(word for row in OPERATIONS if row.kind in _PURE for word in row.spellings.get("cuda", ()))
-Path = tuple[str, ...]  # a variable, and fields of it
 
 
 @by_node
@@ -113,25 +107,6 @@ class _Round:
         return not any(isinstance(part, ir.Name) and part.id in self.changed for part in walk((node,)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where an expression leads to. `same`: the variables and fields that it is an element of; `around`: those that it
-    was cut out of by a cast; `names`: the variables that the address is computed from."""
-
-    same: frozenset[Path]
-    around: frozenset[Path]
-    names: frozenset[str]
-    base: str
-
-    def meets(self, other: _Place) -> bool:
-        """Whether the two may be elements of one array: what was cut out of one is not what else was."""
-        return _touch(self.same, other.same | other.around) or _touch(self.around, other.same)
-
-
-def _touch(some: frozenset[Path], others: frozenset[Path]) -> bool:
-    return any(a[: len(b)] == b[: len(a)] for a in some for b in others)
-
-
 def same_place(a: object, b: object) -> bool:
     """Whether two expressions of names, elements and numbers are written the same way, but for casts."""
     if isinstance(a, ir.Cast) and isinstance(b, ir.Cast):
@@ -151,120 +126,37 @@ def same_place(a: object, b: object) -> bool:
     return False
 
 
-def carrying(
-    func: object, around: Sequence[ir.Stmt], stmt: ir.Assign, target: ir.Expr, called: str
-) -> tuple[ir.Stmt | None, bool]:
-    """The innermost of the loops `around` an assignment to `target` in which it finds what it left in the round before:
-    its place moves with none of what the loop changes, and nothing else in the loop writes there. None where there is
-    none, and whether that is since the loop begins it anew. The assignment may stand in the function `called`."""
+def unmoved(func: object, around: Sequence[ir.Stmt], target: ir.Expr) -> list[ir.Stmt]:
+    """The loops `around` in which a place moves with none of what they change."""
     body = func.node if isinstance(func, values.Func) else None
-    if body is None or not around:
-        return None, False
-    place = _place(body, around, target)
-    if place is None:
-        return None, False
-    for loop in reversed(around):
-        if not place.names & _changing(loop):
-            begun = any(_begins(body, around, node, stmt, place, called) for node in _inside(body, loop))
-            return None if begun else loop, begun
-    return None, False
+    names = _made_of(body, around, target) if body is not None and around else None
+    return [] if names is None else [loop for loop in around if not names & _changing(loop)]
 
 
-def begins(func: object, around: Sequence[ir.Stmt], stmt: ir.Assign, target: ir.Expr, called: str) -> bool:
-    """Whether a function may write to the place `target` without what was there, besides by the assignment `stmt`,
-    which may stand in the function `called`."""
-    body = func.node if isinstance(func, values.Func) else None
-    place = None if body is None else _place(body, around, target)
-    if body is None:
-        return True
-    if place is not None:
-        return any(_begins(body, around, node, stmt, place, called) for node in _inside(body, body))
-    path = _path(target)  # of a field, or of what a lambda refers to
-    for node in [node for node in _nodes(body) if isinstance(node, ir.Assign) and node is not stmt]:
-        for other in node.targets:
-            found = _path(other)
-            again = any(same_place(part, other) for part in walk((node.value,)))
-            if path is None or found is None or found[0][0] == path[0][0] and not again:
-                return True
-    return path is None
+def moves(loop: ir.Stmt, node: ir.Expr) -> bool:
+    """Whether an expression may come to something else in the next round of a loop."""
+    return not _changing(loop).isdisjoint(_names(node))
 
 
-def _begins(
-    body: ir.FuncDef, around: Sequence[ir.Stmt], node: object, stmt: ir.Assign, place: _Place, called: str
-) -> bool:
-    """Whether a node in a loop may write to a place without what was there, or makes it anew."""
-    if isinstance(node, ir.Decl):
-        return node.name == place.base and "__shared__" not in node.storage and not _leads(node)
-    found: list[_Place | None] = []
-    if isinstance(node, ir.Assign):
-        again = any(same_place(part, target) for target in node.targets for part in walk((node.value,)))
-        found = [] if node is stmt or again else [_place(body, around, target) for target in node.targets]
-    elif isinstance(node, ir.AssignE) and not node.op:
-        found = [_place(body, around, node.target)]
-    elif isinstance(node, ir.Call) and called and _named(node) == called:
-        return False
-    elif isinstance(node, (ir.Call, ir.Asm)):
-        found = [one for given in _given(node) for one in _reached(body, around, given)]
-    return any(one is None or one.meets(place) for one in found)
-
-
-def _named(node: ir.Call) -> str:
-    """The last part of the name of what is called."""
-    func = node.func
-    return (func.id if isinstance(func, ir.Name) else getattr(func, "name", "")).rpartition("::")[2]
-
-
-def _given(node: ir.Call | ir.Asm) -> list[ir.Expr]:
-    """What a function or assembly may write to of what it is given; functions of numbers write to nothing."""
-    if isinstance(node, ir.Asm):
-        return [value for _, value in (*node.outputs, *node.inputs)]
-    name = node.func.id.rpartition("::")[2] if isinstance(node.func, ir.Name) else ""
-    if isinstance(node.func, ir.TypeRef) or name in _ONLY_READ or conversions.named(name) is not None:
-        return []
-    return [*node.args, *((node.func.value,) if isinstance(node.func, ir.Attr) else ())]
-
-
-def _reached(body: ir.FuncDef, around: Sequence[ir.Stmt], node: ir.Expr, depth: int = 0) -> Iterator[_Place]:
-    """The places that an expression leads to: a pointer, an address that is held as a number, an object that was made
-    of one."""
-    if depth > MAX_ALIASES or isinstance(node, ir.Lambda) or isinstance(node, ir.Call) and not _given(node):
-        return
-    place = _place(body, around, node)
-    if place is not None:
-        yield place
-        declared = _declared(body, around, place.base)
-        if not isinstance(declared, ir.Decl) or declared.type is None or declared.init is None:
-            return
-        if dtypes.from_cpp(declared.type.name) not in dtypes.FLOATS:
-            yield from _reached(body, around, declared.init, depth + 1)
-        return
-    for part in children(node):
-        yield from _reached(body, around, part, depth + 1)
-
-
-def _place(body: ir.FuncDef, around: Sequence[ir.Stmt], node: ir.Expr) -> _Place | None:
-    """Where an expression leads to, through the pointers and references of the function; None where that is not
-    known."""
-    same, cut_from = set[Path](), set[Path]()
-    names, cut, fields = set[str](), False, Path()
+def _made_of(body: ir.FuncDef, around: Sequence[ir.Stmt], node: ir.Expr) -> set[str] | None:
+    """The variables that an address is computed from, through the pointers and references of the function; None where
+    that is not known."""
+    names = set[str]()
     for _ in range(MAX_ALIASES):
         found = _path(node)
         if found is None:
             return None
-        path, used, cast = found
-        cut = cut or cast and bool(same)
+        base, used = found
         names |= used
-        (cut_from if cut else same).add((*path, *fields))
-        fields = (*path[1:], *fields)
-        declared = _declared(body, around, path[0])
+        declared = _declared(body, around, base)
         if declared is None:
             return None
         if isinstance(declared.type, ir.TypeRef) and declared.type.reference:
-            names.discard(path[0])  # what is assigned to it moves it nowhere
+            names.discard(base)  # what is assigned to it moves it nowhere
         if not isinstance(declared, ir.Decl) or not _leads(declared) or declared.init is None:
             if isinstance(declared, ir.Decl) and not _leads(declared):
-                names.discard(path[0])  # which is there and moves with nothing
-            return _Place(frozenset(same), frozenset(cut_from), frozenset(names), path[0])
+                names.discard(base)  # which is there and moves with nothing
+            return names
         node = declared.init
     return None
 
@@ -277,27 +169,21 @@ def _leads(declared: ir.Decl) -> bool:
     return kind.pointers > 0 or kind.reference or kind.name == "auto"
 
 
-def _path(node: ir.Expr) -> tuple[Path, set[str], bool] | None:
-    """The variable and fields that an expression is an element of, the names in it, and whether a cast is on the
-    way."""
-    names, fields, cast = set[str](), Path(), False
+def _path(node: ir.Expr) -> tuple[str, set[str]] | None:
+    """The variable that an expression is an element or a field of, and the names in it."""
+    names = set[str]()
     while not isinstance(node, ir.Name):
         if isinstance(node, ir.Index):
             names |= _names(node.index)
             node = node.value
-        elif isinstance(node, ir.Attr):
-            fields = (node.name, *fields)
-            node = node.value
-        elif isinstance(node, ir.Unary) and node.op in ("*", "&"):
+        elif isinstance(node, (ir.Attr, ir.Cast)) or isinstance(node, ir.Unary) and node.op in ("*", "&"):
             node = node.value
         elif isinstance(node, ir.Binary) and node.op in ("+", "-"):
             names |= _names(node.right)
             node = node.left
-        elif isinstance(node, ir.Cast):
-            cast, node = True, node.value
         else:
             return None
-    return (node.id, *fields), names | {node.id}, cast
+    return node.id, names | {node.id}
 
 
 def _declared(body: ir.FuncDef, around: Sequence[ir.Stmt], name: str) -> ir.Decl | ir.Param | None:
@@ -316,19 +202,6 @@ def _declarations(node: ir.Stmt) -> dict[str, list[ir.Decl]]:
         if isinstance(each, ir.Decl):
             found.setdefault(each.name, []).append(each)
     return found
-
-
-def _inside(body: ir.FuncDef, loop: ir.Stmt) -> Iterator[object]:
-    """The nodes of a loop, and of the lambdas of the function that it calls."""
-    seen: set[str] = set()
-    stack: list[object] = [loop]
-    while stack:
-        for node in _nodes(stack.pop()):
-            yield node
-            if isinstance(node, ir.Call) and isinstance(node.func, ir.Name) and node.func.id not in seen:
-                seen.add(node.func.id)
-                declared = _declarations(body).get(node.func.id, ())
-                stack += [one.init for one in declared if isinstance(one.init, ir.Lambda)]
 
 
 @by_node

@@ -8,7 +8,6 @@ from kbh_lint.base import ir
 from kbh_lint.kernels.core.fixpoint import FixPoint
 from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join
-from kbh_lint.kernels.core.products import kept_total
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.core.walker import Enough, Exit, OutOfFuel, Walker
 
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from kbh_lint.kernels.core.run import Run
 
 
-_ADDING = (ir.Binary, ir.Call, ir.Cast)
 OFTEN = 8  # steps from one look at what was reached to the next
 
 
@@ -55,15 +53,8 @@ class Statements(Walker[V, Frame]):
         value = self.self_addition(node.targets[0], node.value)
         if value is None:
             value = self.evaluate(node.value)
-            if self.run.frame.loops and isinstance(node.value, _ADDING):
-                kept_total(self.run, node, value)
         for target in node.targets:
             self.assign(target, value)
-
-    def in_caller(self, frame: Frame, node: ir.Expr) -> ir.Expr | None:
-        """How the caller of the function that `frame` runs names the place that `node` is in it; None where it has
-        none."""
-        return None
 
     def self_addition(self, target: object, value: object) -> V | None:
         """The value of `x` after `x = x + e` or `x = e + x`, evaluated as `x += e`; None for any other assignment."""

@@ -12,6 +12,7 @@ from kbh_lint.base.ir import Loc
 from kbh_lint.base.records import dataclass
 from kbh_lint.kernels.core.facts import Origins
 from kbh_lint.kernels.core.origins import NO_ORIGINS
+from kbh_lint.kernels.core.totals import NO_TOTALS, Totals
 
 
 class _Nothing:
@@ -33,9 +34,9 @@ class Cell:
     """A piece of memory: a parameter's buffer, a shared or local array, a TMA descriptor's tensor.
 
     `entries` holds what was written, by (element type, content, byte offset where known). `content` is the
-    numeric type of what a parameter's storage holds. `read_empty` says that something read it before a write. `leads`
-    is the memory that addresses which a launch finds in it lead to, by the field of a struct that holds each; `field`
-    is which field of structs this is. `role` is as that of a `Buffer`.
+    numeric type of what a parameter's storage holds. `was_read` says that something read it, `read_empty` that it did
+    before a write. `leads` is the memory that addresses which a launch finds in it lead to, by the field of a
+    struct that holds each; `field` is which field of structs this is. `role` is as that of a `Buffer`.
     """
 
     __slots__ = (
@@ -46,6 +47,7 @@ class Cell:
         "content",
         "entries",
         "read_empty",
+        "was_read",
         "subs",
         "leads",
         "field",
@@ -67,6 +69,7 @@ class Cell:
         self.content = content
         self.entries: dict[tuple[str, str, int | None], V] = {}
         self.read_empty = False
+        self.was_read = False
         self.subs: dict[str, Cell] = {}
         self.leads: dict[str, Cells] = {}
         self.field = ""
@@ -216,10 +219,12 @@ class V:
     tile's shape. `x` is one extra: a tuple of values, a Struct, a Mul, an Unbound, a Ref, TWIDDLED, HANDLE.
     """
 
-    __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct", "term")
+    __slots__ = ("dtype", "content", "origins", "casts", "const", "deps", "cells", "shape", "x", "ct", "term",
+                 "totals")  # fmt: skip
     const: Any
     x: Any
     term: Any  # how a known number was made of arguments (`guards.Term`), where that is known
+    totals: Totals  # the products that it is a total of
 
     def __init__(
         self,
@@ -245,6 +250,7 @@ class V:
         self.x = x
         self.ct = ct
         self.term = None
+        self.totals = NO_TOTALS
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name)!r}" for name in self.__slots__ if getattr(self, name) not in (None, "?")]
@@ -255,7 +261,7 @@ class V:
         made = V.__new__(V)
         made.dtype, made.content, made.origins, made.casts = self.dtype, self.content, self.origins, self.casts
         made.const, made.deps, made.cells, made.shape = self.const, self.deps, self.cells, self.shape
-        made.x, made.ct = self.x, self.ct
+        made.x, made.ct, made.totals = self.x, self.ct, self.totals
         made.term = None if "const" in changes or "deps" in changes else self.term
         for name, value in changes.items():
             setattr(made, name, value)

@@ -8,8 +8,23 @@ from kbh_lint.base import ir
 from kbh_lint.frontends.walk import by_node, walk
 from kbh_lint.kernels.core.calls import HELD
 from kbh_lint.kernels.core.frames import THIS, Frame
+from kbh_lint.kernels.core.rounds import unmoved
 
 MAX_STEPS = 6  # variables of a function, one made of another
+MAX_CALLS = 6  # of functions, one in another, that a place is handed through
+
+
+def still(frame: Frame, target: ir.Expr) -> frozenset[int]:
+    """The loops, of a running function and of those that called it and handed it the place, in which what `target`
+    names is the same place in each round: it moves with none of what the loop changes."""
+    found = set[int]()
+    for _ in range(MAX_CALLS):
+        found |= {id(loop) for loop in unmoved(frame.func, frame.inside, target)}
+        outer = in_caller(frame, target)
+        if outer is None or frame.around is None:
+            break
+        frame, target = frame.around, outer
+    return frozenset(found)
 
 
 def in_caller(frame: Frame, node: ir.Expr, depth: int = 0) -> ir.Expr | None:

@@ -155,7 +155,6 @@ class CudaCalls(Calls):
     ) -> V:  # fmt: skip
         """The result of calling the overload among `funcs` that fits the arguments best, of the object `this`, which
         the caller names `target`."""
-        called, self.called = self.called, ""
         types = self.run.types.cpp
         given = [types.type_of(arg) for arg in args]
         choice = overloads.choose(types, funcs, given, explicit, types.here(), {})
@@ -184,7 +183,6 @@ class CudaCalls(Calls):
         given_by = zip(node.params, nodes, strict=False)
         self.sources = {param.name: source for param, source in given_by if source is not None}
         self.sources |= {} if target is None else {THIS: target}
-        self.called = called
         return self.invoke(func, env, loc, this)
 
     def _parameter(self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc) -> V:

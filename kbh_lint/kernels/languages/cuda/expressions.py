@@ -208,7 +208,6 @@ class CudaExpressions(Expressions):
         explicit = func.args if isinstance(func, ir.TypeRef) else ()
         name = func.id if isinstance(func, ir.Name) else func.name if isinstance(func, ir.TypeRef) else ""
         call = CppCall(self.run, name, args, explicit, nodes, node.loc)
-        self.run.calls.called = name.rpartition("::")[2]
         local = self.run.frame.env.get(name)
         made = None if local is None else self._call_of_local(local, call, node)
         if made is None and name and not (isinstance(func, ir.TypeRef) and func.member):
@@ -281,7 +280,6 @@ class CudaExpressions(Expressions):
         base = self.eval(func.value)
         place = self.run.calls.place if isinstance(func.value, ir.Call) else None
         args = self.items(node.args)
-        self.run.calls.called = func.name
         if isinstance(base.const, CType):
             funcs = self.run.names.methods(base.const, func.name)
             if funcs:

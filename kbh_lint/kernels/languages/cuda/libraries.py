@@ -46,13 +46,18 @@ def _put(m: CudaRun, node: ir.Expr, value: V) -> None:
         if old.x is None:
             m.frame.env[node.id] = value
             return
-    m.memory.store(m.memory.address_of(node), value, m.place, raw=True)
+    place = m.memory.address_of(node)
+    m.memory.target = node
+    m.memory.store(place, value, m.place, raw=True)
+    m.memory.target = None
 
 
 def fragment_store(call: CppCall) -> V:
     """Models `wmma::store_matrix_sync(pointer, fragment, ...)`."""
     value = call.arg(1)
+    call.m.memory.target = call.nodes[0] if call.nodes else None
     call.m.memory.write_through(call.arg(0), value.with_(ct=None), call.loc)
+    call.m.memory.target = None
     return UNKNOWN_V
 
 
@@ -66,7 +71,7 @@ def fragment_product(call: CppCall) -> V:
     if data_origins(made.origins):
         call.m.facts.add_sum(c.dtype, made.origins, call.loc)
     if call.nodes:
-        _put(call.m, call.nodes[0], join(made, c.with_(const=NOTHING)).with_(ct=c.ct))
+        _put(call.m, call.nodes[0], call.m.products.onto(made, c).with_(ct=c.ct))
     return UNKNOWN_V
 
 

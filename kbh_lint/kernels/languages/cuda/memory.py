@@ -10,6 +10,7 @@ from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join, mix
 from kbh_lint.kernels.core.memory import LED, Memory
 from kbh_lint.kernels.core.origins import flagged, union, union_casts
+from kbh_lint.kernels.core.totals import NOWHERE
 from kbh_lint.kernels.core.value import (
     NOTHING,
     UNKNOWN_V,
@@ -22,6 +23,7 @@ from kbh_lint.kernels.core.value import (
     V,
     in_order,
 )
+from kbh_lint.kernels.languages.cuda.callers import still
 from kbh_lint.kernels.languages.cuda.places import GIVEN, IN_MEMORY, TENSOR_MAP, Ref, VarCell
 from kbh_lint.kernels.languages.cuda.types import element, is_pointer, pointer_to
 
@@ -122,7 +124,9 @@ class CudaMemory(Memory):
         if old is not None and isinstance(old.x, Struct) and value.x is None and value.dtype in dtypes.BITS:
             cell.frame.env[cell.variable] = self.bytes_into(old, value, loc)
             return
-        cell.frame.env[cell.variable] = self.updated(old, value, loc)
+        made = self.updated(old, value, loc)
+        self.noted(cell, ("", "", None), value.totals, read=cell.frame is not self.run.frame)
+        cell.frame.env[cell.variable] = made if made.totals == value.totals else made.with_(totals=value.totals)
 
     def bytes_into(self, old: V, value: V, loc: ir.Loc, depth: int = 0) -> V:
         """The struct `old` after a number was written over it through a pointer to numbers: any field may have
@@ -141,6 +145,9 @@ class CudaMemory(Memory):
             elif isinstance(part, ir.Decl) and not is_pointer(item.ct):
                 old = self.run.fields.with_field(old, (part.name,), self.updated(item, value, loc), loc)
         return old
+
+    def still(self) -> frozenset[int]:
+        return still(self.run.frame, self.target) if self.target is not None else NOWHERE
 
     def stride(self, pointer: V) -> int:
         ct = pointer.ct

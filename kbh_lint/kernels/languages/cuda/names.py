@@ -218,6 +218,14 @@ class CudaNames(Names):
             found = self.outer_cache.get((id(self.run.frame.outer), name))
         return found.x.pointer if found is not None and isinstance(found.x, Ref) else None
 
+    def assign(self, target: ir.Expr, value: V) -> None:
+        if not value.totals:
+            super().assign(target, value)
+            return
+        self.run.memory.target = target
+        super().assign(target, value)
+        self.run.memory.target = None
+
     def assign_other(self, target: ir.Expr, value: V) -> None:
         loc = self.run.place
         if isinstance(target, ir.Index):

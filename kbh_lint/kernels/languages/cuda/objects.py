@@ -58,6 +58,7 @@ class CudaObjects:
         """The value of `T x;` before any assignment."""
         if ct.dims:
             cell = self.run.memory.cell((self.run.frame.key, key), "local", "array", ct.dtype)
+            self.run.memory.begun(cell)
             return V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
         if ct.pointers:
             return V(ct.dtype, ct.dtype, ct=ct)
@@ -122,6 +123,7 @@ class CudaObjects:
     def array(self, node: ir.Decl, ct: CType) -> V:
         """A new local array, as an address, with its initial values."""
         cell = self.run.memory.cell((self.run.frame.key, id(node)), "local", node.name, ct.dtype)
+        self.run.memory.begun(cell)
         pointer = V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=ct)
         if node.init is not None:
             inner = ct

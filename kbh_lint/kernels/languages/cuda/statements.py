@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir, values
 from kbh_lint.cpp import templates
 from kbh_lint.kernels.core.fixpoint import FixPoint
-from kbh_lint.kernels.core.frames import Frame
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.rounds import same_place
 from kbh_lint.kernels.core.statements import Statements
 from kbh_lint.kernels.core.value import NOTHING, TWIDDLED, CType, Mul, Struct, V
 from kbh_lint.kernels.core.walker import Exit
-from kbh_lint.kernels.languages.cuda.callers import in_caller
 from kbh_lint.kernels.languages.cuda.numbers import is_struct
 from kbh_lint.kernels.languages.cuda.places import PLACES
 from kbh_lint.kernels.languages.cuda.types import is_pointer
@@ -122,9 +120,6 @@ class CudaStatements(Statements):
             self.run.calls.call_method(old, own, [self.evaluate(node.value)], (), node.target, node.loc)
         else:
             self.assign(node.target, self.run.numbers.augmented(node.op, old, self.evaluate(node.value), node.loc))
-
-    def in_caller(self, frame: Frame, node: ir.Expr) -> ir.Expr | None:
-        return in_caller(frame, node)
 
     def self_addition(self, target: object, value: object) -> V | None:
         if isinstance(target, ir.Name):

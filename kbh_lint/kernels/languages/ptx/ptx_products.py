@@ -120,7 +120,7 @@ def _multiply(r: Registers, instr: ptx.Instr, a: V, b: V, c: V, kinds: tuple[str
     )
     if data_origins(made.origins):
         r.m.facts.add_sum(d_type, made.origins, r.loc)
-    made = join(made, _raw(c, d_type))
+    made = r.m.products.onto(made, _raw(c, d_type))
     r.write(instr.operands[0], made)
 
 

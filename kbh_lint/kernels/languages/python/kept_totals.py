@@ -1,20 +1,21 @@
-"""Totals that a loop of a kernel in Python keeps in memory: each round loads what the one before stored, adds to it and
-stores it again."""
+"""Where kernels in Python store totals: at the same place in each round of a loop, and where they loaded what they add
+to."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.frontends.walk import by_node, walk
-from kbh_lint.kernels.core.products import SHAPED, made_in
+from kbh_lint.kernels.core.frames import Frame
+from kbh_lint.kernels.core.totals import NOWHERE
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.languages.python.call import Call
 from kbh_lint.ops.catalogue import spellings
 
 MAX_NAMES = 8  # names that stand for places, one in another
-_LOAD, _STORE = "load", "store"
+_SHAPED = frozenset(("to", "cast", "where", "trans", "permute", "reshape", "view", "broadcast_to", "expand_dims"))
 _ACCUMULATOR = 2  # the argument of a product that it adds to
 _ADDING = spellings("dot", "dot_scaled", "fma", languages=("triton",))
 _SELF = ir.Const("+=", ())  # among what a name is assigned: it goes on from what it was
@@ -22,54 +23,41 @@ _Key = object  # an expression as plain tuples, without its places
 _Given = dict[str, list[ir.Expr | None]]  # what each name is assigned; None where it is not known
 
 
-def kept_total(call: Call, pointer: V, value: V) -> None:
-    """Records a sum in the type of the memory that a call has stored a total to: a product of the loop was added to
-    what the round before left there. Without a loop, the store is marked as one to a total of several launches."""
-    run, node = call.m, call.node
-    func = run.frame.func
+def added_to(call: Call, pointer: V, value: V) -> None:
+    """Marks a store to narrow memory whose value is something added to what was loaded there: a total of several
+    launches."""
+    node, func = call.node, call.m.frame.func
     kinds = [kind for kind in (pointer.dtype, value.dtype) if kind in dtypes.FLOATS]
     if not kinds or func is None or not isinstance(node, ir.Call):
         return
-    kind = min(kinds, key=lambda one: dtypes.BITS[one])
     names = {cell.name for cell in pointer.cells}
     old = any(o.param in names and not o.flags & {"product", "index"} for o in value.origins)
-    if not old or dtypes.BITS[kind] >= dtypes.BITS["f32"]:
+    if not old or min(dtypes.BITS[kind] for kind in kinds) >= dtypes.BITS["f32"]:
         return
     given = _given(func.node)
-    key, moved = _place(node, given)
-    if any(_added(each, key, given, given, {}) is True for each in _values(node)):
-        run.facts.add_to_stored(call.loc)
-    for loop in reversed(run.frame.inside):
-        if not moved & _moving(loop) and _goes_on(loop, node, key, given):
-            of = made_in(run, loop, value)
-            if of:
-                run.facts.add_sum(kind, value.origins, call.loc, True, of=of)
-            return
+    key, _ = _place(node, given)
+    if any(_added(each, key, given, {}) is True for each in _values(node)):
+        call.m.facts.add_to_stored(call.loc)
 
 
-def _goes_on(loop: ir.Stmt, store: ir.Call, key: _Key, given: _Given) -> bool:
-    """Whether a loop adds to what it loads at a place and stores it there, and begins nothing else there in each
-    round."""
-    own = _given(loop)
-    if not any(_added(value, key, own, given, {}) is True for value in _values(store)):
-        return False
-    others = (node for part in _surely(loop) for node in walk((part,)) if node is not store and _is(node, _STORE))
-    return not any(
-        _place(other, given)[0] == key and all(_added(value, key, own, given, {}) is None for value in _values(other))
-        for other in others
-    )
+def still(frame: Frame, store: ir.Call) -> frozenset[int]:
+    """The loops around the running statement in which a store is to the same place in each round."""
+    if frame.func is None:
+        return NOWHERE
+    _, moved = _place(store, _given(frame.func.node))
+    return frozenset(id(loop) for loop in frame.inside if not moved & _moving(loop))
 
 
-def _added(node: object, key: _Key, own: _Given, given: _Given, seen: Mapping[str, bool | None]) -> bool | None:
-    """Whether an expression adds something to what is loaded at a place, through the names that `own` says of what they
-    are made, and `seen` whether these add: False where it is that alone, in another type or scaled; None where it is
-    not in there."""
+def _added(node: object, key: _Key, given: _Given, seen: Mapping[str, bool | None]) -> bool | None:
+    """Whether an expression adds something to what is loaded at a place, through the names that `given` says of what
+    they are made, and `seen` whether these add: False where it is that alone, in another type or scaled; None where it
+    is not in there."""
     if isinstance(node, ir.Name):
         if node.id in seen:
             return seen[node.id]
-        made = _any(own.get(node.id, ()), key, own, given, {**seen, node.id: None})
+        made = _any(given.get(node.id, ()), key, given, {**seen, node.id: None})
         if made is False:  # it may go on from what it is itself
-            made = _SELF in own[node.id] or _any(own[node.id], key, own, given, {**seen, node.id: False})
+            made = _SELF in given[node.id] or _any(given[node.id], key, given, {**seen, node.id: False})
         return made
     parts: Sequence[object] = ()
     adds = False
@@ -77,29 +65,20 @@ def _added(node: object, key: _Key, own: _Given, given: _Given, seen: Mapping[st
         parts, adds = (node.left, node.right), node.op in ("+", "-")
     elif isinstance(node, ir.Cond):
         parts = (node.yes, node.no)
-    elif _is(node, _LOAD) and _place(node, given)[0] == key:
+    elif _is(node, "load") and _place(node, given)[0] == key:
         return False
     elif isinstance(node, ir.Call):
         name = getattr(node.func, "name", "")
         total = [*node.args[_ACCUMULATOR:], *(value for word, value in node.keywords if word == "acc")]
         adds = name in _ADDING
-        parts = total if adds else (getattr(node.func, "value", None), *node.args) if name in SHAPED else ()
-    made = _any(parts, key, own, given, seen)
+        parts = total if adds else (getattr(node.func, "value", None), *node.args) if name in _SHAPED else ()
+    made = _any(parts, key, given, seen)
     return made if made is None else adds or made
 
 
-def _any(
-    parts: Sequence[object], key: _Key, own: _Given, given: _Given, seen: Mapping[str, bool | None]
-) -> bool | None:
-    found = [made for each in parts if (made := _added(each, key, own, given, seen)) is not None]
+def _any(parts: Sequence[object], key: _Key, given: _Given, seen: Mapping[str, bool | None]) -> bool | None:
+    found = [made for each in parts if (made := _added(each, key, given, seen)) is not None]
     return any(found) if found else None
-
-
-def _surely(loop: ir.Stmt) -> Iterator[object]:
-    """The statements that each round of a loop executes."""
-    for part in getattr(loop, "body", ()):
-        if not isinstance(part, ir.If):
-            yield part
 
 
 def _is(node: object, name: str) -> TypeGuard[ir.Call]:

@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.kernels.core.memory import Memory
+from kbh_lint.kernels.core.totals import NOWHERE
 from kbh_lint.kernels.core.value import Cell, V
+from kbh_lint.kernels.languages.python.kept_totals import still
 
 if TYPE_CHECKING:
     from kbh_lint.kernels.languages.python.run import PythonRun
@@ -20,6 +22,9 @@ class PythonMemory(Memory):
     def __init__(self, run: PythonRun) -> None:
         super().__init__(run)
         self.allocated: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
+
+    def still(self) -> frozenset[int]:
+        return still(self.run.frame, self.target) if isinstance(self.target, ir.Call) else NOWHERE
 
     def at_place(self, key: object, kind: str, label: str, dtype: str) -> Cell:
         """The memory that `key`, a place in the code, allocates; the same on each call."""
