@@ -110,8 +110,9 @@ def _plain(total: Sum) -> bool:
 
 
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
-    """The totals that a loop keeps in a narrow type, of a product of whole tiles; the powers of a series are none."""
-    for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES else ():
+    """The totals that a loop keeps in a narrow type, of a product; the powers of a series are none."""
+    followed = use.engine in TENSOR_ENGINES or use.engine == "fma" and len(use.inputs) > 1
+    for facts in facts_of(use.event) if followed else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         for total in facts.sums:
             if (
@@ -129,7 +130,7 @@ def _totals(total: Sum, product: Product) -> bool:
     """Whether a total is that of a product, and no power of a series of powers."""
     if total.of:
         return product.loc in total.of and not _of_products(product)
-    return total.loc != product.loc and _sums_up(product, total)
+    return product.kind != "fma" and total.loc != product.loc and _sums_up(product, total)
 
 
 def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[Store, ProductUse]]:

@@ -129,6 +129,14 @@ NARROW = {
         f" s.state[e] = bf16(float(s.state[e]) + s.stage[{AT}]); }}",
         STATE,
     ),
+    "by plain loops": (
+        "",
+        "",
+        f"{EACH} {{ float sum = fade * float(s.state[e]);"
+        " for (int j = 0; j < 16; ++j) sum += float(left[j * H + e / 16]) * float(right[j * H + e % 16]);"
+        " s.state[e] = bf16(sum); }",
+        STATE,
+    ),
     "weighted, by plain loops": (
         "",
         "",
@@ -208,6 +216,14 @@ WIDE = {
         f"take(s.stage, s.state, 1.f); {LOADED} multiply(f, s.state, s.powers, 16); put(f, s.stage, s.state);"
         " wmma::fill_fragment(p, 0.f); multiply(p, s.powers, s.powers, 16); put(p, s.stage, s.powers);",
         STATE,
+    ),
+    "by plain loops in fp32": (
+        "",
+        f"{EACH} s.wide[e] = 0.f;",
+        f"{EACH} {{ float sum = fade * s.wide[e];"
+        " for (int j = 0; j < 16; ++j) sum += float(left[j * H + e / 16]) * float(right[j * H + e % 16]);"
+        " s.wide[e] = sum; s.seen[e] = bf16(sum); }",
+        "bf16(s.wide[e])",
     ),
     "weights in bf16, the sum in fp32": (
         "",
