@@ -21,7 +21,7 @@ from kbh_lint.base.values import Buffer
 from kbh_lint.host.gpu.extents import counted_bits
 from kbh_lint.host.gpu.kernel_cache import Normal, normalised
 from kbh_lint.host.values.path_runs import ShapeRun
-from kbh_lint.host.values.tensors import Content, Event, Tensor, product
+from kbh_lint.host.values.tensors import Content, Event, Storage, Tensor, product
 from kbh_lint.kernels.extents.parts import Part
 from kbh_lint.kernels.extents.reads import Parts, parts_under
 from kbh_lint.kernels.extents.values import Dims
@@ -66,9 +66,9 @@ def _reader(content: Content, found: Slice) -> Event | None:
 def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bool:
     """Whether launches read less than there is of a content: for all legal lengths, or for those that are `drawn`."""
     parts: list[tuple[Part, int]] = []
-    for event in readers:
+    for event in sorted(readers, key=_is_walked):
         here = _parts(content, event, drawn)
-        if here is None:
+        if here is None or any(_is_whole(part, bits, size * 8) for part, bits in here):
             return False
         parts += here
     bits = min((width for _, width in parts), default=8)
@@ -79,6 +79,16 @@ def _short(content: Content, size: int, readers: list[Event], drawn: bool) -> bo
     most = sum(c for c in counts if c is not None)
     short = end - max(first, 0) + missing <= size * 8
     return short or None not in counts and most + missing <= size * 8
+
+
+def _is_walked(event: Event) -> bool:
+    """Whether it takes a walk through a kernel to tell what an event reads."""
+    return event.kind == "launch" and event.weight == 1
+
+
+def _is_whole(part: Part, bits: int, size: int) -> bool:
+    """Whether a part in elements of so many bits may be all of what has `size` of them."""
+    return part.first <= 0 and part.end * bits >= size and (part.count is None or part.count * bits >= size)
 
 
 def _parts(content: Content, event: Event, drawn: bool) -> list[tuple[Part, int]] | None:
@@ -274,9 +284,11 @@ def _points_into(given: object, ident: int) -> bool:
 
 
 def _stored(ident: int, event: Event) -> list[tuple[Part, int]] | None:
-    """The part of each store of a launch to a storage, with the width of an element; None where one is not known."""
+    """The part of each store of a launch to a storage, with the width of an element; None where one is not known, or
+    where together they may be all of it."""
     dims = _launched(event)
-    parts, bits = (None, None) if dims is None else (_at(event, ident, dims, "writes"), counted_bits(event, ident))
+    bits = None if dims is None else counted_bits(event, ident)
+    parts = None if dims is None or bits is None else _at(event, ident, dims, "writes")
     return None if parts is None or bits is None else [(part, bits) for part in parts]
 
 
@@ -297,17 +309,20 @@ _Ranges = dict[int, tuple[int, int]]  # by storage, what the whole numbers in it
 
 def _at(event: Event, ident: int, dims: _Dims, what: str = "reads", drawn: bool = False) -> list[Part] | None:
     """The parts of a storage at all loads or stores of a launch, found once for equal launches: of an input or a
-    weight at its loads, of any storage at its stores."""
+    weight at its loads, of any storage at its stores. None where one has no bound, or together they may be all of it.
+    """
     attrs, launch = event.attrs, normalised(event.attrs["answered"].here, event.attrs["bindings"][0])
     if what == "reads":
         return _read(event, launch, dims, _ranges(event, launch, drawn)).get(launch.storages.get(ident, -1))
     answers, local = attrs["answered"].everywhere, launch.storages.get(ident, -1)
-    key = ("writes", attrs["seen"], launch.key, str(dims), local)
+    size = next((_elements(event, write.storage) for write in event.writes if write.storage.ident == ident), None)
+    key = ("writes", attrs["seen"], launch.key, str(dims), local, size)
     if key not in answers:
         # who asks for stores asks for loads later, of most launches: both are found in one walk where they can be
         apart = any(_ranges(event, launch, drawn) for drawn in (False, True))
-        asked = frozenset[int]() if apart else _outside(event, launch)
-        found = all_parts(attrs["kernel"], launch.binding, *dims, asked, frozenset((local,)))
+        asked = {} if apart else _outside(event, launch)
+        sizes = asked if size is None else {**asked, local: size}
+        found = all_parts(attrs["kernel"], launch.binding, *dims, frozenset(asked), frozenset((local,)), sizes)
         answers[key] = found.stores
         if asked:
             answers.setdefault(_key_of_reads(event, launch, dims, ()), []).append(({}, found.loads))
@@ -324,19 +339,38 @@ def _read(event: Event, launch: Normal, dims: _Dims, ranges: _Ranges) -> Parts:
     for met, parts in known:
         if all(ranges[at] == ends for at, ends in met.items()):
             return parts
-    parts, looked = parts_under(attrs["kernel"], launch.binding, *dims, ranges, _outside(event, launch))
+    sizes = _outside(event, launch)
+    parts, looked = parts_under(attrs["kernel"], launch.binding, *dims, ranges, frozenset(sizes), sizes)
     known.append(({at: ranges[at] for at in looked}, parts))
     return parts
 
 
 def _key_of_reads(event: Event, launch: Normal, dims: _Dims, ranges: Iterable[int]) -> tuple[Any, ...]:
-    return "reads", event.attrs["seen"], launch.key, str(dims), frozenset(ranges), _outside(event, launch)
+    sizes = tuple(_outside(event, launch).items())
+    return "reads", event.attrs["seen"], launch.key, str(dims), frozenset(ranges), sizes
 
 
-def _outside(event: Event, launch: Normal) -> frozenset[int]:
-    """The inputs and weights that a launch reads."""
-    outside = (read.storage.ident for read, _ in event.reads if read.label.startswith(("input:", "state:")))
-    return frozenset(launch.storages[at] for at in outside if at in launch.storages)
+def _outside(event: Event, launch: Normal) -> dict[int, int]:
+    """The inputs and weights that a launch reads, by number, with how many elements they have as it counts them; none
+    of which that is not known."""
+    here = event.attrs["answered"].here
+    known = here.get(("outside", id(event)))
+    if known is None or known[0] is not event:
+        outside = {read.storage.ident: read.storage for read, _ in event.reads
+                   if read.label.startswith(("input:", "state:"))}  # fmt: skip
+        told = ((at, _elements(event, outside[ident])) for ident, at in launch.storages.items() if ident in outside)
+        known = here["outside", id(event)] = event, {at: size for at, size in told if size is not None}
+    sizes: dict[int, int] = known[1]
+    return sizes
+
+
+def _elements(event: Event, storage: Storage) -> int | None:
+    """How many elements a storage has as a launch counts them that is given it from its beginning on."""
+    bits, starts = counted_bits(event, storage.ident), event.attrs.get("starts", {})
+    given = [name for name, one in event.attrs["bindings"][0].items() if getattr(one, "storage", -1) == storage.ident]
+    if bits is None or not isinstance(storage.size, int) or any(starts.get(name) != 0 for name in given):
+        return None
+    return -(-storage.size * 8 // bits)
 
 
 def _ranges(event: Event, launch: Normal, drawn: bool) -> _Ranges:

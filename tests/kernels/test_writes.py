@@ -11,7 +11,7 @@ from compensation_support import scope
 from kbh_lint.base.values import Buffer, Func
 from kbh_lint.kernels.extents import intervals
 from kbh_lint.kernels.extents.parts import Part
-from kbh_lint.kernels.extents.reads import read_parts
+from kbh_lint.kernels.extents.reads import parts_under, read_parts
 from kbh_lint.kernels.extents.writes import all_parts
 
 ROWS = """
@@ -174,3 +174,23 @@ def test_a_storage_that_is_lost_is_so_where_it_alone_is_asked_for() -> None:
     lost = kernel_of(CUDA.replace("STORE", "((char*)y)[i] = 0;"))
     assert 2 not in all_parts(lost, ARGS, (4,), (16,), frozenset((2,))).stores
     assert 1 in all_parts(lost, ARGS, (4,), (16,), frozenset((1,))).loads
+
+
+@pytest.mark.parametrize(("size", "told"), [(512, False), (513, True)], ids=["whole", "part"])
+def test_loads_that_may_be_of_all_of_a_storage_are_followed_no_further(size: int, told: bool) -> None:
+    asked = frozenset((1,))
+    alone, _ = parts_under(triton(), ARGS, (4,), (16,), {}, asked, {1: size})
+    assert alone == ({1: [Part(0, 512, 512)]} if told else {})
+    assert all_parts(triton(), ARGS, (4,), (16,), asked, frozenset(), {1: size}).loads == alone
+
+
+@pytest.mark.parametrize(("size", "told"), [(64, False), (65, True)], ids=["whole", "part"])
+def test_stores_that_may_be_of_all_of_a_storage_are_followed_no_further(size: int, told: bool) -> None:
+    found = all_parts(triton(), ARGS, (4,), (16,), frozenset(), frozenset((2,)), {2: size})
+    assert found.stores == ({2: [Part(0, 64, 64)]} if told else {})
+
+
+def test_a_storage_of_which_more_is_asked_keeps_a_walk_going() -> None:
+    found = all_parts(triton(), ARGS, (4,), (16,), frozenset((1,)), frozenset((2,)), {1: 512, 2: 65})
+    assert found.loads == {1: [Part(0, 512, 512)]}
+    assert found.stores[2] == [Part(0, 64, 64)]

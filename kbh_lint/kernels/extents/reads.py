@@ -40,13 +40,15 @@ def read_parts(
 
 def parts_under(
     kernel: values.Func, args: Mapping[str, object], grid: Dims, block: Dims, ranges: Ranges,
-    asked: frozenset[int] | None = None,
+    asked: frozenset[int] | None = None, sizes: Mapping[int, int] | None = None,
 ) -> tuple[Parts, frozenset[int]]:  # fmt: skip
-    """The parts of `read_parts`, and the storages whose `ranges` they depend on."""
+    """The parts of `read_parts`, and the storages whose `ranges` they depend on. Of a storage of which `sizes` says how
+    many elements it has, parts that together may be all of it are left out, too, where it is asked for."""
     if not can_be_followed(kernel, references=True):
         return {}, frozenset()
     with Reads(kernel, args, grid, block, ranges) as follow:
         follow.asked, known = asked, follow.expressions
+        follow.sizes = sizes or {}
         try:
             follow.run()
         except (*NOT_FOLLOWED, Enough):
@@ -75,6 +77,7 @@ class Reads(Follow):
         self.parts: Parts = {}
         self.lost: set[int] = set()
         self.asked: frozenset[int] | None = None  # the storages that alone count; None for all
+        self.sizes: Mapping[int, int] = {}  # of storages that do not count any more once all of them may be touched
         self.widths: dict[int, int | None] = {}  # of the elements of a storage that offsets count, in bits
         for param in kernel.node.params if self.cpp else ():
             there = self._of_structs(param, args.get(param.name)) or self.frame.env.get(param.name)
@@ -98,7 +101,15 @@ class Reads(Follow):
 
     def settled(self, asked: frozenset[int]) -> bool:
         """Whether nothing can be said of any of the storages that are asked for."""
-        return asked <= self.lost
+        return all(at in self.lost or self.whole(at, self.parts) for at in asked)
+
+    def whole(self, at: int, parts: Parts) -> bool:
+        """Whether some parts of a storage may be all of it, by where they end and by how many elements they have."""
+        size, touched = self.sizes.get(at), parts.get(at)
+        if size is None or not touched or max(p.end for p in touched) - max(min(p.first for p in touched), 0) < size:
+            return False
+        counts = [part.count for part in touched]
+        return None in counts or sum(count or 0 for count in counts) >= size
 
     def look(self, stmt: object) -> None:
         """Records the loads in a statement's own expressions, and the pointers that it passes on."""

@@ -11,7 +11,7 @@ from kbh_lint.kernels.extents import intervals
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits
 from kbh_lint.kernels.extents.loads import Loads
-from kbh_lint.kernels.extents.reads import Parts, Reads, read_parts
+from kbh_lint.kernels.extents.reads import Parts, Reads, parts_under
 from kbh_lint.kernels.extents.values import Dims, Place
 
 
@@ -27,9 +27,9 @@ class AllParts(NamedTuple):
 
 def all_parts(
     kernel: values.Func, args: Mapping[str, Any], grid: Dims, block: Dims, asked: frozenset[int] | None = None,
-    stored: frozenset[int] | None = None,
+    stored: frozenset[int] | None = None, sizes: Mapping[int, int] | None = None,
 ) -> AllParts:  # fmt: skip
-    """The parts of each storage that the loads and the stores of a launch can touch; loads as by `read_parts` without
+    """The parts of each storage that the loads and the stores of a launch can touch; loads as by `parts_under` without
     ranges. Where only the loads of some storages are `asked` for, and the stores of those or of what is `stored`,
     others may be left out."""
     if not can_be_followed(kernel, references=True):
@@ -38,15 +38,16 @@ def all_parts(
     with _Writes(kernel, args, grid, block) as follow:
         follow.asked = None if asked is None or stored is None else asked | stored
         follow.asked_loads, follow.asked_stores = asked or frozenset(), stored or frozenset()
+        follow.sizes = sizes or {}
         try:
             follow.run()
         except Enough:
             return AllParts({}, {}, {}, {})
         except NOT_FOLLOWED:  # which the loads alone may not come to
-            return AllParts(read_parts(kernel, args, grid, block, asked=asked), {}, {}, {})
+            return AllParts(parts_under(kernel, args, grid, block, {}, asked, sizes)[0], {}, {}, {})
         reads = {at: parts for at, parts in follow.parts.items() if at not in follow.lost}
         if follow.atoms.steps > intervals.MAX_STEPS:  # and the loads alone may take fewer
-            reads = read_parts(kernel, args, grid, block, asked=asked)
+            reads = parts_under(kernel, args, grid, block, {}, asked, sizes)[0]
         known = (follow.parts.keys() | follow.written.keys()) - follow.lost - follow.unbounded
         stores = {at: follow.written.get(at, []) for at in known if stored is None or at in stored}
         touched = {at: [*follow.parts.get(at, ()), *parts] for at, parts in stores.items()}
@@ -73,7 +74,10 @@ class _Writes(Reads):
                 self.written.setdefault(given.storage, [])
 
     def settled(self, asked: frozenset[int]) -> bool:
-        return self.asked_loads <= self.unread and self.asked_stores <= self.unread | self.unbounded
+        unread, unbounded = self.unread, self.unbounded
+        return all(at in unread or at in unbounded or self.whole(at, self.written) for at in self.asked_stores) and all(
+            at in unread or self.whole(at, self.parts) for at in self.asked_loads
+        )
 
     def look(self, stmt: object) -> None:
         if isinstance(stmt, ir.Assign):
