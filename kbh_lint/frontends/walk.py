@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from kbh_lint.base import ir
 
 MAX_KNOWN = 10_000  # nodes of which one answer is kept
+MAX_BELOW = 100_000  # nodes of which it is kept what is below them
 _T = TypeVar("_T")
 
 
@@ -44,36 +45,44 @@ def by_node(ask: Callable[[Any], _T]) -> Callable[[Any], _T]:
     return answer
 
 
-def children(node: object) -> list[Any]:
+# What is directly below a node, by its identity: many walk the same few statements.
+_BELOW: dict[int, tuple[object, tuple[Any, ...]]] = {}
+_ANSWERS.append(_BELOW)
+
+
+def children(node: object) -> tuple[Any, ...]:
     """The IR nodes directly below an IR node, in order."""
-    found: list[Any] = []
+    found = _BELOW.get(id(node))
+    if found is not None and found[0] is node:
+        return found[1]
     held = _HELD[type(node)]
-    for value in () if held is None else held(node):
-        if type(value) in _NODES:
-            found.append(value)
-        elif value and isinstance(value, (tuple, list)):
-            _collect(value, found)
-    return found
+    if held is None:
+        return ()
+    below: list[object] = []
+    _collect(held(node), below)
+    if len(_BELOW) >= MAX_BELOW:
+        _BELOW.clear()
+    _BELOW[id(node)] = node, tuple(below)
+    return _BELOW[id(node)][1]
 
 
 def walk(nodes: object) -> list[Any]:
     """All IR nodes in or below `nodes`, in order, without recursion."""
     order: list[Any] = []
     stack = list(reversed(nodes)) if isinstance(nodes, (tuple, list)) else [nodes]
+    known, held = _BELOW, _HELD
     while stack:
         node = stack.pop()
         order.append(node)
-        held = _HELD[type(node)]
-        if held is not None:
-            below: list[Any] = []
-            for value in held(node):  # as in `children`, of which most calls would be made here
-                if type(value) in _NODES:
-                    below.append(value)
-                elif value and isinstance(value, (tuple, list)):
-                    _collect(value, below)
-            below.reverse()
-            stack += below
+        if held[type(node)] is not None:
+            found = known.get(id(node))
+            stack += (found[1] if found is not None and found[0] is node else children(node))[::-1]
     return order
+
+
+def changed(node: object) -> None:
+    """Called where a node is given other fields than it was made with, which few are."""
+    _BELOW.pop(id(node), None)
 
 
 # As `walk`, once for what many ask about, such as the body of a kernel. Nobody changes it.

@@ -12,6 +12,7 @@ from kbh_lint.cpp.templates import brought_in
 from kbh_lint.frontends.cuda import standard
 from kbh_lint.frontends.cuda.constants import constant
 from kbh_lint.frontends.cuda.unit import CudaUnit
+from kbh_lint.frontends.walk import changed
 
 
 def module_env(module: ir.Module) -> values.Env:
@@ -236,6 +237,7 @@ def _take_defaults(known: values.Overloads, node: ir.FuncDef) -> None:
         if alike and all(_same_type(a.type, b.type) for a, b in zip(other.node.params, node.params, strict=True)):
             pairs = zip(node.params, other.node.params, strict=True)
             node.params = tuple(replace(own, default=own.default or said.default) for own, said in pairs)
+            changed(node)
 
 
 def _same_type(one: object, other: object) -> bool:
