@@ -112,7 +112,7 @@ def _plain(total: Sum) -> bool:
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
     """The totals that a loop keeps in a narrow type, of a product; the powers of a series are none."""
     followed = use.engine in TENSOR_ENGINES or use.engine == "fma" and len(use.inputs) > 1
-    for facts in facts_of(use.event) if followed else ():
+    for facts in [facts.plain() for facts in facts_of(use.event)] if followed else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         for total in facts.sums:
             if (

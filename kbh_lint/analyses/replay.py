@@ -112,7 +112,7 @@ def _copies(event: Event) -> bool:
     """Whether an event hands on what it reads as it is: a copy, or a kernel that only loads and stores."""
     if event.kind != "launch":
         return event.kind == "copy"
-    facts = facts_of(event)
+    facts = [facts.plain() for facts in facts_of(event)]
     stored = [o for f in facts for s in f.stores for o in s.origins if "index" not in o.flags]
     done = any(f.arithmetic or f.products or f.sums or f.casts or f.bounds or f.unread for f in facts)
     return bool(stored) and not done and not any(o.flags for o in stored)

@@ -65,7 +65,7 @@ def _by_care(found: Slice) -> tuple[list[Event], list[Event]] | None:
 def _steps(events: Sequence[Event]) -> list[tuple[object, ...]]:
     """What ran, in order, as far as arithmetic goes: calls with equal steps need no closer look."""
     return [
-        (e.kind, e.name, e.loc, *((p.a, p.b) for facts in facts_of(e) for p in facts.products), *_types(e))
+        (e.kind, e.name, e.loc, *((p.a, p.b) for facts in facts_of(e) for p in facts.plain().products), *_types(e))
         for e in events
     ]
 

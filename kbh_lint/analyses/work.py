@@ -184,7 +184,7 @@ def does_arithmetic(event: Event) -> bool:
     """Whether an authored launch computes more than copies and conversions."""
     if event.kind == "cutlass":
         return True
-    for facts in facts_of(event):
+    for facts in [facts.plain() for facts in facts_of(event)]:
         if facts.products or facts.sums or facts.unread or facts.unpacks or facts.uses:
             return True
         for store in facts.stores:

@@ -40,6 +40,7 @@ def values(interp: Run, kernel: Func) -> dict[str, Scalar]:
 def after_launch(interp: Run, kernel: Func, facts: KernelFacts) -> None:
     """Updates the `__device__` flags that a launch stored to: to the stored number, or to an unknown one. A known
     number carries no data from call to call."""
+    facts = facts.plain()
     decls = _named(interp, kernel) if facts.settings or facts.stores else {}
     written = {s.param for s in facts.stores}
     settings = dict(facts.settings)

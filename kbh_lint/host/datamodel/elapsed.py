@@ -76,7 +76,7 @@ def _work(event: Event) -> tuple[Value, ...]:
     """What tells the work of one event from that of others: where it is done, how, and on which types."""
     place = event.loc and (event.loc[0].language, *event.loc[1:])
     distinct: list[KernelFacts] = event.attrs.get("distinct", [])
-    kernels = frozenset(item for facts in distinct for item in _arithmetic_of(facts))
+    kernels = frozenset(item for facts in distinct for item in _arithmetic_of(facts.plain()))
     factors = [_size(v) for binding in event.attrs.get("bindings", ())[:1] for v in binding.values()]
     return event.kind, event.name, place if not distinct else None, kernels, tuple(n for n in factors if n is not None)
 

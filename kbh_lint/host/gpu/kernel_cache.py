@@ -207,6 +207,11 @@ class _Moved(KernelFacts):
         setattr(self, name, value)
         return value
 
+    def plain(self) -> KernelFacts:
+        """Returns the facts of the kernel, with storages by number; of a copy with other fields itself."""
+        facts: KernelFacts | None = getattr(self, "_facts", None)
+        return self if facts is None else facts
+
     def traffic(self) -> Traffic:
         """Returns the loads and stores of the facts, on this launch's storages."""
         facts: KernelFacts | None = getattr(self, "_facts", None)

@@ -257,6 +257,10 @@ class KernelFacts:
     gates: list[Gate] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
+    def plain(self) -> KernelFacts:
+        """The same facts where it does not matter which storages they are about."""
+        return self
+
     def traffic(self) -> Traffic:
         """The reads and writes of the kernel by storage; computed once."""
         if self._traffic is None:
