@@ -48,13 +48,13 @@ class Function:
 
 # --- tokens ------------------------------------------------------------------------------------------------
 
+# What is skipped is in no group, so that `findall` gives it as empty texts, and tokens as they are.
 _PYTHON = re.compile(
     r"#[^\n]*"
-    r"|[rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
-    r"|\.?\d[\w.]*|[^\W\d]\w*|\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\]",
+    r"|([rRbBuUfF]{0,2}(?:'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\")"
+    r"|\.?\d[\w.]*|[^\W\d]\w*|\*\*|//|<<|>>|[-+*/%@&|^<>=!]=|->|[^\s\\])",
     re.S,
 )
-# What is skipped is in no group, so that `findall` gives it as empty texts, and tokens as they are.
 _CPP = regex(
     r"(?://(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|(?:^|(?<=\n))[ \t]*#(?:\\\n|[^\n])*)"
     # a text that is not closed goes to the end of its line: every character is looked at once, whatever the text
@@ -78,7 +78,7 @@ _OPCODE = regex(r"[a-z]\w*(?:\.\w+)+")  # a PTX instruction inside a string
 
 def _tokens(text: str) -> list[str]:
     """The tokens of a C++ text, without comments and directives. What each is its first character says."""
-    return [token for token in _CPP.findall(text)[: 2 * MAX_TOKENS] if token][:MAX_TOKENS]
+    return list(filter(None, _CPP.findall(text)[: 2 * MAX_TOKENS]))[:MAX_TOKENS]
 
 
 def _places(text: str) -> list[int]:
@@ -93,38 +93,52 @@ def _is_name(token: str) -> bool:
 
 def _python_tokens(text: str) -> list[str]:
     """The tokens of a Python text, without comments; what each is its first and last characters say."""
-    return [token for token in _PYTHON.findall(text)[: 2 * MAX_TOKENS] if token[0] != "#"][:MAX_TOKENS]
+    return list(filter(None, _PYTHON.findall(text)[: 2 * MAX_TOKENS]))[:MAX_TOKENS]
 
 
 _DISTANCES = [bytes((1, distance)) for distance in range(DISTANCE + 1)]
 _LONG = 40  # characters of a token that is not seen again
+MAX_CODES = 16_384  # tokens of which it is kept what stands for them
+_PYTHON_CODES: dict[str, bytes | None] = {}
+_CPP_CODES: dict[str, bytes | None] = {}
 _CLOSING = frozenset(")]}")
 
 
 def encode(tokens: Sequence[str], *, cpp: bool) -> bytes:
     """The tokens as two bytes each; a comma before a closing bracket counts as layout and is left out."""
-    out = bytearray()
+    out: list[bytes] = []
     last: dict[str, int] = {}
-    before = ""
-    code_of, joint = (_cpp_code, "::") if cpp else (_python_code, ".")
-    at_once = code_of.__wrapped__
-    for text, after in zip(tokens, (*tokens[1:], ";"), strict=False):
-        code = code_of(text) if len(text) < _LONG else at_once(text)
+    before, position = "", 0
+    known, joint = (_CPP_CODES, "::") if cpp else (_PYTHON_CODES, ".")
+    for index, text in enumerate(tokens, 1):
+        code = known.get(text, b"")  # a token of no bytes is none that is known
+        if code == b"":
+            code = _coded(text, known, cpp)
         if code is None:
             if before != joint:
-                position = len(out) // TOKEN_BYTES
                 distance = position - last.get(text, -DISTANCE - 1)
                 last[text] = position
-                out += _DISTANCES[distance if distance <= DISTANCE else 0]
+                code = _DISTANCES[distance if distance <= DISTANCE else 0]
             else:
-                out += _word(text)
-        elif text != "," or after not in _CLOSING:
-            out += code
+                code = _word(text)
+        elif text == "," and index < len(tokens) and tokens[index] in _CLOSING:
+            code = b""
+        out.append(code)
+        position += len(code) // TOKEN_BYTES
         before = text
-    return bytes(out)
+    return b"".join(out)
 
 
-@lru_cache(maxsize=16_384)
+def _coded(text: str, known: dict[str, bytes | None], cpp: bool) -> bytes | None:
+    """What stands for a token wherever it is, kept for the next one; None for a name that may be any."""
+    code = _cpp_code(text) if cpp else _python_code(text)
+    if len(text) < _LONG:
+        if len(known) >= MAX_CODES:
+            known.clear()
+        known[text] = code
+    return code
+
+
 def _python_code(text: str) -> bytes | None:
     """What stands for a token of Python wherever it is; None for a name that may be any."""
     if len(text) > 1 and text[-1] in "'\"":
@@ -132,7 +146,6 @@ def _python_code(text: str) -> bytes | None:
     return _code(text, _PYTHON_WORDS)
 
 
-@lru_cache(maxsize=16_384)
 def _cpp_code(text: str) -> bytes | None:
     """The same of a token of C++. Of a string the PTX instructions in it count."""
     if text[0] in "'\"":
