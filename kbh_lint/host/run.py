@@ -195,9 +195,11 @@ class Run(Recorder):
         """Evaluates the positional and keyword arguments of a call."""
         args: list[Any] = []
         spread = False
-        kinds = expressions.EXPRESSIONS
+        kinds, here = expressions.EXPRESSIONS, {} if frame.outer else frame.env.vars
         for arg in node.args:
-            if isinstance(arg, ir.Star):
+            if isinstance(arg, ir.Name) and arg.id in here:  # as `e_name`, of which most calls would be made here
+                args.append(here[arg.id])
+            elif isinstance(arg, ir.Star):
                 several = self.eval(arg.value, frame)
                 spread = spread or not isinstance(several, (list, tuple))
                 args.extend(iteration.materialise(self, several, arg.loc))

@@ -54,3 +54,9 @@ def test_an_order_holds_where_ranges_do_not_meet() -> None:
     assert unknowns.by_range(">=", small, large) is False
     assert unknowns.by_range("<", small, 2) is None
     assert unknowns.by_range("<", small, any_) is None
+
+
+def test_no_content_is_looked_at_behind_the_first_input_that_is_asked_for() -> None:
+    state, one, other = (inputs(label)[0] for label in ("state:w", "input:x", "input:y"))
+    assert set(checksums.outside([other, one, state])) == {"state:w", "input:x", "input:y"}
+    assert set(checksums.outside([other, one, state], until="input:")) == {"state:w", "input:x"}

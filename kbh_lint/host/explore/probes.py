@@ -160,7 +160,7 @@ def _role_of(run: path_runs.ShapeRun, tensor: Tensor, given: set[int], first: li
 
 
 def _of_inputs(contents: Sequence[Content]) -> bool:
-    return any(label.startswith("input:") for label in outside(contents))
+    return any(label.startswith("input:") for label in outside(contents, until="input:"))
 
 
 def _calls(

@@ -42,7 +42,7 @@ def _alike(one: Event, other: Event) -> bool:
     """Whether two launches of a kernel have the same grid and are given the same numbers."""
     same = one.attrs["grid"] == other.attrs["grid"] and len(one.attrs["bindings"]) == len(other.attrs["bindings"])
     return same and all(
-        _numbers(a) == _numbers(b) for a, b in zip(one.attrs["bindings"], other.attrs["bindings"], strict=True)
+        _same_numbers(a, b) for a, b in zip(one.attrs["bindings"], other.attrs["bindings"], strict=True)
     )
 
 
@@ -59,8 +59,18 @@ def _goes_on(one: Event, other: Event) -> bool:
     return one.attrs["grid"] == other.attrs["grid"] and compiled[0] == compiled[1]
 
 
-def _numbers(binding: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in binding.items() if isinstance(value, (int, float, Scalar))}
+def _same_numbers(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Whether two bindings give the same numbers to the same names."""
+    return _numbers(one, other) == _numbers(other, one)
+
+
+def _numbers(binding: Mapping[str, object], other: Mapping[str, object]) -> dict[str, object]:
+    """The numbers of a binding that are other objects than those of another one."""
+    return {
+        name: value
+        for name, value in binding.items()
+        if value is not other.get(name) and isinstance(value, (int, float, Scalar))
+    }
 
 
 def _leaves_some(tensor: Tensor, event: Event, *, on_data: bool = True) -> bool:

@@ -38,10 +38,13 @@ def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
     if not ours or id(func.node) in seen or len(seen) > _MAX_FUNCTIONS:
         return False
     seen.add(id(func.node))
+    here = func.env.vars
     for name in _names(func.node):
-        found = func.env.get(name, _NOTHING)
-        if found is _NOTHING and nowhere_bound(interp.session, name):
-            return True
+        found = here.get(name, _NOTHING)
+        if found is _NOTHING:
+            found = func.env.get(name, _NOTHING)
+            if found is _NOTHING and nowhere_bound(interp.session, name):
+                return True
         inner = found.func if isinstance(found, JitFunction) else None
         if inner is not None and _uses_nothing(interp, inner, seen):
             return True

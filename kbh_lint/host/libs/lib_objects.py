@@ -94,6 +94,8 @@ def call_method(
     interp: Run, owner: Value, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Calls a method of a value that is not an object of the submission's classes."""
+    if type(owner) is Tensor and name in torchlib.METADATA:
+        return _tensor_method(interp, owner, name, args, kwargs, loc)
     if name in operators.DUNDERS and args and not isinstance(owner, (Instance, LibObject)):
         return operators.dunder(interp, owner, name, args[0], loc)
     if name in ("__setattr__", "__delattr__") and args and isinstance(args[0], Sym):
@@ -130,6 +132,8 @@ def _tensor_method(
     interp: Run, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Call a method of a tensor."""
+    if name in torchlib.METADATA and not kwargs:
+        return torchlib.asked(interp, owner, name, args, loc)
     if name == "__getitem__":
         return tensor_views.index(interp, owner, args[0], loc)
     if name == "__setitem__" and len(args) == 2:

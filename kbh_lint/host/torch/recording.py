@@ -10,13 +10,24 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
-from kbh_lint.host.values.tensors import Content, Event, EventAttrs, Storage, Tensor, Unknown, product, row_major
+from kbh_lint.host.values.tensors import (
+    ADDRESS_BITS,
+    Content,
+    Event,
+    EventAttrs,
+    Storage,
+    Tensor,
+    Unknown,
+    product,
+    row_major,
+)
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 ADDRESSES = "addresses"  # the note on a content of the tensors that addresses in it lead to, and where these begin
 MAX_ADDRESSES = 1024  # of one content
+_FIRST = 1 << ADDRESS_BITS  # the first number that is an address
 MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
 MAX_OTHERS = 64  # that one line writes into a buffer, each made of other inputs and weights
@@ -300,6 +311,8 @@ def _add_addresses(interp: Run, value: Value, start: int | None, field: str, fou
         rows = isinstance(value[0], (list, tuple)) if value else False
         width = 8 * len(value[0]) if rows else 0
         for at, item in enumerate(value[:MAX_ADDRESSES]):
+            if type(item) is int and item < _FIRST:
+                continue
             _add_addresses(interp, item, start if start is None else start + at * width, field, found, depth + 1)
         return
     if isinstance(value, CStruct) and depth < MAX_DEPTH:

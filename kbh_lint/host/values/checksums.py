@@ -14,9 +14,9 @@ MAX_WALK = 200
 _THROUGH = frozenset("all any item logical_not bool to _local_scalar_dense".split())
 
 
-def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, frozenset[int]]:
+def outside(contents: Sequence[Content], most: int = MAX_WALK, until: str | None = None) -> dict[str, frozenset[int]]:
     """Returns the inputs and weights that contents were computed from: for each label the idents of the contents then
-    held. No more than `most` contents are looked at."""
+    held. No more than `most` contents are looked at, and none behind the first whose label begins with `until`."""
     found: dict[str, set[int]] = {}
     seen: set[int] = set()
     stack = list(contents)
@@ -28,6 +28,8 @@ def outside(contents: Sequence[Content], most: int = MAX_WALK) -> dict[str, froz
         seen.add(ident)
         if label and label.startswith(("input:", "state:")):
             found.setdefault(label, set()).add(ident)
+            if until is not None and label.startswith(until):
+                break
             continue
         if content.event is not None:  # as in `Content.sources`, of which most calls would be made here
             stack += content.event.flow(content)

@@ -148,6 +148,8 @@ class _Walk:
             self.cut = True
         if depth < MAX_DEPTH:
             for inner in _inside(path, value):
+                if inner[1] is None or type(inner[1]) in _NOTHING and len(self.found) + len(self.seen) < MAX_SLOTS:
+                    continue  # as most that classes and objects hold; of more than that it counts that they are there
                 below = (inner[0], inner[1], (*keys, *inner[2]), inner[3], inner[4]) if keys else inner
                 self.visit(below, depth + 1)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import checksums, taint
 from kbh_lint.host.values.objects import ProcessNumber
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -24,7 +24,7 @@ def merged(
 ) -> Unknown:  # fmt: skip
     """Returns an unknown computed from all of `values`. Unless one of them is tainted, what is known of `like` holds of
     it, too; `ends` is its range."""
-    contents: list[Any] = []
+    contents: dict[Content, None] = {}  # in order
     asked = taint.source(*values)
     made = 0
     for value in values:
@@ -32,9 +32,7 @@ def merged(
             made = max(made, value.made)
         elif isinstance(value, Tensor):
             made = interp.trace.round
-        for content in interp.contents_of(value):
-            if content not in contents:
-                contents.append(content)
+        contents.update(dict.fromkeys(interp.contents_of(value)))
     if asked is not None:
         return Unknown(tuple(contents), str(asked), made=made, taint=asked)
     if like is not None:
