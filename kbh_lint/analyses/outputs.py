@@ -52,7 +52,8 @@ def output_seeds(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
 
 def _followed(path: PathRun, run: ShapeRun) -> bool:
     """Whether nothing stayed unread that may have made or written the result."""
-    strange = not _STRANGE.isdisjoint([kind for kind, _, _ in path.notes])
+    met = not _STRANGE.isdisjoint(path.kinds)
+    strange = met and not _STRANGE.isdisjoint([kind for kind, _, _ in path.notes])
     unread = any(event.kind in UNREAD for call in run.calls for event in call.events)
     return not (strange or run.unread or path.unread or unread)
 

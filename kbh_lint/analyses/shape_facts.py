@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tokenize
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -22,7 +23,7 @@ from kbh_lint.analyses import (
     warmup,
 )
 from kbh_lint.analyses.crashes import shape_crashes
-from kbh_lint.analyses.flow import Slice, facts_of, fills_unseen, is_unknown, last_call, reach
+from kbh_lint.analyses.flow import Slice, facts_of, fills_unseen, is_unknown, last_call, reach, slice_of
 from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.promises.judge import judge
@@ -58,8 +59,9 @@ def shape_facts(
 
     `reduced` runs the untimed shapes that stand for graded ones; it is called only where a fact needs it.
     """
-    found = reach(last_call(run))
-    found.unfilled = found.unfilled or fills_unseen(run)
+    found = slice_of(run)
+    if not found.unfilled and fills_unseen(run):
+        found = replace(found, unfilled=True)
     facts = ShapeFacts(run.label, empty=not found.events, unknown=is_unknown(last_call(run)))
     want = shares.asked(problem, contract, run)
     total = want.flops

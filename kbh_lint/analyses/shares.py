@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import field
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
 from kbh_lint.analyses.flow import AUTHORED, Slice, facts_of, is_product
 from kbh_lint.base.dtypes import STORED
-from kbh_lint.base.formulas import FormulaError, evaluate_int
+from kbh_lint.base.formulas import FormulaError, Value, evaluate_int
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
 from kbh_lint.host.values.checksums import outside
@@ -95,8 +96,16 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
 
 
 def _count(formula: str, run: ShapeRun) -> int | None:
+    if run.binding is None or not formula:
+        return None
+    return _counted(formula, tuple([(name, value, type(value)) for name, value in run.binding.shape.symbols.items()]))
+
+
+@lru_cache(maxsize=256)
+def _counted(formula: str, symbols: tuple[tuple[str, Value, type], ...]) -> int | None:
+    """What a formula comes to: each path of each file asks at the same few shapes."""
     try:
-        return evaluate_int(formula, run.binding.shape.symbols) if run.binding is not None and formula else None
+        return evaluate_int(formula, {name: value for name, value, _ in symbols})
     except FormulaError:
         return None
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from kbh_lint.analyses import compensation
-from kbh_lint.analyses.flow import Slice, facts_of, last_call, reach, roots
+from kbh_lint.analyses.flow import Slice, facts_of, roots, slice_of
 from kbh_lint.analyses.precision import operand_types, short_series
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
@@ -95,7 +95,7 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
     """What a branch of the host program changes at one shape."""
     if not run.calls or not other.calls:
         return
-    ends = [reach(last_call(r)) for r in (run, other)]
+    ends = [slice_of(r) for r in (run, other)]
     here, there = (arithmetic(end) for end in ends)
     change = difference(here, there)
     care: list[str] = []
@@ -175,7 +175,7 @@ def _said(side: Arithmetic) -> str:
 
 def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[ShapeFact]:
     """Branches inside the kernels that a result comes from; with `compensates` also those between sums."""
-    for event in reach(last_call(run)).events:
+    for event in slice_of(run).events:
         for facts in facts_of(event):
             for branch in facts.branches:
                 change = _sides(branch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.flow import slice_of
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import ShapeFact, span_of
 from kbh_lint.base import ir
@@ -186,7 +186,7 @@ def signature(path: PathRun, *, launches: bool = False) -> frozenset[Any]:
 
 def _does(run: ShapeRun, launches: bool) -> Iterator[tuple[object, ...]]:
     """What one shape's run does on the way to its results, and beside it."""
-    found = reach(last_call(run))
+    found = slice_of(run)
     yield from (("runs", e.kind, e.name) for e in found.events if e.kind != "copy")
     yield from (("unjoined", e.name) for e in found.events if e.attrs.get("beside"))
     yield from (("shows", c.label) for c in found.outside)
@@ -219,7 +219,7 @@ def _plain(value: object) -> int | float | str | None:
 def _sniffed(path: PathRun) -> Iterator[ShapeFact]:
     """What is asked about those who run the submission; `decides` when what runs depends on the answer."""
     deciding = _deciding(path)
-    reached = {e.loc for run in path.shapes for e in reach(last_call(run)).events}
+    reached = {e.loc for run in path.shapes for e in slice_of(run).events}
     values = {a["symbol"]: loc for kind, a, loc in path.notes if kind == "sniffed-value" and loc in reached}
     seen: set[Any] = set()
     for kind, attrs, loc in path.notes:

@@ -42,18 +42,21 @@ def unread_reason(run: ShapeRun, found: Slice, work: Work) -> str:
 
 def _unknown_later(run: ShapeRun) -> str:
     """What calls after the second one return that nobody knows: a value, or a tensor that no input went into."""
-    of_inputs = _made_of_inputs(result_contents(last_call(run)))
+
+    def of_inputs() -> bool:
+        return _made_of_inputs(result_contents(last_call(run)))
+
     for call in run.probes:
         if call.kind == "undecided":
             if call.contents and all(c.event is not None and c.event.call < call.index for c in call.contents):
                 return "where a later call cannot be told to compute, it returns what an earlier one computed"
-        elif is_unknown(call.result) or of_inputs and not _made_of_inputs(call.contents):
+        elif is_unknown(call.result) or not _made_of_inputs(call.contents) and of_inputs():
             return "what later calls return is not known"
     return ""
 
 
 def _made_of_inputs(contents: Sequence[Content]) -> bool:
-    return any(label.startswith("input:") for label in outside(contents))
+    return any(label.startswith("input:") for label in outside(contents, until="input:"))
 
 
 def _hole_in(event: Event) -> str:

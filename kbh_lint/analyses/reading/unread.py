@@ -53,7 +53,8 @@ def _weights(run: ShapeRun, found: Slice, reference: Traits) -> set[str]:
 
 def _by_address(path: PathRun, run: ShapeRun) -> set[str]:
     """The inputs and state whose address somebody asked for: what is found through it is not followed."""
-    asked = {attrs["storage"] for kind, attrs, _ in path.notes if kind == "pointer-read"}
+    notes = path.notes if "pointer-read" in path.kinds else ()
+    asked = {attrs["storage"] for kind, attrs, _ in notes if kind == "pointer-read"}
     return {
         name for group in (run.inputs, run.state, run.weights) for name, t in group.items() if t.storage.ident in asked
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from kbh_lint import registry
 from kbh_lint.analyses.crashes import file_crashes
-from kbh_lint.analyses.flow import Slice, fills_unseen, last_call, reach
+from kbh_lint.analyses.flow import Slice, fills_unseen, slice_of
 from kbh_lint.analyses.reference import Traits
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, span_of
 from kbh_lint.analyses.tampering import ended, tampering
@@ -41,7 +41,7 @@ _OF_NOTES: Mapping[str, Callable[[Mapping[str, Any], PathRun], FactKind]] = {
 
 
 def _reaches_a_blob(path: PathRun) -> bool:
-    return any(event.kind == "blob" for run in path.shapes for event in reach(last_call(run)).events)
+    return any(event.kind == "blob" for run in path.shapes for event in slice_of(run).events)
 
 
 def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
@@ -61,7 +61,7 @@ def _noted(paths: list[PathRun]) -> Iterator[ShapeFact]:
 
 def _dead(module: ir.Module, paths: list[PathRun]) -> Iterator[ShapeFact]:
     """Whether any run reaches an authored kernel, and the kernels that none reaches."""
-    made = [(run, reach(last_call(run))) for path in _with_timed(paths) for run in path.shapes]
+    made = [(run, slice_of(run)) for path in _with_timed(paths) for run in path.shapes]
     launched, compiled = _launched([event for _, found in made for event in found.events])
     defined = kernels(paths[0])
     of_known = {id(func.node): language for func, language in defined if id(func.node) in launched}

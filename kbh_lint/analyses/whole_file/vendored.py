@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from kbh_lint.analyses.flow import last_call, reach
+from kbh_lint.analyses.flow import slice_of
 from kbh_lint.analyses.seeds import ShapeFact, span_of
 from kbh_lint.analyses.whole_file.program import called_names
 from kbh_lint.base import ir
@@ -133,7 +133,7 @@ def _used(path: PathRun, parts: list[_Part]) -> frozenset[int]:
     places: set[tuple[str, int]] = set()
     texts: set[tuple[str, int]] = set()
     for run in path.shapes:
-        for event in reach(last_call(run)).events:
+        for event in slice_of(run).events:
             for loc in (event.loc, *event.stack):
                 span = span_of(loc)
                 if span is not None:

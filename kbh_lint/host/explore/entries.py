@@ -86,7 +86,7 @@ def _run(session: Session, forced: dict[Any, bool], examine: Callable[[PathRun],
             if run is None:
                 continue
             path.shapes.append(run)
-            path.given, path.notes = set(interp.memory.given), interp.trace.notes
+            path.given, path.notes, path.kinds = set(interp.memory.given), interp.trace.notes, interp.trace.kinds
             look(path, run, entry)
             world.grow_old(run)
     decided = interp.decisions

@@ -76,7 +76,8 @@ def run_path(
     path.settled, path.places = interp.decisions.settled, interp.decisions.places
     path.given, path.authored = interp.memory.given, interp.authored
     path.measured = tuple(interp.decisions.measured)
-    path.notes, path.left_over, path.absent = interp.trace.notes, interp.files.left_over, interp.files.absent
+    path.notes, path.kinds = interp.trace.notes, interp.trace.kinds
+    path.left_over, path.absent = interp.files.left_over, interp.files.absent
     return path
 
 

@@ -48,6 +48,7 @@ class ShapeRun:
     instance: Any = None
     layout: Any = None  # of an entry point: its arguments (`host.explore.entries.Layout`)
     handed: frozenset[int] = frozenset()  # the storages that other entry points had returned by then
+    reached: tuple[object, object] | None = None  # a call, and what its result comes from (`analyses.flow.slice_of`)
 
 
 @dataclass(slots=True, eq=False)
@@ -58,6 +59,7 @@ class PathRun:
     shapes: list[ShapeRun] = field(default_factory=list)
     sites: dict[Any, Unknown] = field(default_factory=dict)
     notes: list[tuple[str, dict[str, Any], ir.Loc | None]] = field(default_factory=list)
+    kinds: set[str] = field(default_factory=set)  # of these notes, and of some that were taken back
     unread: list[Hole] = field(default_factory=list)
     env: Env = field(default_factory=Env)
     failed: str = ""
