@@ -55,7 +55,7 @@ EXIT = frozenset(
     "faulthandler._sigabrt faulthandler._read_null".split()
 )
 _SIGNALS = frozenset("os.kill os.killpg signal.raise_signal signal.pthread_kill signal.pidfd_send_signal".split())
-_NETWORK = (
+NETWORK = (
     "urllib.request.", "urllib3.", "requests.", "httpx.", "aiohttp.", "ftplib.", "http.client.", "smtplib.",
     "telnetlib.",
     "torch.hub.", "huggingface_hub.", "paramiko.", "xmlrpc.", "socket.create_connection", "socket.create_server",
@@ -176,12 +176,12 @@ def touch(site: Site) -> None:
     """Notes the effect of a call of the standard library, if it has one outside the submission."""
     interp, path, loc = site.run, site.path, site.loc
     root = path.split(".", 1)[0]
-    handler = _ROOTS.get(root)
+    handler = ROOTS.get(root)
     if handler is not None:
         handler(site)
     if root in GRADERS and path.count("."):
         note(interp, "grader", path, "the grader's own code", loc)
-    if path.startswith(_NETWORK):
+    if path.startswith(NETWORK):
         note(interp, "network", path, "the network", loc)
 
 
@@ -372,7 +372,7 @@ def _signal(site: Site) -> None:
     _hook(site)
 
 
-_ROOTS: dict[str, Callable[[Site], None]] = {
+ROOTS: dict[str, Callable[[Site], None]] = {
     "os": _os, "sys": _sys, "signal": _signal, "threading": _hook, "gc": _hook,
     "subprocess": _process, "ctypes": _ctypes, "builtins": _builtin, "shutil": _shutil, "socket": _socket,
     "fcntl": _os, "resource": _os, "faulthandler": _builtin,

@@ -50,6 +50,12 @@ def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
         interp.note("monkeypatch", {"symbol": f"{text} in a dictionary found by {found}", "target": "grader"}, loc)
 
 
+def may_assign(path: str) -> bool:
+    """Whether a call of a function may assign outside the submission, as `called` notes."""
+    owner, _, method = path.rpartition(".")
+    return method in _OF_OBJECTS or method in WRITES and owner.endswith(".__dict__")
+
+
 def called(site: Site) -> None:
     """Notes assignments outside the submission by method calls: `time.__setattr__(...)`,
     `type.__setattr__(torch.cuda.Event, ...)`, `vars(torch).update(...)`."""

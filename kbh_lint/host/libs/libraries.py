@@ -66,21 +66,11 @@ def call(site: Site) -> Value:
 
 
 def _answer(site: Site) -> Value:
-    run, path, args = site.run, modules.canonical(site.path), site.args
+    path = modules.canonical(site.path)
     if path != site.path:
-        site = Site(run, path, site.loc, args, site.kwargs)
-    outside.touch(site)
-    tampering.called(site)
-    if path in taint.CALLED and not (taint.CALLED[path] == taint.CAPTURE and run.capturing):
-        return taint.asked(run, path, taint.CALLED[path], site.loc)
-    if path in taint.CLOCKS:
-        clock = taint.clock(run)
-        return elapsed.Reading(why=clock.why, taint=clock.taint, at=len(run.trace.events))
-    if path in artifacts.COPIES and len(args) > 1:
-        artifacts.copied(run, shown.show(args[0]), shown.show(args[1]))
-        saved.copied(run, args[0], args[1])
-    if args and path.startswith(("numpy.", "statistics.")):
-        told = autotuning.statistic(site.name, args[0])
+        site = Site(site.run, path, site.loc, site.args, site.kwargs)
+    if not _is_plain(path):
+        told = _beside(site)
         if told is not NotImplemented:
             return told
     saved.note_paths(site)
@@ -93,6 +83,34 @@ def _answer(site: Site) -> Value:
         row = registry.of_path(path)
         library = LIBRARIES.get(path.partition(".")[0], _FOREIGN) if row is None else row.library
     return library.call(site)
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(path: str) -> bool:
+    """Whether a call of a function has nothing to it but what its library makes of it, and files, as most have."""
+    root, dot, _ = path.partition(".")
+    touches = root in outside.ROOTS or root in outside.GRADERS and dot or path.startswith(outside.NETWORK)
+    known = path in taint.CALLED or path in taint.CLOCKS or path in artifacts.COPIES
+    return not (touches or known or path.startswith(_NUMBERS) or tampering.may_assign(path))
+
+
+_NUMBERS = ("numpy.", "statistics.")
+
+
+def _beside(site: Site) -> Value:
+    """Notes what a call does beside; NotImplemented where its library says what it comes to."""
+    run, path, args = site.run, site.path, site.args
+    outside.touch(site)
+    tampering.called(site)
+    if path in taint.CALLED and not (taint.CALLED[path] == taint.CAPTURE and run.capturing):
+        return taint.asked(run, path, taint.CALLED[path], site.loc)
+    if path in taint.CLOCKS:
+        clock = taint.clock(run)
+        return elapsed.Reading(why=clock.why, taint=clock.taint, at=len(run.trace.events))
+    if path in artifacts.COPIES and len(args) > 1:
+        artifacts.copied(run, shown.show(args[0]), shown.show(args[1]))
+        saved.copied(run, args[0], args[1])
+    return autotuning.statistic(site.name, args[0]) if args and path.startswith(_NUMBERS) else NotImplemented
 
 
 @lru_cache(maxsize=4096)

@@ -37,8 +37,10 @@ def e_name(interp: Run, node: ir.Name, frame: Frame) -> Value:
 
 
 def e_attr(interp: Run, node: ir.Attr, frame: Frame) -> Value:
-    owner = EXPRESSIONS[type(node.value)](interp, node.value, frame)
-    return interp.get_attr(owner, node.name, node.loc)
+    inner, here = node.value, frame.env.vars
+    if isinstance(inner, ir.Name) and inner.id in here and not frame.outer:  # as `e_name`, for most that is asked
+        return interp.get_attr(here[inner.id], node.name, node.loc)
+    return interp.get_attr(EXPRESSIONS[type(inner)](interp, inner, frame), node.name, node.loc)
 
 
 def e_index(interp: Run, node: ir.Index, frame: Frame) -> Value:
