@@ -90,6 +90,18 @@ __device__ __forceinline__ void take(float* stage, const bf16* from, float fade)
   __syncwarp();
 }
 """
+MMA = """
+__device__ __forceinline__ void mma(float (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9},"
+               " {%0, %1, %2, %3};"
+               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+"""
+OPERANDS = (
+    "unsigned a[4], b[2]; for (int i = 0; i < 4; ++i) a[i] = ((const unsigned*)left)[i * 32 + lane];"
+    " for (int i = 0; i < 2; ++i) b[i] = ((const unsigned*)right)[i * 32 + lane];"
+)
 JOBS = "for (int job = 0; job < 4; ++job) {{ take(s.stage, {at}, fade); {loaded} {multiplied} put(f, s.stage, {at}); }}"
 NARROW = {
     "an accumulator from a stage": ("", "", f"{STAGED} {LOADED} {MULTIPLIED} {LEFT} {ROUNDED}", STATE),
@@ -128,6 +140,24 @@ NARROW = {
         f"{FILLED} {MULTIPLIED} {LEFT} if (t == 0) {{ {ROUNDED} }} else {{ {EACH}"
         f" s.state[e] = bf16(float(s.state[e]) + s.stage[{AT}]); }}",
         STATE,
+    ),
+    "registers of an instruction": (
+        MMA,
+        "__nv_bfloat162 held[2]; held[0] = held[1] = __floats2bfloat162_rn(0.f, 0.f);",
+        f"{OPERANDS} float d[4]; for (int i = 0; i < 2; ++i) {{ d[2 * i] = fade * __low2float(held[i]);"
+        " d[2 * i + 1] = fade * __high2float(held[i]); } mma(d, a, b);"
+        " for (int i = 0; i < 2; ++i) held[i] = __floats2bfloat162_rn(d[2 * i], d[2 * i + 1]);",
+        "__low2bfloat16(held[0])",
+    ),
+    "registers of an instruction, packed": (
+        MMA,
+        "unsigned held[2] = {0u, 0u};",
+        f"{OPERANDS} float d[4]; for (int i = 0; i < 2; ++i) {{"
+        " const float2 two = __bfloat1622float2(*reinterpret_cast<__nv_bfloat162*>(&held[i]));"
+        " d[2 * i] = fade * two.x; d[2 * i + 1] = fade * two.y; } mma(d, a, b); for (int i = 0; i < 2; ++i) {"
+        " __nv_bfloat162 two = __floats2bfloat162_rn(d[2 * i], d[2 * i + 1]);"
+        " held[i] = *reinterpret_cast<unsigned*>(&two); }",
+        "reinterpret_cast<bf16*>(held)[0]",
     ),
     "by plain loops": (
         "",
@@ -216,6 +246,13 @@ WIDE = {
         f"take(s.stage, s.state, 1.f); {LOADED} multiply(f, s.state, s.powers, 16); put(f, s.stage, s.state);"
         " wmma::fill_fragment(p, 0.f); multiply(p, s.powers, s.powers, 16); put(p, s.stage, s.powers);",
         STATE,
+    ),
+    "registers of an instruction, with a copy": (
+        MMA,
+        "float d[4] = {}; __nv_bfloat162 held[2];",
+        f"{OPERANDS} for (int i = 0; i < 4; ++i) d[i] *= fade; mma(d, a, b);"
+        " for (int i = 0; i < 2; ++i) held[i] = __floats2bfloat162_rn(d[2 * i], d[2 * i + 1]);",
+        "__low2bfloat16(held[0])",
     ),
     "by plain loops in fp32": (
         "",
