@@ -123,3 +123,28 @@ def test_a_product_of_widened_operands_in_gluon_breaks_them(tmp_path: Path) -> N
 def test_what_gluon_has_and_is_not_known_leaves_promises_open(tmp_path: Path) -> None:
     report = lint(tmp_path, ZERO, "acc = gl.nvidia.hopper.future_mma(a_smem, b_smem, acc)", "pass")
     assert report.verdict == "unproven"
+
+
+KEPT = (
+    "kept = gl.allocate_shared_memory(gl.KIND, [BM, BN], a_desc.layout)\n"
+    "    kept.store(gl.zeros([BM, BN], gl.KIND, layout=regs))\n    acc = gl.zeros([BM, BN], gl.float32, layout=regs)"
+)
+ANEW = "acc = mma_v2(a_smem.load(regs), b_smem.permute((1, 0)).load(regs), gl.zeros([BM, BN], gl.float32, layout=regs))"
+ROUNDS = {
+    "an accumulator": (
+        "acc = mma_v2(a_smem.load(regs), b_smem.permute((1, 0)).load(regs), kept.load(regs).to(gl.float32))\n"
+        "        kept.store(acc.to(gl.KIND))",
+        True,
+    ),
+    "a sum": (f"{ANEW}\n        acc += kept.load(regs).to(gl.float32)\n        kept.store(acc.to(gl.KIND))", True),
+    "begun anew": (f"{ANEW}\n        kept.store(acc.to(gl.KIND))\n        acc = kept.load(regs) + acc", False),
+}
+
+
+@pytest.mark.parametrize("way", ROUNDS)
+def test_a_total_that_shared_memory_keeps_in_16_bits(tmp_path: Path, way: str) -> None:
+    step, found = ROUNDS[way]
+    for kind in ("bfloat16", "float32"):
+        report = lint(tmp_path, KEPT, step, "pass", edits=(("KIND", kind),))
+        narrow = {f.rule for f in report.findings if "accumulators" in f.message}
+        assert narrow == ({"KBH403"} if found and kind == "bfloat16" else set()), [h.reason for h in report.unread]

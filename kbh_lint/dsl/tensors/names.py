@@ -46,4 +46,7 @@ class TensorNames(PythonNames):
         index, _ = self.run.expressions.coordinate(target.index)
         if value.cells and not all(cell.kind == "param" and value.dtype == "i64" for cell in value.cells):
             value = self.run.memory.load(value, "?", target.loc)
-        self.run.memory.store(self.run.expressions.placed(base, index), value, target.loc)
+        place = self.run.expressions.placed(base, index)
+        self.run.memory.target = target
+        self.run.memory.store(place, value, target.loc)
+        self.run.memory.target = None

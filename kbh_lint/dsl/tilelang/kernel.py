@@ -48,11 +48,23 @@ def _variable(call: Call) -> V:
     return V(dtype, dtype, start.origins if start is not None else UNKNOWN_V.origins, shape=())
 
 
+def _argument(call: Call, position: int, name: str) -> ir.Expr | None:
+    """How an argument of a call is written."""
+    node = call.node
+    if not isinstance(node, ir.Call):
+        return None
+    named = (value for word, value in node.keywords if word == name)
+    return node.args[position] if position < len(node.args) else next(named, None)
+
+
 def _copy(call: Call) -> V:
     source, target = call.get(0, "src") or UNKNOWN_V, call.get(1, "dst") or UNKNOWN_V
     if not target.cells:
         call.m.facts.unread("a copy to memory that is not known", call.loc)
-    call.m.memory.store(target, held(call, source), call.loc)
+    value = held(call, source)
+    call.m.memory.target = _argument(call, 1, "dst")
+    call.m.memory.store(target, value, call.loc)
+    call.m.memory.target = None
     policy = call.get(4, "eviction_policy")
     if policy is not None and policy.const == "evict_last":
         call.m.facts.add_hint(source, call.loc)
@@ -83,7 +95,9 @@ def _gemm(call: Call) -> V:
         m.facts.unread("a matrix product on types that are not known", call.loc)
     made = m.products.product("mma", a, b, target.dtype, call.loc)
     made = m.products.accumulate(old, made, target.dtype, call.loc, m.frame.loops > 0)
+    m.memory.target = _argument(call, 2, "C")
     m.memory.store(target, m.products.onto(made, old), call.loc)
+    m.memory.target = None
     return constant(None)
 
 

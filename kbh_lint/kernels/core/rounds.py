@@ -126,10 +126,15 @@ def same_place(a: object, b: object) -> bool:
     return False
 
 
-def unmoved(func: object, around: Sequence[ir.Stmt], target: ir.Expr) -> list[ir.Stmt]:
-    """The loops `around` in which a place moves with none of what they change."""
+def unmoved(func: object, around: Sequence[ir.Stmt], target: ir.Expr, *, undeclared: bool = False) -> list[ir.Stmt]:
+    """The loops `around` in which a place moves with none of what they change. `undeclared`: variables of the language
+    are not declared."""
     body = func.node if isinstance(func, values.Func) else None
-    names = _made_of(body, around, target) if body is not None and around else None
+    if undeclared:
+        found = _path(target)
+        names = None if found is None else found[1]
+    else:
+        names = _made_of(body, around, target) if body is not None and around else None
     return [] if names is None else [loop for loop in around if not names & _changing(loop)]
 
 
@@ -229,8 +234,10 @@ def _changing(loop: ir.Stmt) -> set[str]:
             given.append(({node.name}, _names(node.init)))
         elif isinstance(node, ir.Assign):
             targets = list(node.targets)
-        elif isinstance(node, (ir.AugAssign, ir.AssignE)) or isinstance(node, ir.For) and node is not loop:
+        elif isinstance(node, (ir.AugAssign, ir.AssignE)):
             targets = [node.target]
+        elif isinstance(node, ir.For) and node is not loop:  # which begins anew each time
+            given.append((_names(node.target), _names(node.iterable)))
         value = getattr(node, "iterable", getattr(node, "value", None))
         for target in targets:
             if isinstance(target, ir.Name):

@@ -44,7 +44,12 @@ def still(frame: Frame, store: ir.Call) -> frozenset[int]:
     """The loops around the running statement in which a store is to the same place in each round."""
     if frame.func is None:
         return NOWHERE
-    _, moved = _place(store, _given(frame.func.node))
+    given, names = _given(frame.func.node), set[str]()
+    if _values(store):
+        _, moved = _place(store, given)
+    else:  # `memory.store(value)`
+        _key(getattr(store.func, "value", None), given, names)
+        moved = frozenset(names)
     return frozenset(id(loop) for loop in frame.inside if not moved & _moving(loop))
 
 

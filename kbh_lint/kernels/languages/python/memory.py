@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.kernels.core.memory import Memory
+from kbh_lint.kernels.core.rounds import unmoved
 from kbh_lint.kernels.core.totals import NOWHERE
 from kbh_lint.kernels.core.value import Cell, V
 from kbh_lint.kernels.languages.python.kept_totals import still
@@ -24,7 +25,10 @@ class PythonMemory(Memory):
         self.allocated: dict[Any, Cell] = {}  # registers, shared and tensor memory, by the place that allocates it
 
     def still(self) -> frozenset[int]:
-        return still(self.run.frame, self.target) if isinstance(self.target, ir.Call) else NOWHERE
+        frame, target = self.run.frame, self.target
+        if target is None or isinstance(target, ir.Call):
+            return NOWHERE if target is None else still(frame, target)
+        return frozenset(id(loop) for loop in unmoved(frame.func, frame.inside, target, undeclared=True))
 
     def at_place(self, key: object, kind: str, label: str, dtype: str) -> Cell:
         """The memory that `key`, a place in the code, allocates; the same on each call."""
