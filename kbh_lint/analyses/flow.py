@@ -11,6 +11,7 @@ from kbh_lint.base.dtypes import NARROW, is_wider
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Sym
 from kbh_lint.host.explore.probes import result_contents
+from kbh_lint.host.gpu import device_wide
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.path_runs import ShapeRun
@@ -143,6 +144,8 @@ def _is_product(event: Event) -> bool:
     if event.kind == "launch":
         return any(f.plain().products for f in facts_of(event))
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
+    if event.kind == "library" and device_wide.named(event.name):
+        return device_wide.does(event.name) in ("product", "solver")
     return event.kind == "library" and (family(name) in ("product", "solver") or _library_gemm(event.name))
 
 

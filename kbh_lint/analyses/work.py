@@ -9,6 +9,7 @@ from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Slice, facts_of, is_p
 from kbh_lint.analyses.products import ProductUse, products
 from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.base.records import dataclass
+from kbh_lint.host.gpu import device_wide
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.torch.memory_order import entries
 from kbh_lint.host.values.checksums import outside
@@ -18,6 +19,8 @@ HEAVY_SHARE = {"product": PRODUCT_SHARE, "solver": 0.01}  # of the problem's ope
 # Elements to operations. All scores of an attention are 1 / (4 * head size) of them, partial results far less.
 SMALL_SHARE = 0.001
 SELECTORS = ("topk", "sort", "argsort", "radix_sort", "kthvalue", "radixsort", "select")
+# Device-wide functions that tell where an extreme is select; those that reduce, scan or pick out are building blocks.
+_OF_DEVICE_WIDE = {"sort": "selection", "place": "selection", "product": "product", "solver": "solver"}
 
 
 @dataclass(slots=True)
@@ -39,6 +42,9 @@ def category(event: Event) -> str:
         return str(event.attrs["promised"])
     name = event.name.rsplit(".", 1)[-1].rsplit("::", 1)[-1]
     low = name.lower()
+    does = _OF_DEVICE_WIDE.get(device_wide.does(event.name), "other") if device_wide.named(event.name) else ""
+    if does:
+        return does
     known = family(name)
     if "attention" in low:
         return "attention"

@@ -9,7 +9,7 @@ from test_extension_hosts import TENSORS, Host
 
 import kbh_lint
 from kbh_lint.findings import FileReport
-from kbh_lint.host.gpu import cub
+from kbh_lint.host.gpu import device_wide
 
 TEXT = """
 #include <cub/cub.cuh>
@@ -108,8 +108,9 @@ def test_a_question_of_a_size_is_no_work(tmp_path: Path) -> None:
 def test_what_is_read_and_written_follows_the_signature(
     name: str, given: list[int], reads: list[int], writes: list[int]
 ) -> None:
-    assert cub.places(name, given) == (reads, writes)
+    assert device_wide.places(name, given) == (reads, writes)
 
 
 def test_functions_of_others_have_no_such_signature() -> None:
-    assert cub.places("thrust::sort", [1, 1]) is None and cub.places("cub::BlockLoad::Load", [1, 1]) is None
+    assert device_wide.places("cublasSgemm_v2", [1, 1]) is None
+    assert device_wide.places("cub::BlockLoad::Load", [1, 1]) is None

@@ -318,7 +318,7 @@ def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env)
     if short in CONTAINERS:
         return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
     if not node.braces and _is_function(run, ref, env):
-        return cpp_libraries.library(run, ref.name, ref.args, args, node.loc)
+        return cpp_libraries.library(run, meant, ref.args, args, node.loc)
     return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
 
 

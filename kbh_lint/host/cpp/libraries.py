@@ -23,7 +23,7 @@ from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.std import passing
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside
-from kbh_lint.host.gpu import images, l2, launch_limits, launch_settings
+from kbh_lint.host.gpu import device_wide, images, l2, launch_limits, launch_settings
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values import device
 from kbh_lint.host.values.cpp_objects import Dim3, Pointer, Slot, Template
@@ -86,7 +86,7 @@ def _of_torch(run: Cpp, call: Asked) -> Value:
         return _device_query(run, call.short, call.args, call.loc)
     if "llocator::raw_alloc" in name and call.args:
         return cpp_copies.allocated(run, call.args[0])
-    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) and "::blas::" not in name:
+    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) and not device_wide.does(name):
         return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
         return library_work.aten(run, name, call.args, call.loc)

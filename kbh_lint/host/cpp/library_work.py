@@ -11,28 +11,27 @@ from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.gpu import cub, cublas, pointer_tables
+from kbh_lint.host.gpu import cublas, device_wide, pointer_tables
 from kbh_lint.host.torch import recording, torchlib
 from kbh_lint.host.values.cpp_objects import Dispatcher, OperatorName, Pointer, Schema, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
-from kbh_lint.host.values.tensors import Content, CutlassType, EventAttrs, Unknown
+from kbh_lint.host.values.tensors import Content, CutlassType, Event, EventAttrs, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
 
-# Parts of the names of functions that do work; others set something up.
-_WORKING = frozenset(
-    "gemm Gemm Matmul Sort sort Reduce reduce Scan scan Select TopK conv Conv forward Forward gemv Gemv dot "
-    "BackendExecute".split()
-)
+# Parts of the names of functions of other libraries that do work; others set something up.
+_WORKING = frozenset("Sort Reduce conv Conv forward Forward BackendExecute".split())
 # Parts of the names of those that only prepare or ask.
-_PREPARING = tuple("Create Destroy Attribute Descriptor Heuristic Init cublasSet cublasGet WorkspaceSize".split())
+_PREPARING = tuple(
+    "Create Destroy Attribute Descriptor Heuristic Init cublasSet cublasGet WorkspaceSize ufferSize".split()
+)
 
 
 def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
-    """Records a call of cuBLAS, cuDNN, thrust or device-wide cub as library work on the pointers it is given. It writes
-    those that its signature says, where that is known, and the last one otherwise."""
+    """Records a call of cuBLAS, cuDNN, thrust, device-wide cub or what wraps these as library work on the pointers it
+    is given. It writes those that its signature says, where that is known, and the last one otherwise."""
     short = name.rpartition("::")[2]
     made = cublas.layout(short, args)
     if made is not NotImplemented:
@@ -41,18 +40,28 @@ def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Val
     interp = run.interp
     if short == "cudnnBackendSetAttribute" and found and isinstance(args[0], (Slot, LibObject)):
         return _kept(args[0], found)
-    if not found or not any(word in name for word in _WORKING) or any(word in short for word in _PREPARING):
+    if not found or not _works(name):
         return LibObject.by_path(name, {"pointers": found})
     interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     plain = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
-    if cub.asks_for_a_size(name, plain):
+    if device_wide.asks_for_a_size(name, plain):
         return Sym("cudaSuccess")
     operands = cublas.operands(plain) or tuple(cublas.element(word) for word in run.cuda_types[:2])
-    _work(run, "library", name, found, loc, {
+    event = _work(run, "library", name, found, loc, {
         "symbol": name, "operands": operands or tuple(p.dtype for p in found[:2]),
-        "flops": cublas.operations(short, plain), "steer": cpp_arguments.numbers(interp, args),
-    }, cub.places(name, [len(cpp_arguments.pointers([arg])) for arg in args]))  # fmt: skip
-    return Sym("CUBLAS_STATUS_SUCCESS")
+        "flops": cublas.operations(name, plain), "steer": cpp_arguments.numbers(interp, args),
+    }, device_wide.places(name, [len(cpp_arguments.pointers([arg])) for arg in args]))  # fmt: skip
+    if not device_wide.answers(name):
+        return Sym("CUBLAS_STATUS_SUCCESS")
+    if not event.writes:
+        recording.make(interp, (), found[0].dtype, event=event)
+    return Unknown(tuple(event.writes), short)
+
+
+def _works(name: str) -> bool:
+    """Whether a function does work; others set something up, or ask."""
+    does = device_wide.does(name) or any(word in name for word in _WORKING)
+    return bool(does) and not any(word in name.rpartition("::")[2] for word in _PREPARING)
 
 
 def _kept(descriptor: Slot | LibObject, found: list[Pointer]) -> Sym:
@@ -87,11 +96,11 @@ def _written(interp: Run, found: list[Pointer], name: str) -> tuple[int, ...]:
 
 def _work(
     run: Cpp, kind: str, name: str, found: list[Pointer], loc: ir.Loc | None, attrs: EventAttrs,
-    signature: cub.Places | None = None,
-) -> None:  # fmt: skip
+    signature: device_wide.Places | None = None,
+) -> Event:  # fmt: skip
     """The event of a library's work on pointers, of which its signature, where it is known, says what is written."""
     found = _reached(found)
-    if signature is not None and signature.writes:
+    if signature is not None and (signature.writes or signature.reads):
         places, read = tuple(signature.writes), signature.reads
     else:
         places = _written(run.interp, found, name)
@@ -102,6 +111,7 @@ def _work(
     )  # fmt: skip
     for place in places:
         recording.write(run.interp, found[place].tensor, event)
+    return event
 
 
 def _reached(found: list[Pointer]) -> list[Pointer]:
@@ -152,7 +162,7 @@ def cutlass_run(run: Cpp, owner: LibObject, args: Sequence[Value], loc: ir.Loc |
 
 def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     """Calls a function or constructs a type of torch's C++ interface."""
-    if "::blas::" in name:  # its own calls of cuBLAS
+    if device_wide.does(name):  # its own calls of cub and of BLAS
         return solid(run, name, args, loc)
     last = name.endswith("_outf")
     if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given

@@ -8,18 +8,16 @@ from functools import lru_cache
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, Overloads, Sym, TypeValue, Value
 from kbh_lint.cpp.classes import Classes
+from kbh_lint.host.gpu import device_wide
 from kbh_lint.host.torch import shapes, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
 
 MAX_STEPS = 24
 TORCH = ("at", "torch", "c10", "aten")
 SPACES = tuple(f"{space}::" for space in (*TORCH, "cub", "thrust", "std"))
-_OF_CUB = ("Device", "Block", "Warp")
-_OF_THRUST = frozenset(
-    "sort stable_sort sort_by_key stable_sort_by_key reduce reduce_by_key transform_reduce inner_product copy copy_if "
-    "inclusive_scan exclusive_scan transform for_each gather scatter unique max_element min_element sequence fill "
-    "device_vector device_ptr raw_pointer_cast".split()
-)
+_TYPES = (
+    "cub::Device", "cub::Block", "cub::Warp", "thrust::device_vector", "thrust::device_ptr", "thrust::raw_pointer_cast"
+)  # fmt: skip
 
 FAILURE = Sym("cudaErrorInvalidConfiguration")  # what a launch that is refused answers
 # Functions of the CUDA runtime and driver that do nothing to data and answer with a status.
@@ -71,10 +69,8 @@ def is_known(name: str) -> bool:
     """Whether a qualified name is an operation or type of torch, cub or thrust that this analysis models."""
     space, _, rest = name.partition("::")
     first = rest.partition("::")[0]
-    if space == "cub":
-        return first.startswith(_OF_CUB)
-    if space == "thrust":
-        return first in _OF_THRUST
+    if space in ("cub", "thrust") or name.startswith("at::cuda::"):
+        return device_wide.named(name) or name.startswith(_TYPES)
     if dtypes.from_aten(name) is not None:
         return True
     if first == "indexing":  # `torch::indexing::Slice`

@@ -51,6 +51,9 @@ def element(word: str) -> str:
 
 def operations(name: str, args: Sequence[Value]) -> int | None:
     """Returns the number of multiplications and additions of a call; None where its sizes are not known."""
+    name = name.rpartition("::")[2]
+    if not name.startswith("cu"):
+        return _of_aten(name, args)
     layouts = [arg for arg in args if isinstance(arg, MatrixLayout)]
     if name.startswith("cublasLt"):
         return _of_layouts(layouts)
@@ -61,6 +64,13 @@ def operations(name: str, args: Sequence[Value]) -> int | None:
         return None
     sizes = [*args[3:6], *(args[batched : batched + 1] if batched is not None else (1,))]
     return _product(sizes)
+
+
+def _of_aten(name: str, args: Sequence[Value]) -> int | None:
+    """Of ATen's wrappers, whose sizes stand behind what says how operands lie: `gemm('n', 't', m, n, k, ...)`."""
+    if "gemm" in name:
+        return _product([*args[2:5], args[-1] if name.startswith("bgemm") else 1])
+    return _product([*args[1:3], 1, 1]) if name == "gemv" else None
 
 
 def _of_layouts(layouts: list[MatrixLayout]) -> int | None:
