@@ -262,7 +262,7 @@ def selection_seeds(found: Slice, work: Work) -> list[ShapeFact]:
                 if not any(word in low for word in ("topk", "sort", "select", "bitonic_merge")):
                     continue
                 block = "block" in low or "warp" in low
-                layer = "triton" if use.symbol.startswith("triton") else "cuda"
+                layer = "cuda" if "::" in use.symbol else "triton"
                 fact = Selection(symbol=use.symbol, layer=layer, scope="block" if block else "device")
                 out.append(ShapeFact(fact, use.loc, tuple(launched_from(event))))
     return out

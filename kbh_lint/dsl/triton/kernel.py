@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbh_lint.base import dtypes
-from kbh_lint.dsl.triton import gluon
+from kbh_lint.dsl.triton import gluon, helpers
 from kbh_lint.dsl.triton.functions import BUILTINS, METHODS
 from kbh_lint.dsl.triton.names import is_missing
 from kbh_lint.kernels.core.value import UNKNOWN_V, V
@@ -32,15 +32,17 @@ class Triton(KernelLanguage):
 
     def symbol(self, path: str, call: Call) -> V:
         """The result of calling a function of triton.language or of Gluon by its full path."""
+        path = helpers.again(path)
         for prefix in _PREFIXES:
             if path.startswith(prefix):
                 return call.m.calls.builtin(path[len(prefix) :].rsplit(".", 1)[-1], path, call)
         if path.startswith(gluon.PREFIX):
-            made = gluon.symbol(path, call)
-            return made if made is not None else call.m.calls.builtin(path.rpartition(".")[2], path, call)
+            own = gluon.symbol(path, call)
+            return own if own is not None else call.m.calls.builtin(path.rpartition(".")[2], path, call)
         if path in ("triton.cdiv", "triton.next_power_of_2"):
             return BUILTINS[path[7:]](call)
-        return call.m.calls.not_read(f"a call of {path}", call)
+        made = helpers.symbol(path, call)
+        return call.m.calls.not_read(f"a call of {path}", call) if made is None else made
 
     def function(self, name: str, call: Call) -> V | None:
         """The result of calling an operation or a mathematical function; None for other names."""
