@@ -13,6 +13,7 @@ from kbh_lint.base.dtypes import STORED
 from kbh_lint.base.formulas import FormulaError, Value, evaluate_int
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
+from kbh_lint.host.gpu import device_wide
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, broadcast, product
@@ -27,6 +28,7 @@ ARITHMETIC = frozenset(
     "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
     "where".split()
 )
+DEVICE_WIDE = ("reduction", "extreme", "scan", "elementwise")  # what functions of cub and thrust do
 FUNCTIONS = frozenset("silu gelu relu softplus sqrt rsqrt reciprocal subtract divide abs clamp maximum minimum".split())
 REDUCTIONS = frozenset(
     "sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm aminmax nanmean nansum std var "
@@ -216,7 +218,7 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
             found |= {id(e): "gather" for e in gathers}
     if want.products and want.flops:
         found |= _contractions(events, want.flops)
-    arithmetic = [e for e in events if computes_in_torch(e)]
+    arithmetic = [e for e in events if computes_in_torch(e) or device_wide.does(e.name) in DEVICE_WIDE]
     if want.reduced and want.flops and want.bytes:
         operations, moved = sum(map(elements, arithmetic)), sum(map(traffic, arithmetic))
         if operations > REDUCED_SHARE * want.flops or moved >= REDUCED_BYTES * want.bytes:

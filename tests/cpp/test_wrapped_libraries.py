@@ -70,6 +70,20 @@ SORTS = {  # what stands above, and what makes the result
         "keys.copy_(x); out.copy_(places); " + ROWS.replace(
             "BODY", "thrust::stable_sort_by_key(thrust::device, s + o, s + o + n, q + o, thrust::greater<float>());"),
     ),
+    "thrust, over its own pointers": (
+        "",
+        "keys.copy_(x); out.copy_(places); auto policy = thrust::cuda::par.on(at::cuda::getCurrentCUDAStream());\n  "
+        + ROWS.replace(
+            "BODY", "thrust::device_ptr<float> a(s + o); auto b = thrust::device_pointer_cast(q + o);\n"
+            "    thrust::sort_by_key(policy, a, a + n, b, thrust::greater<float>());"),
+    ),
+    "the place of the largest, on the host": (
+        "",
+        "for (int r = 0; r < batch; ++r) {\n"
+        "    const float* row = f + (int64_t)r * n;\n"
+        "    int64_t best = thrust::max_element(thrust::device, row, row + n) - row;\n"
+        "    at[r].fill_(best); top[r].copy_(x[r].narrow(0, best, 1));\n  }",
+    ),
     "the largest of each row": (
         "",
         f"auto both = {PAIRED}cub::DeviceSegmentedReduce::ArgMax(w, bytes, f, pairs, batch, e, e + 1);\n"
@@ -201,6 +215,77 @@ def test_one_shape_is_enough(how: str, tmp_path: Path) -> None:
 def test_a_selection_of_the_text_is_its_own_beside(how: str, tmp_path: Path) -> None:
     report = report_of(tmp_path, _host(*OWN_SORTS[how]), "05_topk_bitonic")
     assert report.verdict == "clean", ([f.message for f in report.findings], report.unread, report.promises)
+
+
+SOFTMAX = """import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+SOURCE = r'''
+#include <torch/extension.h>
+#include <cub/cub.cuh>
+__global__ void ends(int* e, int n) { e[threadIdx.x] = threadIdx.x * n; }
+__global__ void powers(const float* x, const float* top, float* y, int n) {
+  x += (int64_t)blockIdx.x * n; y += (int64_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = expf(x[i] - top[blockIdx.x]);
+}
+__global__ void parts(const double* sum, float* y, int n) {
+  y += (int64_t)blockIdx.x * n;
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] /= sum[blockIdx.x];
+}
+__global__ void most(const float* x, float* top, int n) {
+  for (int i = 0; i < n; ++i) top[blockIdx.x] = fmaxf(top[blockIdx.x], x[(int64_t)blockIdx.x * n + i]);
+}
+__global__ void total(const float* y, double* sum, int n) {
+  double s = 0; for (int i = 0; i < n; ++i) s += y[(int64_t)blockIdx.x * n + i];
+  sum[blockIdx.x] = s;
+}
+torch::Tensor run(torch::Tensor x) {
+  int batch = x.size(0), n = x.size(1);
+  auto y = torch::empty_like(x), top = torch::full({batch}, -1e38, x.options());
+  auto sum = torch::empty({batch}, x.options().dtype(torch::kFloat64));
+  auto e = torch::empty({batch + 1}, x.options().dtype(torch::kInt32));
+  auto room = torch::empty({1 << 24}, x.options().dtype(torch::kUInt8));
+  size_t bytes = 1 << 24; void* w = room.data_ptr();
+  ends<<<1, batch + 1>>>(e.data_ptr<int>(), n);
+  const int* b = e.data_ptr<int>();
+  const float* f = x.data_ptr<float>(); float *m = top.data_ptr<float>(), *p = y.data_ptr<float>();
+  double* s = sum.data_ptr<double>();
+  MOST
+  powers<<<batch, 256>>>(f, m, p, n);
+  TOTAL
+  parts<<<batch, 256>>>(s, p, n);
+  return y;
+}
+'''
+ext = load_inline("e", "torch::Tensor run(torch::Tensor x);", SOURCE, functions=["run"])
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+
+    def forward(self, x):
+        return ext.run(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("most", "total", "kept"),
+    [
+        (
+            "cub::DeviceSegmentedReduce::Max(w, bytes, f, m, batch, b, b + 1);",
+            "cub::DeviceSegmentedReduce::Sum(w, bytes, p, s, batch, b, b + 1);",
+            False,
+        ),
+        ("most<<<batch, 1>>>(f, m, n);", "total<<<batch, 1>>>(p, s, n);", True),
+    ],
+)
+def test_reductions_of_a_library_are_none_of_the_kernels(most: str, total: str, kept: bool, tmp_path: Path) -> None:
+    report = report_of(tmp_path, SOFTMAX.replace("MOST", most).replace("TOTAL", total), "04_kahan_softmax")
+    state = next(promise.state for promise in report.promises if promise.id == "authored-compute")
+    assert state == ("kept" if kept else "broken"), (report.verdict, report.promises)
+    assert kept == (report.verdict == "clean"), [f.message for f in report.findings]
 
 
 def _moe(above: str, product: str) -> str:

@@ -230,7 +230,12 @@ def _settings(made: Making) -> LibObject:
     return launch_settings.struct(made.ref.name.rpartition("::")[2], made.items)
 
 
+def _device_pointer(made: Making) -> Value:
+    """`thrust::device_ptr`."""
+    return made.items[0] if len(made.items) == 1 and isinstance(made.items[0], Pointer) else NotImplemented
+
+
 _MAKERS: dict[str, Callable[[Making], Value]] = {
-    **MAKERS, **streams.OBJECTS, "CUDAGraph": _graph, "dim3": _dim3,
+    **MAKERS, **streams.OBJECTS, "CUDAGraph": _graph, "dim3": _dim3, "device_ptr": _device_pointer,
     **dict.fromkeys(launch_settings.STRUCTS, _settings),
 }  # fmt: skip

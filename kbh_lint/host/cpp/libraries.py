@@ -105,8 +105,8 @@ def _vector(run: Cpp, call: Asked) -> Value:
     return cpp_construction.vector(call.short[5:], call.args) if lanes > 1 else NotImplemented
 
 
-def _cute_tensor(run: Cpp, call: Asked) -> Value:
-    """CuTe's `make_tensor(pointer, layout)`."""
+def _the_pointer(run: Cpp, call: Asked) -> Value:
+    """CuTe's `make_tensor(pointer, layout)`, thrust's `device_pointer_cast(pointer)`."""
     return call.args[0] if call.args and isinstance(call.args[0], Pointer) else NotImplemented
 
 
@@ -203,7 +203,7 @@ _NAMES = (
     _row("cudaMemcpy* cuMemcpy*", lambda run, call: cpp_copies.copied(run, call.short, call.args, call.loc)),
     _row("cuTensorMapEncode*", lambda run, call: tensor_map(call.args)),
     _row("make_*", _vector),
-    _row("make_tensor make_gmem_ptr", _cute_tensor),
+    _row("make_tensor make_gmem_ptr device_pointer_cast raw_pointer_cast", _the_pointer),
     _row("make_tma_copy make_tma_atom", _cute_copy),
     _row("dlopen dlmopen", _load_library),
     _row("cudaGetDriverEntryPoint* cuGetProcAddress* dlsym*", lambda run, call: _entry_point(call.short, call.args)),

@@ -101,7 +101,9 @@ def _work(
     """The event of a library's work on pointers, of which its signature, where it is known, says what is written."""
     found = _reached(found)
     if signature is not None and (signature.writes or signature.reads):
-        places, read = tuple(signature.writes), signature.reads
+        ends = device_wide.answers(name)  # it is given where memory begins, and where it ends
+        places = tuple(_begun(found, signature.writes) if ends else signature.writes)
+        read = _begun(found, signature.reads) if ends else signature.reads
     else:
         places = _written(run.interp, found, name)
         read = [place for place in range(len(found)) if place not in places]
@@ -112,6 +114,12 @@ def _work(
     for place in places:
         recording.write(run.interp, found[place].tensor, event)
     return event
+
+
+def _begun(found: list[Pointer], places: list[int]) -> list[int]:
+    """The first pointer into each memory."""
+    firsts = {found[place].tensor.storage.ident: place for place in reversed(places)}
+    return sorted(firsts.values())
 
 
 def _reached(found: list[Pointer]) -> list[Pointer]:
