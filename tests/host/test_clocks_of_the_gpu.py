@@ -57,7 +57,8 @@ WAYS = {  # what the kernel before does, what runs before the product and after 
     "half a word of it": (
         "", 'unsigned low; asm volatile("mov.u32 %0, %%clock;" : "=r"(low)); if (low & 1024) return;', "", True
     ),
-    "a depth by the pace": (PACE, "if (kept->settled) K = K / 2; if (K < 64) return;", "", True),
+    "a depth by the pace": (PACE, "if (kept->settled) K = K / 2;", "", True),
+    "a depth by how long it took": ("", "int end = clock64() & 1 ? K : K / 2; K = end;", "", True),
     "nothing": ("kept->ready = 1;", "", "", False),
     "waiting with a limit": (
         "kept->ready = 1;", "for (auto begin = clock64(); kept->ready == 0;) if (clock64() - begin > LONG) __trap();",

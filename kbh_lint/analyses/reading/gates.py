@@ -47,6 +47,7 @@ def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
         for facts in facts_of(event):
             tests = [(gate.origins, gate.loc) for gate in facts.gates if _at(contents, gate.storage) in of_result]
             tests += [(branch.origins, branch.loc) for branch in facts.branches]
+            tests += [(amount.origins, amount.loc) for amount in facts.amounts]
             places = (loc for origins, loc in dict.fromkeys(tests) if _timed(event, origins))
             yield from ((event, loc) for loc in places)
 
@@ -55,6 +56,7 @@ def _asks_a_clock(facts: KernelFacts) -> bool:
     """Whether a clock of the GPU goes into what a kernel stores or decides."""
     made = [store.origins for store in facts.stores]
     made += [gate.origins for gate in facts.gates] + [branch.origins for branch in facts.branches]
+    made += [amount.origins for amount in facts.amounts]
     return any(origin.storage == OF_CLOCK for origins in made for origin in origins)
 
 

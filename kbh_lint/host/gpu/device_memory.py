@@ -78,4 +78,5 @@ def _placed(facts: KernelFacts, storages: dict[str, int]) -> KernelFacts:
         choices=[one(x) for x in facts.choices],
         waits=[one(x) for x in facts.waits],
         gates=[one(x) for x in facts.gates],
+        amounts=[one(x) for x in facts.amounts],
     )

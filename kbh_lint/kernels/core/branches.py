@@ -8,7 +8,7 @@ from dataclasses import field
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.kernels.core.facts import Branch, Gate, Origins, ProductTypes
+from kbh_lint.kernels.core.facts import Bound, Branch, Gate, Origins, ProductTypes
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.origins import NO_ORIGINS, testing, union
 from kbh_lint.kernels.core.value import NO_NAMES, V
@@ -77,6 +77,10 @@ class Sides:
             if not tests:
                 found.append(Gate(number, name, storage, NO_ORIGINS, ()))
         return found
+
+    def bounds_of_work(self) -> list[Bound]:
+        """The data of masks and bounds on which it hangs how much is multiplied or added up."""
+        return [Bound(r.origins, loc) for loc, r in self._tests.items() if any(r.sides)]
 
     def hanging(self, test: V, loc: ir.Loc, on: bool = True) -> AbstractContextManager[None]:
         """A context manager around what is left out where `test`, a mask or a bound of data, is not `on`. Its products

@@ -230,7 +230,7 @@ class KernelFacts:
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
     compiler takes the kernel at these arguments, `too_large` that it takes more shared memory than any GPU has; `lost`
     the data of which a product with zero left nothing; `leads` the addresses that it writes to memory; `gates` the data
-    on which it hangs whether each of its stores happens."""
+    on which it hangs whether each of its stores happens, `amounts` that on which it hangs how much it multiplies."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -255,6 +255,7 @@ class KernelFacts:
     tests: Any = field(default=None, repr=False, compare=False)  # `guards.Tests`
     too_large: bool = False
     gates: list[Gate] = field(default_factory=list)
+    amounts: list[Bound] = field(default_factory=list)
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def plain(self) -> KernelFacts:

@@ -60,7 +60,7 @@ class Recorder:
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
             self.refused, list(self.lost.values()), list(self.leads.values()), self.tests, self.too_large,
-            self.run.sides.gates(),
+            self.run.sides.gates(), self.run.sides.bounds_of_work(),
         )  # fmt: skip
 
     def reached(self) -> set[int]:
