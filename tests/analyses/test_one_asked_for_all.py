@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from linted import cases, report_of
 
+from kbh_lint.base.values import Buffer, Scalar
+from kbh_lint.kernels.extents.asked.held import decisive
+
 MODEL = """class Model(nn.Module):
     def __init__(self, B, T, Hq, Hkv, D, mrope_section, max_pos):
         super().__init__()
@@ -336,3 +339,12 @@ def test_one_token_that_is_asked_for_all_is_told_in_cuda(tmp_path: Path, how: st
 def test_tokens_that_are_all_asked_are_not_in_cuda(tmp_path: Path, how: str) -> None:
     found, states = linted(tmp_path, in_cuda(CUDA_ALL[how]))
     assert found == [] and states <= {"kept", "unproven"}, (found, states)
+
+
+def test_launches_that_differ_in_other_memory_and_sizes_alone_are_asked_about_once() -> None:
+    places, values, other = (Buffer(kind, at, kind) for kind, at in (("i32", 1), ("f32", 2), ("f32", 3)))
+    asked = frozenset((1,))
+    known = decisive({"x": places, "y": values, "n": Scalar(8)}, asked)
+    assert decisive({"x": places, "y": other, "n": Scalar(9)}, asked) == known
+    assert decisive({"x": places, "y": values, "n": Scalar(1)}, asked) != known
+    assert decisive({"x": values, "y": places, "n": Scalar(8)}, asked) != known

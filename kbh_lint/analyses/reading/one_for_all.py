@@ -8,6 +8,7 @@ from kbh_lint.analyses.flow import Slice, followed
 from kbh_lint.base.dtypes import INTS
 from kbh_lint.host.gpu.kernel_cache import normalised
 from kbh_lint.host.values.tensors import Content, Event
+from kbh_lint.kernels.extents.asked.held import decisive
 from kbh_lint.kernels.extents.asked.once import asked_once
 
 MAX_CONFIGS = 12  # of one launch
@@ -38,7 +39,7 @@ def _asked_in(event: Event, content: Content) -> bool:
     for binding in attrs["bindings"][:MAX_CONFIGS]:
         launch = normalised(attrs["answered"].here, binding)
         mine = frozenset(launch.storages[at] for at in whole if at in launch.storages)
-        key = ("asked once", attrs["seen"], launch.key, str(sorted(mine)))
+        key = ("asked once", attrs["seen"], decisive(launch.binding, mine))
         if key not in answers:
             answers[key] = asked_once(attrs["kernel"], launch.binding, mine)
         if launch.storages.get(content.storage.ident) not in answers[key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from kbh_lint.base import ir, values
@@ -61,6 +62,19 @@ def carried(loop: ir.For | ir.CFor | ir.While) -> frozenset[str]:
 def refers(param: ir.Param) -> bool:
     """Whether a parameter is a C++ reference through which the function may assign to its argument."""
     return isinstance(param.type, ir.TypeRef) and param.type.reference and not param.type.const
+
+
+def decisive(args: Mapping[str, object], inputs: frozenset[int]) -> tuple[object, ...]:
+    """What `asked_once` says hangs on of the arguments of a launch: which lead to the inputs, and which are one."""
+    return tuple([(name, _decisive(value, inputs)) for name, value in args.items()])
+
+
+def _decisive(value: object, inputs: frozenset[int]) -> object:
+    if isinstance(value, values.StructArg):
+        return tuple([(name, _decisive(part, inputs)) for name, part in value.fields])
+    if isinstance(value, values.Buffer):
+        return ("at", value.storage) if value.storage in inputs else None
+    return bool((value.value if isinstance(value, values.Scalar) else value) == 1)
 
 
 def compares(kernel: values.Func) -> bool:
