@@ -175,9 +175,10 @@ def _space(name: str, env: Env) -> str:
 def around(name: str, env: Env) -> Env | None:
     """Returns the enclosing file or namespace scope if `name` means the same there as in `env`; None where the function
     binds the name or its first part, or has a using-directive."""
-    starts, scope = _starts(name), env
+    scope = env
+    starts = _starts(name) if "::" in name else ()
     while scope.parent is not None and not scope.namespace:
-        if scope.uses or not scope.vars.keys().isdisjoint(starts):
+        if scope.uses or name in scope.vars or starts and not scope.vars.keys().isdisjoint(starts):
             return None
         scope = scope.parent
     return scope
