@@ -27,7 +27,7 @@ from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
-from kbh_lint.host.values.tensors import Placed, Tensor, Unknown
+from kbh_lint.host.values.tensors import ADDRESS_BITS, Placed, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -37,6 +37,7 @@ MAX_ITEMS = 64
 _AS_THEY_ARE = (DType, Func, JitFunction, Sym, Overloads, Made, Scalar, type(None), str)
 _NUMBERS = frozenset((int, float, bool))
 _ALONE = frozenset((bool, float, str, type(None), DType))  # arguments that have no parts and lead nowhere
+_FIRST = 1 << ADDRESS_BITS  # the first number that is an address
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class Argument:
 
 def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
     """Converts a value of the host to an argument tree of a launch."""
-    if type(value) in _ALONE:
+    if type(value) in _ALONE or type(value) is int and value < _FIRST:
         return Argument(value)
     value = value.get() if isinstance(value, Slot) else value
     if isinstance(value, Tensor):
@@ -212,7 +213,7 @@ def tensors(arguments: Iterable[Argument]) -> dict[int, Tensor]:
     """Returns the tensors that the arguments point to, by the ident of their storage."""
     found: dict[int, Tensor] = {}
     for argument in arguments:
-        for _, leaf in argument.leaves(""):
+        for _, leaf in argument.leaves("") if argument.parts else ((None, argument),):
             if leaf.tensor is not None:
                 found.setdefault(leaf.tensor.storage.ident, leaf.tensor)
             for _, tensor in leaf.leads:
@@ -235,7 +236,7 @@ def starts(arguments: Mapping[str, Argument]) -> dict[str, int | None]:
     known."""
     found: dict[str, int | None] = {}
     for name, argument in arguments.items():
-        for path, leaf in argument.leaves(name):
+        for path, leaf in argument.leaves(name) if argument.parts else ((name, argument),):
             if leaf.tensor is not None:
                 found[path] = _start(leaf)
     return found

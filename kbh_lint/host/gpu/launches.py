@@ -115,6 +115,12 @@ def bind(jit: JitFunction, args: list[Any], kwargs: dict[str, Any]) -> dict[str,
 
 
 @by_node
+def _constexprs(node: ir.FuncDef) -> dict[str, bool]:
+    """Of each parameter of a Triton kernel whether it is a compile-time constant. Nobody changes it."""
+    return {param.name: is_constexpr(param) for param in node.params}
+
+
+@by_node
 def is_constexpr(param: ir.Param) -> bool:
     """Whether a Triton parameter is a compile-time constant."""
     annotation = param.type
@@ -186,7 +192,7 @@ def emit(interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value,
     arguments = launch_arguments.trees(interp, given)
     tensors = launch_arguments.tensors(arguments[name] for name in bound)
     held = tensor_flags.values(interp, bound)
-    params = {p.name: is_constexpr(p) for p in jit.func.node.params}
+    params = _constexprs(jit.func.node)
     common = {
         n: launch_arguments.given(arguments[n], const) if n in arguments else UNKNOWN for n, const in params.items()
     }

@@ -51,7 +51,12 @@ def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Stri
     """Returns the strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the
     first operand that tells two dimensions apart decides."""
     plain = row_major(shape)
-    if not shape or all(tensor.shape == shape and tensor.strides in (None, plain) for tensor in operands):
+    if not shape:
+        return plain
+    for tensor in operands:
+        if tensor.shape != shape or tensor.strides is not None and tensor.strides != plain:
+            break
+    else:
         return plain
     rows: list[tuple[Any, ...]] = []
     for tensor in operands:
