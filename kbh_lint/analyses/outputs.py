@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kbh_lint.analyses.flow import Slice, last_call, reach
+from kbh_lint.analyses.flow import Slice, facts_of, last_call, reach
 from kbh_lint.analyses.left_out import unfilled_by
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -69,7 +69,9 @@ def forward_loc(run: ShapeRun, method: str = "forward") -> ir.Loc | None:
 
 def _unwritten(run: ShapeRun, outputs: list[Tensor]) -> list[ShapeFact]:
     """Results that nobody wrote, or wrote in part."""
-    lost = any(event.attrs.get("lost") for call in run.calls for event in call.events)  # it may point anywhere
+    events = [event for call in run.calls for event in call.events]
+    lost = any(event.attrs.get("lost") for event in events)  # it may point anywhere
+    lost = lost or any(store.storage < 0 for event in events for facts in facts_of(event) for store in facts.stores)
     if not lost and all(_fresh(t.storage.content) for t in outputs):
         return [ShapeFact(UnwrittenOutput(how="never"), forward_loc(run))]
     looked_at = (unfilled_by(t, run) for t in outputs if run.layout is None)

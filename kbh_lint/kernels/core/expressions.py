@@ -121,14 +121,18 @@ class Expressions:
             return self.eval(node.yes if known else node.no)
         pair = self.run.sides.of(test, node.loc)
         with self.run.sides.watching(*pair[:1]):
-            yes = self.eval(node.yes)
+            yes = self.chosen(node.yes)
         with self.run.sides.watching(*pair[1:]):
-            no = self.eval(node.no)
+            no = self.chosen(node.no)
         result = join(yes, no)
         if test.origins:
             chose = choosing(testing(test.origins)) if yes.free and no.free else NO_ORIGINS
             result = result.with_(origins=union(result.origins, chose or flagged(test.origins, "index")))
         return result
+
+    def chosen(self, node: ir.Expr) -> V:
+        """The value of one side of a choice, which is joined with the other."""
+        return self.eval(node)
 
     def e_seq(self, node: ir.Seq) -> V:
         return tuple_of(self.items(node.items))

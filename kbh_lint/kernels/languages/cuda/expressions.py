@@ -28,6 +28,15 @@ class CudaExpressions(Expressions):
     def e_const(self, node: ir.Const) -> V:
         return V(node.dt, LITERAL, const=node.value, shape=()) if node.dt else super().e_const(node)
 
+    def chosen(self, node: ir.Expr) -> V:
+        return self.run.fields.given_struct(self.eval(node))
+
+    def elements(self, value: V) -> list[V]:
+        ct = value.ct
+        if ct is not None and ct.dims and value.cells and element(ct).decl is not None and not is_pointer(element(ct)):
+            return [self.run.memory.read_through(value, self.run.place)]  # a loop over an array of structs
+        return super().elements(value)
+
     def e_name(self, node: ir.Name) -> V:
         name = node.id
         value = self.run.frame.env.get(name)

@@ -135,6 +135,16 @@ class CudaFields:
             return V(field.dtype, field.dtype, ct=field if field.lanes > 1 else None)
         return V(x=Unbound(path), ct=field if field.decl is not None else None)
 
+    def given_struct(self, value: V) -> V:
+        """A kernel's argument of a struct's type with the fields that the launch passed, for places where it is one of
+        several; what is no such argument as it is."""
+        if not isinstance(value.x, Unbound) or value.ct is None or value.ct.decl is None:
+            return value
+        inside = f"{value.x.path}."
+        names = dict.fromkeys(path[len(inside) :].partition(".")[0] for path in self.given if path.startswith(inside))
+        held = {name: self.field_of(value, name, value.ct.decl.node.loc) for name in names}
+        return V(x=Struct(held, value.ct), ct=value.ct) if held else value
+
     def given_structs(self, name: str, items: Sequence[object], one: CType, ct: CType) -> V:
         """The address of an array of structs inside a kernel argument, which holds the structs that the launch
         passed."""

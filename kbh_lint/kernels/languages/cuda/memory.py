@@ -246,6 +246,8 @@ class CudaMemory(Memory):
             value = self.run.objects.to_type(value, inner, loc)
         if pointer.dtype != inner.dtype and inner.dtype != "?":
             pointer = pointer.with_(dtype=inner.dtype)
+        if inner.decl is not None and not inner.pointers:
+            value = self.run.fields.given_struct(value)
         if inner.decl is not None and not inner.pointers and isinstance(value.x, Struct):
             for name, item in value.x.fields.items():
                 if item.cells and item.ct is not None and item.ct.dims:  # what lies in an array goes along

@@ -219,6 +219,7 @@ class CudaNames(Names):
         return found.x.pointer if found is not None and isinstance(found.x, Ref) else None
 
     def assign(self, target: ir.Expr, value: V) -> None:
+        value = self.run.fields.given_struct(value)
         if not value.totals:
             super().assign(target, value)
             return

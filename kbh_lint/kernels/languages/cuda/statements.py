@@ -58,7 +58,8 @@ class CudaStatements(Statements):
         if ref is not None and ref.reference and not isinstance(init, ir.Seq):
             frame.env[name] = self.run.objects.reference(init, ct)
             return
-        frame.env[name] = self.run.objects.initialized(name, ct, init, node)
+        value = self.run.objects.initialized(name, ct, init, node)
+        frame.env[name] = self.run.fields.given_struct(value)
 
     def s_using(self, node: ir.Using) -> None:
         if node.type is not None and node.name:
