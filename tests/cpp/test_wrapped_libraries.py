@@ -169,6 +169,16 @@ GEMMS = {  # what stands above, and one product
         "auto made = impl::mm(xs_.narrow(0, first, rows), (both ? wu : wg)[e]);\n"
         "      (both ? up : gate).narrow(0, first, rows).copy_(made);"),
 }  # fmt: skip
+WHOLE = "(both ? up : gate).narrow(0, first, rows)"
+GIVEN = "xs_.narrow(0, first, rows), (both ? wu : wg)[e]"
+GEMMS |= {
+    "a backend's own, which writes what comes last": (
+        "", f"auto made = {WHOLE}; at::native::mm_out_cuda({GIVEN}, made);"),
+    "a backend's own": ("", f"{WHOLE}.copy_(at::native::addmm_cuda({WHOLE}, {GIVEN}, 0, 1));"),
+    "an operation of the backend": ("", f"{WHOLE}.copy_(at::cuda::mm({GIVEN}));"),
+    "an operation of the backend, which writes what comes first": (
+        "namespace gpu = at::cuda;", f"auto made = {WHOLE}; gpu::mm_out(made, {GIVEN});"),
+}  # fmt: skip
 OWN_GEMM = """
 namespace blas {
 struct Job { const __nv_bfloat16 *x, *gate, *up; __nv_bfloat16* out; int rows, H, I; };

@@ -86,7 +86,8 @@ def _of_torch(run: Cpp, call: Asked) -> Value:
         return _device_query(run, call.short, call.args, call.loc)
     if "llocator::raw_alloc" in name and call.args:
         return cpp_copies.allocated(run, call.args[0])
-    if name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda")) and not device_wide.does(name):
+    of_device = name.startswith(("at::cuda::", "c10::cuda::", "at::get", "torch::cuda"))
+    if of_device and not device_wide.does(name) and not cpp_names.of_backend(name):
         return LibObject.by_path(name)
     if name.startswith(("at::", "torch::", "c10::", "aten::")):
         return library_work.aten(run, name, call.args, call.loc)

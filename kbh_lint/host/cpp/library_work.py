@@ -172,7 +172,7 @@ def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     """Calls a function or constructs a type of torch's C++ interface."""
     if device_wide.does(name):  # its own calls of cub and of BLAS
         return solid(run, name, args, loc)
-    last = name.endswith("_outf")
+    name, last = _of_native(name)
     if "::_ops::" in name:  # `at::_ops::topk::call`, and `redispatch` with the keys before what is given
         args = args[name.endswith("::redispatch") :]
         name = f"at::{without_overload(name.partition('::_ops::')[2].partition('::')[0])}"
@@ -199,6 +199,15 @@ def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     if short in ("empty_cuda", "zeros_cuda", "empty_strided_cuda", "empty_generic"):
         name = f"at::{short.rpartition('_')[0]}"
     return torchlib.call(run.interp, name, plain, kwargs, loc)
+
+
+def _of_native(name: str) -> tuple[str, bool]:
+    """A name without its backend (`at::native::mm_out_cuda` is `at::native::mm_out`), where torch has the operation,
+    and whether what is written comes last, as in the schema."""
+    base = name.removesuffix("_cuda")
+    if "::native::" not in name or not cpp_names.is_operation(base.rpartition("::")[2]):
+        return name, name.endswith("_outf")
+    return base, base.endswith(("_out", "_outf"))
 
 
 def without_overload(name: str) -> str:

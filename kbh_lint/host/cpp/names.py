@@ -70,7 +70,7 @@ def is_known(name: str) -> bool:
     space, _, rest = name.partition("::")
     first = rest.partition("::")[0]
     if space in ("cub", "thrust") or name.startswith("at::cuda::"):
-        return device_wide.named(name) or name.startswith(_TYPES)
+        return device_wide.named(name) or name.startswith(_TYPES) or of_backend(name)
     if dtypes.from_aten(name) is not None:
         return True
     if first == "indexing":  # `torch::indexing::Slice`
@@ -78,6 +78,13 @@ def is_known(name: str) -> bool:
     if first in MODULES:  # `torch::linalg::inv`
         return space in TORCH and is_operation(rest.rpartition("::")[2])
     return space in TORCH and (is_operation(first) or first == "Tensor" or rest.startswith(("_ops::", "native::")))
+
+
+def of_backend(name: str) -> bool:
+    """Whether a name is that of an operation of torch as one backend has it: `at::cuda::mm_out`."""
+    space, _, short = name.rpartition("::")
+    base = public(short.removesuffix("f").removesuffix("_out") if "_out" in short else short)
+    return space == "at::cuda" and (base in shapes.TABLE or torchlib.kind_of(base) == "library")
 
 
 def is_operation(name: str) -> bool:
