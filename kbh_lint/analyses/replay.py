@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from kbh_lint.analyses.flow import MAX_CONTENTS, Slice, facts_of, is_product, reach
 from kbh_lint.analyses.left_out import read_after_it_was_stored
 from kbh_lint.analyses.outputs import UNREAD
-from kbh_lint.analyses.reading.gates import kept_behind
+from kbh_lint.analyses.reading.gates import kept_behind, told_by_numbers
 from kbh_lint.analyses.reading.used import unused_loads
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
@@ -161,6 +161,12 @@ def _not_stored(run: ShapeRun, found: Slice) -> list[ShapeFact]:
     """Kernels that find out themselves that the inputs are those of the call before, whose result they leave."""
     for event, loc, names in kept_behind(run, found):
         fact = Survivor(what="input", names=names, role="output", key="contents")
+        return [ShapeFact(fact, loc, tuple(launched_from(event)))]
+    for event, loc in told_by_numbers(run, found):
+        names = tuple(
+            content.label.partition(":")[2] for content in found.outside if content.label.startswith("input:")
+        )
+        fact = Survivor(what="input", names=tuple(dict.fromkeys(names)), role="output", key="contents")
         return [ShapeFact(fact, loc, tuple(launched_from(event)))]
     return []
 

@@ -15,6 +15,7 @@ _CACHE = regex(r"\bL2\b|\bcaches?\b|\bpersist|\bresiden|\bset[- ]aside\b|\bcarve
 _STAYS = regex(
     rf"\b(?:next|following|later)\s+(?:\w+\s+)?{_CALLS}\b|\bbetween\s+(?:\w+\s+)?{_CALLS}\b"
     rf"|\b(?:across|from)\s+(?:\w+\s+)?{_CALLS}\b|\bcalls?\s+before\b|\b(?:survives?|outlives?)\b"
+    r"|\b(?:past|beyond)\s+(?:\w+\s+)?call\b|\bnext\s+timed\b"
     r"|\bflush(?:es|ed)?\b(?![\s-]*(?:to|denorm))",
     re.I,
 )

@@ -106,6 +106,35 @@ def test_the_kernel_may_keep_what_it_asks_itself(tmp_path: Path, mask: str, foun
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
 
 
+MARKED = GEMM.replace("(x, w, s, y,", "(x, w, s, y, marks, number,")
+EARLY = "    at = marks + tl.program_id(0)\n    if TEST:\n        return\n    rows ="
+NUMBERS = {  # how the kernel tests its mark, the number that it is given, where the result lies, and what is found
+    "a version": ("tl.load(at) == number", "x._version", FIRST, True),
+    "a version in a sum": ("tl.load(at) - number >= 0", "x._version + 2", FIRST, True),
+    "a version and a result of its own": ("tl.load(at) == number", "x._version", FRESH, False),
+    "how often it was called": ("tl.load(at) == number", "self.count()", FIRST, False),
+    "a number of tiles": ("tl.load(at) == number", "triton.cdiv(M, 64)", FIRST, False),
+    "the weight's version alone": ("tl.load(at) == number", "self.weight._version", FIRST, True),
+    "the version alone": ("number < 0", "x._version", FIRST, False),
+}  # fmt: skip
+COUNT = """
+    def count(self):
+        self.calls += 1
+        return self.calls
+"""
+
+
+@pytest.mark.parametrize("way", NUMBERS)
+def test_marks_may_not_tell_that_inputs_are_the_same(tmp_path: Path, way: str) -> None:
+    test, number, first, found = NUMBERS[way]
+    gemm = MARKED.replace("    rows =", EARLY.replace("TEST", test), 1)
+    gemm = gemm.replace("mask=(rows < M)[:, None])\n", "mask=(rows < M)[:, None])\n    tl.store(at, number)\n")
+    setup = KEPT + 'self.calls, self.marks = 0, torch.full((M,), -1, dtype=torch.int64, device="cuda")\n'
+    work = f"{first}gemm[{GRID}]({ARGUMENTS.replace('y,', f'y, self.marks, {number},')}, {TILES})\nreturn y\n"
+    report = lint(tmp_path, HEAD + "\n\n@triton.jit" + gemm + model(work, setup) + COUNT)
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
 CUDA = """
 from torch.utils.cpp_extension import load_inline
 

@@ -70,6 +70,7 @@ WORDS = {  # what a file says of its window, and what is found
     "a comment over two lines": ("// The weight is resident: other traffic evicts other lines, so that a\n"
                                  "// launch finds it warm, across all calls.", "", SAID),
     "a docstring": ("", '\n\ndef window():\n    """Persisting lines survive the flush."""\n', SAID),
+    "past the call": ("// Persisting lines stay past the call.", "", SAID),
     "a comment of Python": ("", "# set aside in the cache, so that nothing is read between two calls\n", SAID),
     "what blocks of a call share": ("// The blocks of a launch share the weight through L2.", "", RETAINED),
     "another call, and no cache": ("// The next call may bring another shape.", "", RETAINED),

@@ -33,6 +33,51 @@ def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tu
                 yield event, *found_here
 
 
+def told_by_numbers(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
+    """The launches of the last call that may leave the result as the call before left it, each with the place that
+    decides: a number that is another one only where inputs changed is held against what was kept."""
+    same = next((call for call in run.probes if call.kind == "same"), None)
+    if same is None or len(run.calls) < 2:
+        return
+    call, former = run.calls[-1], run.calls[-2]
+    for event in found.events:
+        if event.kind != "launch" or event.call != call.index or not _left(event, call, former):
+            continue
+        again, before = _twin(event, call, same), _twin(event, call, former)
+        if again is None or before is None:
+            continue
+        own, unchanged, earlier = (one.given_numbers() for one in (event, again, before))
+        versions = {n for n, value in own.items() if value == unchanged.get(n) and value != earlier.get(n, value)}
+        for facts in facts_of(event) if versions else ():
+            place = None if facts.unread else _all_by_number(event, facts.gates, versions, call)
+            if place is not None:
+                yield event, place
+
+
+def _all_by_number(event: Event, gates: Sequence[Gate], versions: set[str], call: Call) -> ir.Loc | None:
+    """The place that decides where each store of a launch, but to memory that is kept to be asked, stands behind a test
+    of such numbers and of what is there since an earlier call."""
+    contents = event.attrs.get("contents", {})
+    told: dict[int, ir.Loc] = {}
+    asked: set[int] = set()
+    for gate in gates:
+        held = [contents[o.storage] for o in gate.origins if o.storage in contents and _decides(o)]
+        kept = [c for c in held if c.event is not None and 0 < c.event.call < call.index]
+        if gate.numbers & versions and kept:
+            told.setdefault(gate.number, gate.loc)
+            asked |= {content.storage.ident for content in kept}
+    results = [gate.number for gate in gates if _at(contents, gate.storage) not in asked]
+    return told[results[0]] if results and told.keys() >= set(results) else None
+
+
+def _twin(event: Event, call: Call, other: Call) -> Event | None:
+    """The launch of another call that stands where a launch stands in its own."""
+    alike = [one for one in call.events if (one.kind, one.name, one.loc) == (event.kind, event.name, event.loc)]
+    others = [one for one in other.events if (one.kind, one.name, one.loc) == (event.kind, event.name, event.loc)]
+    at = next((at for at, one in enumerate(alike) if one is event), None)
+    return others[at] if at is not None and len(others) == len(alike) else None
+
+
 def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
     """The launches of the last call that store to what the result is made of, or multiply otherwise, where a clock of
     the GPU says so, each with the place that decides."""

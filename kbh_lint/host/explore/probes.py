@@ -61,6 +61,7 @@ def probe(
     last = run.calls[-1]
     foreign = any(c.storage.ident in interp.memory.given - last.given.keys() for e in last.events for c, _ in e.reads)
     telling = telling or foreign or interp.memory.cut  # a graph or a pointer of an earlier model's calls is in use
+    telling = telling or _other_numbers(run.calls)
     if not telling and not counters:
         return
     kept = _Kept(interp)
@@ -74,6 +75,15 @@ def probe(
         for counter in counters:
             counter.put(counter.now)
         kept.put_back()
+
+
+def _other_numbers(calls: Sequence[path_runs.Call]) -> bool:
+    """Whether a launch is given another number in the second call than in the first, such as a version."""
+    launches = [[event for event in call.events if event.kind == "launch"] for call in calls[-2:]]
+    return len(launches) > 1 and any(
+        one.name == other.name and one.given_numbers() != other.given_numbers()
+        for one, other in zip(*launches, strict=False)
+    )
 
 
 class _Kept:

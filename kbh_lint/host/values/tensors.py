@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import ROWS, STORED
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Brief, Func, Value
+from kbh_lint.base.values import Brief, Func, Scalar, Value
 
 if TYPE_CHECKING:
     from kbh_lint.base.limits import Budgets
@@ -241,6 +241,12 @@ class Event(Brief):
     times: int = 1
     flops: int = 0
     flows: dict[int, list[Content]] | None = None  # content id -> what flowed into it, where a kernel analysis knows
+
+    def given_numbers(self) -> dict[str, int | float]:
+        """The known numbers that a launch is given in its first configuration, by their names."""
+        given = next(iter(self.attrs.get("bindings", ())), {})
+        plain = {name: value.value if isinstance(value, Scalar) else value for name, value in given.items()}
+        return {name: value for name, value in plain.items() if isinstance(value, (int, float))}
 
     def flow(self, content: Content) -> list[Content]:
         """Returns the contents whose values went into `content`."""

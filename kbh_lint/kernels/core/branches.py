@@ -73,7 +73,7 @@ class Sides:
         found: list[Gate] = []
         for number, (name, storage, sides) in enumerate(dict.fromkeys(self.stored)):
             tests = [of[side] for side in sides if side in of]
-            found += [Gate(number, name, storage, record.origins, loc) for loc, record in tests]
+            found += [Gate(number, name, storage, record.origins, loc, record.params) for loc, record in tests]
             if not tests:
                 found.append(Gate(number, name, storage, NO_ORIGINS, ()))
         return found
@@ -99,6 +99,7 @@ class Sides:
             return ()
         record = self._tests.setdefault(loc, _Record())
         record.origins = union(record.origins, origins)
+        record.params |= test.deps
         return record.sides
 
     def on_data(self) -> bool:

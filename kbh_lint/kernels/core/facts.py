@@ -174,13 +174,15 @@ class Bound:
 @dataclass(frozen=True, slots=True)
 class Gate:
     """Loaded data on which it hangs whether a store happens: a branch around it, its mask. Each store to a parameter's
-    memory has a number, and gates for all tests that it stands behind; one without origins where there is none."""
+    memory has a number, and gates for all tests that it stands behind; one without origins where there is none.
+    `numbers`: those of the launch that are in the test, by their names."""
 
     number: int
     param: str
     storage: int
     origins: Origins
     loc: ir.Loc
+    numbers: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
