@@ -75,6 +75,13 @@ class Language:
         return None if found is None else found.read_parts
 
     @property
+    def staged_bytes(self) -> Any:
+        """The function that bounds from below what each stage of a kernel's loops takes of shared memory; None where
+        the language has none."""
+        found = _part(self.folder, "stages")
+        return None if found is None else found.copied
+
+    @property
     def short_series(self) -> Any:
         """The function that finds series of matrix powers that end too soon; None where the language has none."""
         found = _part(self.folder, "series")

@@ -50,8 +50,8 @@ def _size(value: V) -> int:
 def _is_loaded(node: ir.Expr, kernel: ir.FuncDef) -> bool:
     """Whether an operand is what a load gave, and nothing else."""
     if isinstance(node, ir.Name):
-        given = _given(kernel).get(node.id, ())
-        return len(given) == 1 and _is_load(given[0])
+        made = given(kernel).get(node.id, ())
+        return len(made) == 1 and _is_load(made[0])
     return _is_load(node)
 
 
@@ -60,7 +60,7 @@ def _is_load(node: ir.Expr | None) -> bool:
 
 
 @by_node
-def _given(kernel: ir.FuncDef) -> dict[str, list[ir.Expr | None]]:
+def given(kernel: ir.FuncDef) -> dict[str, list[ir.Expr | None]]:
     """What each name of a kernel is given, in all places; None where that is not one expression."""
     found: dict[str, list[ir.Expr | None]] = {param.name: [None] for param in kernel.params}
     for node in all_nodes(kernel.body or ()):

@@ -78,7 +78,7 @@ def launch(
         value = bound.get(param.name)
         if isinstance(value, Unknown) and is_constexpr(param) and param.name in _flags(jit.func.node):
             bound[param.name] = interp.truth(value, loc)  # the kernel is made for one answer
-    emit(interp, jit, bound, configured.grid, loc)
+    emit(interp, jit, bound, configured.grid, loc, None if configured.bound else kwargs)
     return Configured(jit, configured.grid, constants(jit, bound))
 
 
@@ -184,8 +184,12 @@ def _launcher_call(args: Sequence[Value]) -> bool:
     return len(args) > 4 and all(isinstance(a, (int, Unknown)) for a in args[:4])
 
 
-def emit(interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None) -> Event:
-    """Records the launch of a Triton kernel, analysed under all its configurations; returns the event."""
+def emit(
+    interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None,
+    told: Mapping[str, Value] | None = None,
+) -> Event:  # fmt: skip
+    """Records the launch of a Triton kernel, analysed under all its configurations; returns the event. `told` are the
+    keywords of the launch, the compiler's options among them; None where these are not known."""
     settings = jit.configs[:MAX_CONFIGS] or [{}]
     bindings: list[dict[str, Any]] = []
     given = {**jit.func.defaults, **bound}
@@ -210,6 +214,8 @@ def emit(interp: Run, jit: JitFunction, bound: Mapping[str, Value], grid: Value,
         bindings.append({**common, **changed})
     facts = interp.analyse_kernel(jit.func, [{**binding, **held} for binding in bindings] if held else bindings)
     raised = launches_that_fail.refusal(interp, jit, facts) if interp.trying else ""
+    if not raised and interp.trying and told is not None:
+        raised = launches_that_fail.no_room_for_stages(jit, bindings, facts, arguments, told)
     if raised:
         interp.fails(raised, loc)
     size = evaluate_grid(interp, grid, {**bound, **settings[0], **meta}, loc)

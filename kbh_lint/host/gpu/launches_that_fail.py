@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.values import Func, JitFunction
+from kbh_lint.base.architectures import ARCHITECTURES
+from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.host.gpu.launch_arguments import Argument
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+MOST = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes that a block may have on any GPU
+
 _MAX_FUNCTIONS = 64
+_STAGES = 3  # of Triton's compiler, where nothing is said
+_ALIGNED = 16  # bytes
+_UNKNOWN: Mapping[str, Value] = {"num_stages": None}
+_OTHER_OPTIONS = {"enable_warp_specialization", "warp_specialize", "extern_libs", "debug", "warmup"}
+_OPTIONS = {*_OTHER_OPTIONS, "num_stages", "num_ctas"}
 # What decides at compile time whether a part is compiled at all.
 _CHOICES = (ir.If, ir.Cond, ir.Bool, ir.Lambda, ir.FuncDef, ir.Comp)
 
@@ -30,6 +40,40 @@ def refusal(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> str:
     if language.no_room and facts and all(one.refused or one.too_large for one in facts):
         return language.no_room
     return raised if raised and jit.func.language == "" and _uses_nothing(interp, jit.func, set()) else ""
+
+
+def no_room_for_stages(
+    jit: JitFunction, bindings: Sequence[Mapping[str, Value]], facts: Sequence[KernelFacts],
+    arguments: Mapping[str, Argument], told: Mapping[str, Value],
+) -> str:  # fmt: skip
+    """Returns the path of the exception where the stages of a kernel's loops take more shared memory than any GPU has,
+    under every configuration. Empty where they may fit. `told` are the keywords of the launch."""
+    language = registry.of_kernel(jit.func.language)
+    settings = jit.configs or [{}]
+    if not language.no_room or language.staged_bytes is None or jit.open or len(settings) != len(bindings):
+        return ""
+    if len(jit.configs) != len(jit.tries):  # those that are left out may have fewer stages
+        return ""
+    places = {name: one.tensor.start for name, one in arguments.items() if one.tensor is not None}
+    aligned = {name for name, start in places.items() if start is not None and start % _ALIGNED == 0}
+    for setting, binding, one in zip(settings, bindings, facts, strict=True):
+        copies = _stages(jit, setting, told) - 1
+        if one.refused or one.too_large:
+            continue
+        if copies < 1 or copies * language.staged_bytes(jit.func, binding, aligned) <= MOST:
+            return ""
+    return language.no_room
+
+
+def _stages(jit: JitFunction, setting: Mapping[str, Value], told: Mapping[str, Value]) -> int:
+    """The stages that a launch under a configuration has; 0 where they are not known, or where other options may change
+    what they take."""
+    given = next((config.options for config in jit.tries if config.kwargs is setting), _UNKNOWN if jit.configs else {})
+    options = {**given, **told}
+    if setting.keys() & _OPTIONS or told.keys() & _OTHER_OPTIONS or options.get("num_ctas", 1) != 1:
+        return 0
+    stages = options.get("num_stages", _STAGES)
+    return stages if isinstance(stages, int) else 0
 
 
 def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
