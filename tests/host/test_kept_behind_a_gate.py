@@ -135,6 +135,31 @@ def test_marks_may_not_tell_that_inputs_are_the_same(tmp_path: Path, way: str) -
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
 
 
+LAYOUT = """
+@triton.jit
+def layout(w, packed, marks, number, B: tl.constexpr):
+    at = marks + tl.program_id(0)
+    if tl.load(at) == number:
+        return
+    cols = tl.program_id(0) * B + tl.arange(0, B)
+    tl.store(packed + cols, tl.load(w + cols))
+    tl.store(at, number)
+"""
+
+
+@pytest.mark.parametrize("source, found", [("self.weight", False), ("x", True)])
+def test_a_layout_of_the_weight_may_be_kept_by_its_version(tmp_path: Path, source: str, found: bool) -> None:
+    setup = (
+        f"{KEPT}self.packed = torch.empty(N, K, dtype=torch.float8_e4m3fn, device='cuda')\n"
+        "self.marks = torch.full((N * K // 1024,), -1, dtype=torch.int64, device='cuda')\n"
+    )
+    packs = f"layout[({source}.numel() // 1024,)]({source}, self.packed, self.marks, {source}._version, B=1024)\n"
+    given = ARGUMENTS.replace(source, "self.packed", 1)
+    work = f"{FIRST}{packs}gemm[{GRID}]({given}, {TILES})\nreturn y\n"
+    report = lint(tmp_path, HEAD + LAYOUT + "\n\n@triton.jit" + GEMM + model(work, setup))
+    assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
+
+
 CUDA = """
 from torch.utils.cpp_extension import load_inline
 

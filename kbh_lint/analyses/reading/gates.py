@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
+from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import Call, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Storage
 from kbh_lint.kernels.core.facts import Gate, KernelFacts, Origin, Origins
@@ -44,7 +45,7 @@ def told_by_numbers(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc
         if event.kind != "launch" or event.call != call.index or not _left(event, call, former):
             continue
         again, before = _twin(event, call, same), _twin(event, call, former)
-        if again is None or before is None:
+        if again is None or before is None or not _of_inputs(event):
             continue
         own, unchanged, earlier = (one.given_numbers() for one in (event, again, before))
         versions = {n for n, value in own.items() if value == unchanged.get(n) and value != earlier.get(n, value)}
@@ -68,6 +69,11 @@ def _all_by_number(event: Event, gates: Sequence[Gate], versions: set[str], call
             asked |= {content.storage.ident for content in kept}
     results = [gate.number for gate in gates if _at(contents, gate.storage) not in asked]
     return told[results[0]] if results and told.keys() >= set(results) else None
+
+
+def _of_inputs(event: Event) -> bool:
+    """Whether a launch reads what inputs of the call hold or what was made of them: a layout of weights may be kept."""
+    return any(label.startswith("input:") for label in outside([content for content, _ in event.reads], until="input:"))
 
 
 def _twin(event: Event, call: Call, other: Call) -> Event | None:
