@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import typing
+from pathlib import Path
 
 import code_measures
 import pytest
@@ -114,6 +115,14 @@ def test_no_line_of_inheritance_in_kernels_has_more_than_three_classes() -> None
     """What a kernel's run does is put together of parts; a language derives from what all share, never from another."""
     found = code_measures.inheritance("kbh_lint/kernels", "kbh_lint/dsl")
     assert {name: depth for name, depth in found.items() if depth > 3} == {}
+
+
+def test_no_two_files_of_tests_have_one_name() -> None:
+    """pytest collects them as modules without packages, where the second of two is an error."""
+    places: dict[str, list[str]] = {}
+    for path in sorted(Path(__file__).parents[1].rglob("test_*.py")):
+        places.setdefault(path.name, []).append(path.parent.name)
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
 
 
 def test_no_help_text_breaks_off_at_a_per_cent_sign() -> None:
