@@ -61,7 +61,7 @@ def probe(
     last = run.calls[-1]
     foreign = any(c.storage.ident in interp.memory.given - last.given.keys() for e in last.events for c, _ in e.reads)
     telling = telling or foreign or interp.memory.cut  # a graph or a pointer of an earlier model's calls is in use
-    telling = telling or _other_numbers(run.calls)
+    telling = telling or not counters and _other_numbers(run.calls)  # which else may be what is counted
     if not telling and not counters:
         return
     kept = _Kept(interp)
