@@ -77,7 +77,8 @@ def test_calls_up_to_the_one_that_makes_a_graph_for_an_address_are_no_samples(
     result = here.trial(replace(OPTIONS, samples=24, warmups=0))
     (shape,) = result.shapes
     assert result.status == "right" and shape.timing is not None
-    assert max(shape.timing.claimed) < 0.2 and max(shape.timing.walls) < 0.2
+    for times in (shape.timing.claimed, shape.timing.walls):  # each address has such a call; a busy machine delays one
+        assert len(times) >= 8 and sum(seconds >= 0.2 for seconds in times) <= 1
     assert any("in call 3 on it" in note for note in shape.timing.notes)
 
 
