@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from host_support import HEAD, lint
 
+from kbh_lint.dsl.triton import stages
+
 # The deck's problem of experts in 16 bits: its three shapes have I of 1536, 1024 and 4096.
 KERNEL = """
 @triton.jit
@@ -140,3 +142,16 @@ def test_a_kernel_without_a_product_has_no_operands(tmp_path: Path) -> None:
     kernel = KERNEL.replace("ga = tl.dot(a, b, ga)", "ga += tl.sum(a) + tl.sum(b)")
     kernel = kernel.replace("ua = tl.dot(a, c, ua)", "ua += tl.sum(a) * tl.sum(c)")
     assert not without_a_kernel(tmp_path, kernel, f"{TILES}, num_stages=4")
+
+
+@pytest.mark.parametrize("way", ["with operands that are loaded before", "with operands that are computed"])
+def test_a_kernel_is_followed_only_where_its_text_may_keep_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    read: list[object] = []
+    body = stages._Reading.body
+    monkeypatch.setattr(stages._Reading, "body", lambda self, *given: read.append(self) or body(self, *given))
+    without_a_kernel(tmp_path, *HONEST[way])
+    assert not read
+    without_a_kernel(tmp_path, KERNEL, f"{TILES}, num_stages=4")
+    assert read

@@ -19,15 +19,12 @@ from kbh_lint.base.values import Buffer, Func, Scalar, Sym
 from kbh_lint.dsl.triton import axes
 from kbh_lint.dsl.triton.axes import Tile
 from kbh_lint.dsl.triton.shared_memory import given
+from kbh_lint.dsl.triton.staged_loops import BREAKS, LOOPS, PLAIN, assigned, keeps, made_of, may_keep, meets
 from kbh_lint.frontends.walk import all_nodes, walk
 
 _WIDE = 4  # elements of 16 bits: twice of what a load ahead needs
 _TYPES = ("f16", "bf16")
 _PASSES = 4
-_PLAIN = ("load", "dot", "arange", "cdiv", "exp", "multiple_of", "max_contiguous", "minimum", "maximum", "sum", "max",
-          "where", "zeros", "full", "cast")  # fmt: skip
-_LOOPS = (ir.For, ir.While)
-_BREAKS = (*_LOOPS, ir.If, ir.Cond, ir.Bool, ir.Return, ir.Jump, ir.With, ir.FuncDef, ir.Lambda, ir.Comp, ir.AssignE)
 _LANGUAGE = Sym("triton.language")
 _SCALARS = ("program_id", "num_programs")
 _HINTS = ("multiple_of", "max_contiguous")
@@ -39,6 +36,8 @@ def copied(kernel: Func, binding: Mapping[str, object], aligned: Collection[str]
     decorators = kernel.node.decorators
     if not any(isinstance(one, (ir.Attr, ir.Name)) and _last(one) == "jit" for one in decorators):
         return 0  # options of the decorator may keep the compiler from knowing multiples
+    if not may_keep(kernel.node):
+        return 0
     reading = _Reading(kernel, binding, aligned)
     reading.body(kernel.node.body or ())
     return reading.most
@@ -92,7 +91,7 @@ class _Reading:
 
     def _forget(self, node: object) -> None:
         """Nothing is known any more of what is assigned in `node`."""
-        self.tiles.update(dict.fromkeys(_assigned(node)))
+        self.tiles.update(dict.fromkeys(assigned(node)))
 
     def _branch(self, node: ir.If, counts: bool) -> bool:
         test = self.of(node.test)
@@ -109,7 +108,7 @@ class _Reading:
 
     def _loop(self, node: ir.For, counts: bool) -> None:
         bounds = self._bounds(node.iterable)
-        inner = any(isinstance(part, _LOOPS) for part in walk(node.body))
+        inner = any(isinstance(part, LOOPS) for part in walk(node.body))
         if bounds is None or inner or not isinstance(node.target, ir.Name):
             self._forget(node)
             if bounds is not None and not any(isinstance(part, ir.Return) for part in walk(node.body)):
@@ -120,7 +119,7 @@ class _Reading:
             return
         start, stop, _ = bounds
         self.tiles[node.target.id] = _counter(*bounds)
-        names = _assigned(node.body)
+        names = assigned(node.body)
         for _ in range(_PASSES):
             before = dict(self.tiles)
             self.body(node.body, False)
@@ -154,12 +153,12 @@ class _Reading:
         """The bytes of the operands that one iteration loads."""
         nodes = walk(loop.body)
         calls = [node for node in nodes if isinstance(node, ir.Call)]
-        if any(isinstance(node, _BREAKS) for node in nodes) or not all(self._is_plain(call) for call in calls):
+        if any(isinstance(node, BREAKS) for node in nodes) or not all(self._is_plain(call) for call in calls):
             return 0
         loads = [call for call in calls if self._function(call.func) == "load"]
         dots = [call for call in calls if self._function(call.func) == "dot"]
-        late = _made_of(loop.body, loads)
-        if not all(_keeps(load) for load in loads) or any(_meets(load, loads, late) for load in loads):
+        late = made_of(loop.body, loads)
+        if not all(keeps(load) for load in loads) or any(meets(load, loads, late) for load in loads):
             return 0
         sizes: dict[str, int] = {}  # loads of the same elements are one load
         for load, places in self._used(loads, dots):
@@ -206,7 +205,7 @@ class _Reading:
 
     def _is_plain(self, call: ir.Call) -> bool:
         """Whether a call is a function of the language that changes nothing in how a loop is compiled."""
-        return self._function(call.func) in _PLAIN or isinstance(call.func, ir.Attr) and call.func.name == "to"
+        return self._function(call.func) in PLAIN or isinstance(call.func, ir.Attr) and call.func.name == "to"
 
     def _function(self, node: ir.Expr) -> str:
         """The name of a function of the language; empty for any other."""
@@ -329,44 +328,3 @@ def _counter(start: Tile, stop: Tile, step: Tile) -> Tile:
 def _runs(bounds: tuple[Tile, Tile, Tile]) -> int:
     start, stop, step = (bound.const for bound in bounds)
     return len(range(start, stop, step)) if start is not None and stop is not None and step else 0
-
-
-def _assigned(node: object) -> set[str]:
-    """The names that are assigned to in `node`."""
-    found: set[str] = set()
-    for part in walk(node):
-        targets: tuple[ir.Expr, ...] = part.targets if isinstance(part, ir.Assign) else ()
-        if isinstance(part, (ir.AugAssign, ir.AssignE, ir.For)):
-            targets = (part.target,)
-        found |= {one.id for one in walk(targets) if isinstance(one, ir.Name)}
-    return found
-
-
-def _made_of(body: tuple[ir.Stmt, ...], loads: list[ir.Call]) -> set[str]:
-    """The names that get what is loaded in a loop, or what is made of it."""
-    found: set[str] = set()
-    while True:
-        before = len(found)
-        for node in body:
-            if any(part.id in found if isinstance(part, ir.Name) else part in loads for part in _asked(node)):
-                found |= _assigned(node)
-        if len(found) == before:
-            return found
-
-
-def _asked(node: object) -> list[ir.Name | ir.Call]:
-    return [part for part in walk(node) if isinstance(part, (ir.Name, ir.Call))]
-
-
-def _meets(load: ir.Call, loads: list[ir.Call], late: set[str]) -> bool:
-    """Whether what a load is given comes from a load in the same loop."""
-    given_ = (*load.args, *(value for _, value in load.keywords))
-    return any(part.id in late if isinstance(part, ir.Name) else part in loads for part in _asked(given_))
-
-
-def _keeps(load: ir.Call) -> bool:
-    """Whether a load is a plain one: zeros where its mask is false, and no words on caches."""
-    named = dict(load.keywords)
-    other = load.args[2] if len(load.args) > 2 else named.get("other")
-    zero = other is None or isinstance(other, ir.Const) and other.value == 0
-    return bool(load.args) and len(load.args) < 4 and zero and named.keys() <= {"mask", "other", "eviction_policy"}
