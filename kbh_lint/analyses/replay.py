@@ -23,7 +23,8 @@ MAX_MAKERS = 4
 MAX_HARMLESS = 40  # facts of survivors that are no finding
 # What a further call shows that the second did not: the key under which something was found again.
 KEYS = {
-    "fresh": "version", "one": "partial", "reused": "address-and-version", "collision": "checksum", "later": "count",
+    "fresh": "version", "one": "partial", "alone": "partial", "reused": "address-and-version", "collision": "checksum",
+    "later": "count",
 }  # fmt: skip
 
 

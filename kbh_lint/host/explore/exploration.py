@@ -118,7 +118,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
         return run
     interp.trace.call_index = 0
     interp.trace.events = []
-    interp.memory.compared = False
+    interp.memory.compared = interp.memory.versions = False
     interp.memory.begin(next(interp.session.idents))
     interp.training = contract.training
     noted = len(interp.trace.notes)

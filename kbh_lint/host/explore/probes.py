@@ -4,6 +4,7 @@
 - `fresh`: other tensors in other memory. What still comes from the first ones is found by nothing that tells tensors
   apart.
 - `one`: only one input is another tensor.
+- `alone`: only one input changes in place, where versions of tensors were asked for.
 - `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
 - `collision`: contents change in place, and every sum or sample of them stays what it was.
 - `later`: counters of calls stand where they stand after a long time, and contents change in place.
@@ -182,6 +183,7 @@ def _calls(
     before = decisions.decided.keys() - decisions.late
     if telling:
         call("same", inputs)
+        _alone(interp, call, inputs)
         inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
         call("fresh", inputs)
         if any("version" in kept.keys for kept in run.survived):  # new tensors all start at the same version
@@ -214,6 +216,12 @@ def _calls(
             with suppress(Exception):  # where the other way raises, nothing is returned
                 call("undecided", inputs, places)
             decisions.decided = decided
+
+
+def _alone(interp: Run, call: _Caller, inputs: dict[str, Tensor]) -> None:
+    for name in inputs if interp.memory.versions and len(inputs) > 1 else ():
+        change(interp, [(name, inputs[name])], "input")
+        call("alone", inputs, (name,))
 
 
 @dataclass(slots=True, eq=False)

@@ -134,7 +134,8 @@ def _shape(tensor: Tensor) -> Value:
     return tuple(d if d is not None else known.get(axis, Unknown((), "a dimension")) for axis, d in sizes)
 
 
-def _version(tensor: Tensor) -> Version:
+def _version(interp: Run, tensor: Tensor) -> Version:
+    interp.memory.versions = True
     version = Version(tensor.storage.version)
     version.storage = tensor.storage
     return version
@@ -160,7 +161,7 @@ _ATTRIBUTES: dict[str, _Attribute] = {
     "_base": lambda interp, tensor, loc: tensor.attrs.get("_base", NotImplemented) if tensor.is_slice else None,
     "is_leaf": lambda interp, tensor, loc: True,
     "ndim": lambda interp, tensor, loc: len(tensor.shape) if tensor.shape is not None else Unknown((), "a rank"),
-    "_version": lambda interp, tensor, loc: _version(tensor),
+    "_version": lambda interp, tensor, loc: _version(interp, tensor),
     "_cdata": lambda interp, tensor, loc: ProcessNumber(interp.memory.identity(tensor)),
     "itemsize": lambda interp, tensor, loc: _element_size(tensor),
     "nbytes": lambda interp, tensor, loc: (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8,

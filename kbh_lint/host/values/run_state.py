@@ -157,6 +157,7 @@ class Memory:
         self.ids: dict[int, tuple[int, Any]] = {}
         self.colliding = False  # sums and samples of changed contents are taken to be equal
         self.compared = False  # one was compared with what an earlier call saw
+        self.versions = False  # a tensor was asked how often it was written
         self.opaque: dict[int, tuple[Any, int]] = {}  # keys that are not known, by id(), each with its shape's model
         self.referred: dict[int, tuple[Any, Any]] = {}  # objects by id(), each with its weak reference
         self.cut = False  # some of what outlives calls was not looked at
