@@ -125,6 +125,8 @@ class Recorder:
         trace = self.trace
         event.call = trace.call_index
         event.stack = self.stack()
+        if event.loc is not None and event.loc[0].language == prelude.LANGUAGE and event.stack:
+            event.loc = event.stack[-1]  # called back by a library that is written in Python
         event.weight = self.weight
         # A set: at every depth of a recursion the place is the same.
         place = (trace.round, event.name, event.loc, frozenset(event.stack))

@@ -1,5 +1,5 @@
-"""Classes and functions of the standard library that are followed as Python of their own: the files in `interpreted`
-say what they do to what they are given. Each is run when a program first names something in it."""
+"""Classes and functions of the standard library, and of torch.func, that are followed as Python of their own: the files
+in `interpreted` say what they do to what they are given. Each is run when a program first names something in it."""
 
 from __future__ import annotations
 

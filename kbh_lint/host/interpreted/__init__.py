@@ -1,1 +1,2 @@
-"""What of the standard library is plain Python: a file a module, which the host interprets and nobody imports."""
+"""What of the standard library, and of torch.func, is plain Python: a file a module, which the host interprets and
+nobody imports."""

@@ -10,10 +10,11 @@ from kbh_lint.base import dtypes
 from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.libs import extensions, script_graphs
+from kbh_lint.host.libs.functorch import Functorch
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_attributes, tensor_views
 from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.modelled import Library, Site, models
+from kbh_lint.host.values.modelled import Site, models
 from kbh_lint.host.values.named_objects import CompileDecorator, TorchLayer
 from kbh_lint.host.values.objects import Bound, Compiled, Instance, LibObject, Memo, Partial
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -45,7 +46,7 @@ _IDENTITY = [
 ]
 
 
-class OfTorch(Library):
+class OfTorch(Functorch):
     """A part of torch."""
 
     @models(*_SAME)
