@@ -77,6 +77,11 @@ SORTS = {  # what stands above, and what makes the result
             "BODY", "thrust::device_ptr<float> a(s + o); auto b = thrust::device_pointer_cast(q + o);\n"
             "    thrust::sort_by_key(policy, a, a + n, b, thrust::greater<float>());"),
     ),
+    "thrust, by the namespace of its policy": (
+        "",
+        "keys.copy_(x); out.copy_(places); " + ROWS.replace(
+            "BODY", "stable_sort_by_key(thrust::device, s + o, s + o + n, q + o, thrust::greater<float>());"),
+    ),
     "the place of the largest, on the host": (
         "",
         "for (int r = 0; r < batch; ++r) {\n"

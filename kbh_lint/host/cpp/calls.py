@@ -347,8 +347,7 @@ def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
     by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "std::"))
     args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
-    if "::" not in name and cpp_names.is_operation(name) and any(isinstance(a, Tensor) for a in args):
-        name = f"at::{name}"  # found by the namespace of its argument
+    name = cpp_names.by_arguments(name, args)
     letters = texts.laid(node.args, args) if name.startswith("std::") else {}
     made = cpp_libraries.library(run, name, (), [letters.get(i, arg) for i, arg in enumerate(args)], node.loc)
     texts.put_back(run, node.args, letters, args, env)

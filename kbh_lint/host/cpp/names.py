@@ -3,6 +3,7 @@ typedefs, template arguments, and bases of classes."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from kbh_lint.base import dtypes, ir
@@ -11,6 +12,7 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.host.gpu import device_wide
 from kbh_lint.host.torch import shapes, tensor_makers, tensor_views, torchlib
 from kbh_lint.host.torch.aten_names import MODULES, public
+from kbh_lint.host.values.tensors import Tensor
 
 MAX_STEPS = 24
 TORCH = ("at", "torch", "c10", "aten")
@@ -31,6 +33,17 @@ STATUS = frozenset(
 )
 # Libraries that compute: names of theirs begin so.
 SOLID = ("cublas", "cudnn", "cusparse", "cusolver", "thrust::", "cub::Device", "nvinfer", "cutensor", "cusparseLt")
+
+
+def by_arguments(name: str, args: Sequence[Value]) -> str:
+    """Returns the full name of a function that is found in the namespace of one of its arguments: a tensor's, or that
+    of a policy of thrust; the name itself where none of these has it."""
+    if "::" in name:
+        return name
+    if is_operation(name) and any(isinstance(arg, Tensor) for arg in args):
+        return f"at::{name}"
+    of_thrust = any(getattr(arg, "path", "").startswith("thrust::") for arg in args)
+    return f"thrust::{name}" if of_thrust and device_wide.named(f"thrust::{name}") else name
 
 
 def outside(name: str, env: Env, classes: Classes) -> str:
