@@ -65,6 +65,20 @@ WAYS = {  # what stands at file scope, and what makes `name`
     "changed in place": ("", 'std::string name = "bufo;;upql"; for (char& one : name) one ^= 1; name = "aten::topk";'),
     "one that is put right": ("", "std::string name = \"aten::tapk\"; name[7] = 'o';"),
     "a stream": ("", 'std::ostringstream s; s << "aten::" << "top" << "k"; std::string name = s.str();'),
+    "a word of a stream": ("", 'std::istringstream s("12 aten::topk 7"); int n; std::string name; s >> n >> name;'),
+    "the last word of a stream": (
+        "",
+        'std::stringstream s; s << "plan aten::topk"; std::string name; while (s >> name) {}',
+    ),
+    "a part of a line": (
+        "",
+        'std::istringstream s("gather,aten::topk"); std::string name;\n'
+        "  for (std::string part; std::getline(s, part, ',');) name = part;",
+    ),
+    "the last that was read": (
+        "",
+        'std::istringstream s("a b aten::topk"); std::string name; for (;;) { if (!(s >> name) || s.eof()) break; }',
+    ),
     "torch's": ("", 'std::string name = c10::str("aten::", "top", "k");'),
 }
 

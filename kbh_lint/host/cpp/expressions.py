@@ -164,6 +164,8 @@ def e_call(run: Cpp, node: ir.Call, env: Env) -> Value:
 
 def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Value:
     left = run.eval(node.left, env)
+    if node.op == ">>" and isinstance(left, cpp_texts.Stream):
+        return cpp_texts.taken(left, run.place(node.right, env))
     right = run.eval(node.right, env)
     return right if node.op == "," else run.binary(node.op, left, right, node.loc)
 
@@ -208,7 +210,8 @@ def _not(run: Cpp, node: ir.Unary, env: Env) -> Value:
     if own is not NotImplemented:
         return own
     value = value.get() if isinstance(value, Slot) else value
-    return False if isinstance(value, (Pointer, LibObject, Sym)) else not run.truth(value, node.loc)
+    full = isinstance(value, (Pointer, LibObject, Sym)) and not isinstance(value, cpp_texts.Stream)
+    return False if full else not run.truth(value, node.loc)
 
 
 def _signed(run: Cpp, node: ir.Unary, env: Env) -> Value:

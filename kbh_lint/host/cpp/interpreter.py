@@ -355,6 +355,8 @@ class Cpp:
 
     def truth(self, value: Value, loc: ir.Loc | None) -> bool:
         """Whether a condition holds; an optional or handle that holds a tensor or a function counts as true."""
+        if isinstance(value, cpp_std_texts.Stream):
+            return not value.attrs["failed"]
         held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))
         return held or self.interp.truth(value, loc)
 

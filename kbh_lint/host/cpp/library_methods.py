@@ -111,8 +111,13 @@ def _text(owner: str, asked: Asked) -> Value:
 def _stream(owner: texts.Stream, asked: Asked) -> Value:
     """Of a stream that holds a text."""
     if asked.name == "str" and asked.args:
-        owner.attrs["text"] = asked.args[0]
+        owner.attrs.update(texts.NEW, text=asked.args[0])
         return None
+    if asked.name == "clear":
+        owner.attrs.update(ended=False, failed=False)
+    if asked.name in ("good", "fail", "eof") and isinstance(owner.attrs["text"], str):
+        ended, failed = owner.attrs["ended"], owner.attrs["failed"]
+        return {"good": not (ended or failed), "fail": failed, "eof": ended}[asked.name]
     known = asked.name == "str" and isinstance(owner.attrs["text"], str)
     return owner.attrs["text"] if known else _object(owner, asked)
 

@@ -21,7 +21,7 @@ from kbh_lint.host.values.tensors import Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
-EXCHANGES = frozenset(("std::swap", "std::exchange"))  # their arguments are references
+EXCHANGES = frozenset(("std::swap", "std::exchange", "std::getline"))  # their arguments are references
 MAX_SORTED = 16  # elements of a list that is put in order
 
 
@@ -181,6 +181,11 @@ class _Places(Library):
         old = target.get()
         target.set(_held(value))
         return old
+
+    @models("std::getline")
+    def getline(self, site: Site, stream: Value, text: Value, end: Value = 10, /) -> Value:
+        """Models `std::getline`: the part of a stream up to a character, or the end of the line."""
+        return texts.line(stream.get() if isinstance(stream, Slot) else stream, text, _held(end))
 
     @models("memcpy", "memmove")
     def copied(self, site: Site, to: Value, source: Value, size: Value, /) -> Value:

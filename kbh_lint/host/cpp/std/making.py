@@ -163,8 +163,8 @@ def _text(made: Making) -> Value:
 
 
 def _stream(made: Making) -> Value:
-    """`std::ostringstream`, which may begin with a text."""
-    return texts.Stream("cpp.text_stream", {"text": (made.items or [""])[0]})
+    """`std::stringstream` and its kin, which may begin with a text."""
+    return texts.Stream("cpp.text_stream", {"text": (made.items or [""])[0], **texts.NEW})
 
 
 def _is_tensor(one: ir.TypeRef) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.cpp.std.containers import END, End, stepped
+from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.objects import LibObject, of_paths
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import MAX_TEXT
@@ -16,14 +18,17 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
 KINDS = frozenset("string string_view".split())
-STREAMS = frozenset("ostringstream stringstream".split())
+STREAMS = frozenset("istringstream ostringstream stringstream".split())
+NEW = {"at": 0, "ended": False, "failed": False}  # of a stream that nothing was read from
+_WORD = re.compile(r"\s*(\S+)")
 MAX_LENGTH = 4096  # of a text of one character
 JOINED = (LibObject, str)  # what `joined` may know as the left side
 
 
 @of_paths("cpp.text_stream")
 class Stream(LibObject):
-    """`std::ostringstream`, and the `text` that was written to it; None where that is not known."""
+    """`std::stringstream` and its kin: the `text` that was written to it, None where that is not known; how far it was
+    read (`at`), whether its end was seen (`ended`), and whether a part that was asked for was not there (`failed`)."""
 
 
 def made_of(items: Sequence[Value], braces: bool) -> Value:
@@ -162,6 +167,49 @@ def changed(run: Cpp, node: ir.AssignE | ir.AugAssign, old: Value, by: Value) ->
     if node.op != "+" or not isinstance(old, str) or not isinstance(node.value, ir.Const) or by != 1:
         return run.binary(node.op, old, by, node.loc)
     return old[1:] if old and not isinstance(old, End) else Unknown((), "a place in a text")
+
+
+def taken(stream: Stream, place: Slot | None) -> Value:
+    """Evaluates `stream >> place`: the next word, or the number that it is; returns the stream, or an unknown where
+    that is not known."""
+    text, held = stream.attrs["text"], None if place is None else place.get()
+    if place is None or not isinstance(text, str) or isinstance(held, bool) or not isinstance(held, (str, int, float)):
+        return _not_told(stream, place)
+    word = _WORD.match(text, stream.attrs["at"])
+    found: Value = None if word is None else word[1]
+    if word is not None and not isinstance(held, str):
+        try:
+            found = float(word[1]) if isinstance(held, float) else int(word[1])
+        except ValueError:
+            return _not_told(stream, place)
+    after = len(text) if word is None else word.end()
+    return _given(stream, place, found, after, after == len(text))
+
+
+def line(stream: Value, place: Value, end: Value = 10) -> Value:
+    """Models `std::getline(stream, text, end)`: the part up to a character."""
+    if not isinstance(stream, Stream):
+        return NotImplemented
+    text, at = stream.attrs["text"], stream.attrs["at"]
+    if not isinstance(place, Slot) or not isinstance(text, str) or not isinstance(end, int):
+        return _not_told(stream, place if isinstance(place, Slot) else None)
+    found, mark, _ = text[at:].partition(letter(end))
+    return _given(stream, place, found if at < len(text) else None, at + len(found) + len(mark), not mark)
+
+
+def _given(stream: Stream, place: Slot, found: Value, at: int, ended: bool) -> Value:
+    """A stream after it was asked for a part, which is None where none was left."""
+    stream.attrs.update(at=at, ended=ended, failed=found is None)
+    if found is not None:
+        place.set(found)
+    return stream
+
+
+def _not_told(stream: Stream, place: Slot | None) -> Value:
+    stream.attrs["text"] = None
+    if place is not None:
+        place.set(Unknown((), "what a stream is read for"))
+    return Unknown((), "whether a stream holds more")
 
 
 def joined(op: str, left: Value, right: Value) -> Value:
