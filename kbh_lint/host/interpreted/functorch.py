@@ -6,6 +6,8 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         dims = in_dims if isinstance(in_dims, (tuple, list)) else (in_dims,) * len(args)
         pairs = [*zip(args, dims, strict=False), *[(value, 0) for value in kwargs.values()]]
         sizes = [size for value, dim in pairs for size in _sizes(value, dim)]
+        if not sizes:
+            raise ValueError("vmap: at least one input has to be mapped over")
 
         def sample(at):
             rows = [_row(value, dim, at) for value, dim in zip(args, dims, strict=False)]
