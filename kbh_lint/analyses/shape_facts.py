@@ -28,7 +28,7 @@ from kbh_lint.analyses.outputs import output_seeds
 from kbh_lint.analyses.products import ProductUse
 from kbh_lint.analyses.promises.judge import judge
 from kbh_lint.analyses.reading import unread
-from kbh_lint.analyses.reading.gates import clocked
+from kbh_lint.analyses.reading.clocks import clocked
 from kbh_lint.analyses.reference import Traits, likeness, share
 from kbh_lint.analyses.seeds import ShapeFact, ShapeFacts, launched_from
 from kbh_lint.analyses.work import Work, category, computes, does_arithmetic, sort_out

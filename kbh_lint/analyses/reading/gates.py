@@ -1,5 +1,4 @@
-"""Kernels that store nothing where memory kept since an earlier call holds what was made of the same inputs, or where a
-clock of the GPU says so."""
+"""Kernels that store nothing where memory kept since an earlier call holds what was made of the same inputs."""
 
 from __future__ import annotations
 
@@ -11,8 +10,7 @@ from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import Call, ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Storage
-from kbh_lint.kernels.core.facts import Gate, KernelFacts, Origin, Origins
-from kbh_lint.kernels.core.origins import OF_CLOCK
+from kbh_lint.kernels.core.facts import Gate, Origin, Origins
 
 MAX_DEPTH = 6  # launches that hand on what decides
 MAX_PARTS = 16  # writes to one memory within a call
@@ -62,12 +60,12 @@ def _all_by_number(event: Event, gates: Sequence[Gate], versions: set[str], call
     told: dict[int, ir.Loc] = {}
     asked: set[int] = set()
     for gate in gates:
-        held = [contents[o.storage] for o in gate.origins if o.storage in contents and _decides(o)]
+        held = [contents[o.storage] for o in gate.origins if o.storage in contents and decides(o)]
         kept = [c for c in held if c.event is not None and 0 < c.event.call < call.index]
         if gate.numbers & versions and kept:
             told.setdefault(gate.number, gate.loc)
             asked |= {content.storage.ident for content in kept}
-    results = [gate.number for gate in gates if _at(contents, gate.storage) not in asked]
+    results = [gate.number for gate in gates if memory_at(contents, gate.storage) not in asked]
     return told[results[0]] if results and told.keys() >= set(results) else None
 
 
@@ -84,57 +82,14 @@ def _twin(event: Event, call: Call, other: Call) -> Event | None:
     return others[at] if at is not None and len(others) == len(alike) else None
 
 
-def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
-    """The launches of the last call that store to what the result is made of, or multiply otherwise, where a clock of
-    the GPU says so, each with the place that decides."""
-    launches = [event for call in run.calls for event in call.events if event.kind == "launch"]
-    if not any(_asks_a_clock(facts) for event in launches for facts in facts_of(event)):
-        return
-    for event in found.events:
-        if event.kind != "launch" or event.call != run.calls[-1].index:
-            continue
-        of_result = {written.storage.ident for written in event.writes if written.ident in found.contents}
-        contents = event.attrs.get("contents", {})
-        for facts in facts_of(event):
-            tests = [(gate.origins, gate.loc) for gate in facts.gates if _at(contents, gate.storage) in of_result]
-            tests += [(branch.origins, branch.loc) for branch in facts.branches]
-            tests += [(amount.origins, amount.loc) for amount in facts.amounts]
-            places = (loc for origins, loc in dict.fromkeys(tests) if _timed(event, origins))
-            yield from ((event, loc) for loc in places)
-
-
-def _asks_a_clock(facts: KernelFacts) -> bool:
-    """Whether a clock of the GPU goes into what a kernel stores or decides."""
-    made = [store.origins for store in facts.stores]
-    made += [gate.origins for gate in facts.gates] + [branch.origins for branch in facts.branches]
-    made += [amount.origins for amount in facts.amounts]
-    return any(origin.storage == OF_CLOCK for origins in made for origin in origins)
-
-
-def _at(contents: Mapping[int, Content], storage: int) -> int:
+def memory_at(contents: Mapping[int, Content], storage: int) -> int:
     """The memory behind a storage of a launch."""
     held = contents.get(storage)
     return storage if held is None else held.storage.ident
 
 
-def _timed(event: Event, origins: Origins) -> bool:
-    """Whether data in a kernel was made of what a clock of the GPU showed, in a launch of this or an earlier call."""
-    seen = set[tuple[int, Storage]]()
-    stack: list[tuple[Event, Origins, int]] = [(event, origins, 0)]
-    while stack:
-        reader, given, depth = stack.pop()
-        if any(origin.storage == OF_CLOCK and _decides(origin) for origin in given):
-            return True
-        contents = reader.attrs.get("contents", {})
-        for held in [contents[o.storage] for o in given if o.storage in contents and _decides(o)]:
-            maker = held.event
-            if maker is not None and depth < MAX_DEPTH and (id(maker), held.storage) not in seen:
-                seen.add((id(maker), held.storage))
-                stack.append((maker, _stored(maker, held.storage), depth + 1))
-    return False
-
-
-def _decides(origin: Origin) -> bool:
+def decides(origin: Origin) -> bool:
+    """Whether the value of what was loaded goes into something, and not the place alone."""
     return "index" not in origin.flags or "test" in origin.flags
 
 
@@ -150,7 +105,7 @@ def _all_behind(event: Event, gates: Sequence[Gate], call: Call) -> tuple[ir.Loc
             told.setdefault(gate.number, (gate.loc, tuple(sorted(inputs))))
             asked |= {storage.ident for storage in kept}
     contents = event.attrs.get("contents", {})
-    at = {gate.number: _at(contents, gate.storage) for gate in gates}
+    at = {gate.number: memory_at(contents, gate.storage) for gate in gates}
     results = [number for number, storage in at.items() if storage not in asked]
     return told[results[0]] if results and told.keys() >= set(results) else None
 
@@ -176,7 +131,7 @@ def _behind(event: Event, origins: Origins, call: Call) -> Found:
     while stack:
         reader, given, depth = stack.pop()
         contents = reader.attrs.get("contents", {})
-        read = [contents.get(origin.storage) for origin in given if _decides(origin)]
+        read = [contents.get(origin.storage) for origin in given if decides(origin)]
         for content in {content.ident: content for content in read if content is not None}.values():
             maker = content.event
             if content.label.startswith("input:") and content.dtype in FLOATS:
@@ -184,7 +139,7 @@ def _behind(event: Event, origins: Origins, call: Call) -> Found:
             elif maker is not None and 0 < maker.call < call.index:
                 kept.add(content.storage)
             elif maker is not None and maker.call == call.index and depth < MAX_DEPTH:
-                stack.append((maker, _stored(maker, content.storage), depth + 1))
+                stack.append((maker, stored_to(maker, content.storage), depth + 1))
                 if not any(written.storage is content.storage for written in event.writes) and _keeps_a_part(content):
                     kept.add(content.storage)
     return inputs, kept
@@ -202,7 +157,7 @@ def _keeps_a_part(content: Content) -> bool:
     return held is not None and 0 < held.call < call
 
 
-def _stored(maker: Event, storage: Storage) -> Origins:
+def stored_to(maker: Event, storage: Storage) -> Origins:
     """What a launch stores to some memory was made of."""
     contents = maker.attrs.get("contents", {})
     stores = [store for facts in facts_of(maker) for store in facts.stores] if maker.kind == "launch" else []
@@ -216,4 +171,4 @@ def _left_for_the_next(storage: Storage, call: Call) -> Iterator[str]:
     """The names of the inputs of which a call itself leaves something in memory that is kept."""
     for event in call.events:
         if event.kind == "launch" and any(written.storage is storage for written in event.writes):
-            yield from _behind(event, _stored(event, storage), call)[0]
+            yield from _behind(event, stored_to(event, storage), call)[0]
