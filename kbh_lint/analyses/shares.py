@@ -14,28 +14,18 @@ from kbh_lint.base.formulas import FormulaError, Value, evaluate_int
 from kbh_lint.base.records import dataclass
 from kbh_lint.findings import Shares
 from kbh_lint.host.gpu import device_wide
+from kbh_lint.host.torch.aten_names import ACTIVATIONS, ARITHMETIC, FUNCTIONS, REDUCTIONS
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.path_runs import ShapeRun
 from kbh_lint.host.values.tensors import Content, Event, Tensor, broadcast, product
-from kbh_lint.problems import Contract, Problem
+from kbh_lint.problems import Contract, Problem, Promise
 from kbh_lint.problems.promise_kinds import PromiseKind
 
 if TYPE_CHECKING:
     from kbh_lint.analyses.work import Work
 
 Read = tuple[Content, Tensor]
-ARITHMETIC = frozenset(
-    "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
-    "where".split()
-)
 DEVICE_WIDE = ("reduction", "extreme", "scan", "elementwise")  # what functions of cub and thrust do
-FUNCTIONS = frozenset("silu gelu relu softplus sqrt rsqrt reciprocal subtract divide abs clamp maximum minimum".split())
-REDUCTIONS = frozenset(
-    "sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm aminmax nanmean nansum std var "
-    "std_mean var_mean vector_norm count_nonzero cummax cummin logcumsumexp scatter_reduce index_reduce segment_reduce "
-    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d adaptive_max_pool1d "
-    "adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d".split()
-)
 PLACES = frozenset(("i64", "i32"))  # the types of indices
 ROW_GATHERS = frozenset("index index_select embedding".split())
 GATHERS = ROW_GATHERS | frozenset("gather take take_along_dim".split())
@@ -64,7 +54,8 @@ class Asked:
     `flops` and `bytes` are the problem's own (None: not known), `elementwise` whether those operations are. `whole`
     are the elements of the inputs whose elementwise work is promised, `reduced` whether a reduction is, `indices` those
     of the inputs that kernels must read themselves, `scores` whether an attention's softmax is promised, `products`
-    whether matrix products are, and `operands` the inputs and weights that these multiply.
+    whether matrix products are, `operands` the inputs and weights that these multiply, and `activated` the elements of
+    the result whose activation is promised.
     """
 
     flops: int | None = None
@@ -76,6 +67,7 @@ class Asked:
     scores: bool = False
     products: bool = False
     operands: frozenset[str] = frozenset()
+    activated: int = 0
 
 
 def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
@@ -94,7 +86,14 @@ def asked(problem: Problem, contract: Contract, run: ShapeRun) -> Asked:
         any(p.kind == PromiseKind.PAGED_ONLINE_SOFTMAX for p in promises),
         any(p.params.get("work") == "product" for p in promises),
         frozenset(n for p in promises if p.params.get("work") == "product" for n in p.params.get("inputs", ())),
+        _activated(promises, run),
     )
+
+
+def _activated(promises: Iterable[Promise], run: ShapeRun) -> int:
+    """How many elements of the result an activation is promised for."""
+    wanted = any(promise.params.get("activation") for promise in promises)
+    return sum(prod(spec.shape) for spec in run.binding.outputs) if wanted and run.binding is not None else 0
 
 
 def _count(formula: str, run: ShapeRun) -> int | None:
@@ -227,7 +226,17 @@ def promised(events: list[Event], want: Asked) -> dict[int, str]:
         powers = [e for e in arithmetic if e.name in ("exp", "exp2")]
         if sum(map(elements, powers)) >= SCORES_SHARE * want.flops:
             found |= {id(e): "softmax" for e in powers}
+    if want.activated:
+        activating = [e for e in arithmetic if e.name in ACTIVATIONS or _gates(e, want.activated)]
+        if sum(map(elements, activating)) >= FULL_SHARE * want.activated:
+            found |= {id(e): "elementwise" for e in activating}
     return found
+
+
+def _gates(event: Event, count: int) -> bool:
+    """Whether an event multiplies two tensors element by element, each of which is a good part of `count` elements."""
+    sizes = [product(tensor.shape) or 0 for _, tensor in event.reads]
+    return event.name in ("mul", "multiply") and len(sizes) > 1 and min(sizes) * event.weight >= FULL_SHARE * count
 
 
 def seen_only_by_torch(found: Slice, name: str, size: int) -> list[Event]:

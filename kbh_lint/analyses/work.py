@@ -7,10 +7,10 @@ from dataclasses import field
 
 from kbh_lint.analyses.flow import AUTHORED, MAX_CONTENTS, Slice, facts_of, is_product, reads_of, roots
 from kbh_lint.analyses.products import ProductUse, products
-from kbh_lint.analyses.shares import ARITHMETIC, FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
+from kbh_lint.analyses.shares import FULL_SHARE, PRODUCT_SHARE, Asked, elements, meetings, promised
 from kbh_lint.base.records import dataclass
 from kbh_lint.host.gpu import device_wide
-from kbh_lint.host.torch.aten_names import family
+from kbh_lint.host.torch.aten_names import ARITHMETIC, family
 from kbh_lint.host.torch.memory_order import entries
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.tensors import Content, Event

@@ -51,9 +51,9 @@ class PromiseKind(StrEnum):
     FP8_PRODUCTS = _products("fp8")
     AUTHORED_COMPUTE = (
         "authored-compute",
-        "the work on `inputs` runs in kernels of the submission, and `must_read` reaches the result; an index in"
-        " `must_read` is followed by kernels, not by torch's gathers",
-        {**_WORK, "work": ("product", "reduction", "elementwise", "some")},
+        "the work on `inputs`, and the `activation` of what comes of it, run in kernels of the submission, and"
+        " `must_read` reaches the result; an index in `must_read` is followed by kernels, not by torch's gathers",
+        {**_WORK, "work": ("product", "reduction", "elementwise", "some"), "activation": ("swiglu", "geglu", "gelu")},
         (LibraryWork, NoAuthoredKernel, UnreadInput),
     )
     COMPENSATED_SUM = (

@@ -165,7 +165,12 @@ LEFT: dict[str, tuple[str, str, Change, str]] = {
     "the places, one after the other": (TOPK, PLACES, step("places", "values", LOOP), OPEN),
     "the gate's products": (MOE, JOINED, product("W_gate"), LEAK),
     "the other products": (MOE, JOINED, product("W_up"), LEAK),
-    "SwiGLU": (MOE, JOINED, step("join", "end", "y = torch.nn.functional.silu(g) * u"), TOLD),
+    "SwiGLU": (MOE, JOINED, step("join", "end", "y = torch.nn.functional.silu(g) * u"), LEAK),
+    "SwiGLU in one": (MOE, JOINED, step("join", "end", "y = torch.nn.functional.glu(torch.cat((u, g), -1), -1)"), LEAK),
+    "the gate of SwiGLU": (MOE, JOINED, step("join", "end", "y = torch.empty_like(g)\ntorch.mul(g, u, out=y)"), LEAK),
+    "SwiGLU of one expert after the other": (MOE, JOINED, step("join", "end",
+        "y = torch.empty_like(g)\nfor e in range(64):\n    a, b = e * g.shape[0] // 64, (e + 1) * g.shape[0] // 64\n"
+        "    y[a:b] = torch.sigmoid(g[a:b]) * g[a:b] * u[a:b]"), LEAK),
     "the rotation of the queries": (ROPE, ROPE, turned("q"), LEAK),
     "the rotation of the keys": (ROPE, ROPE, turned("k"), LEAK),
     "the angles gathered by an index": (ROPE, ROPE, gathered("cache[at]"), LEAK),

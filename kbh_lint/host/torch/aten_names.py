@@ -25,6 +25,22 @@ SELECTIONS = frozenset(
 )
 SOFTMAXES = frozenset("softmax log_softmax logsumexp _softmax _safe_softmax".split())
 NORMALS = frozenset("layer_norm rms_norm group_norm batch_norm".split())
+# What torch computes element by element, or along a dimension.
+ARITHMETIC = frozenset(
+    "add sub rsub mul multiply div true_divide neg addcmul addcdiv lerp pow square exp exp2 expm1 log sigmoid tanh "
+    "where".split()
+)
+ACTIVATIONS = frozenset(
+    "silu glu gelu relu relu6 rrelu sigmoid logsigmoid hardsigmoid tanh hardtanh hardswish swish softplus softsign "
+    "mish celu elu selu leaky_relu prelu exp exp2 expm1".split()
+)
+FUNCTIONS = ACTIVATIONS | frozenset("sqrt rsqrt reciprocal subtract divide abs clamp maximum minimum".split())
+REDUCTIONS = frozenset(
+    "sum amax amin max min mean cumsum prod logsumexp cumprod argmax argmin norm aminmax nanmean nansum std var "
+    "std_mean var_mean vector_norm count_nonzero cummax cummin logcumsumexp scatter_reduce index_reduce segment_reduce "
+    "max_pool1d max_pool2d max_pool3d avg_pool1d avg_pool2d avg_pool3d lp_pool1d lp_pool2d adaptive_max_pool1d "
+    "adaptive_max_pool2d adaptive_max_pool3d adaptive_avg_pool1d adaptive_avg_pool2d adaptive_avg_pool3d".split()
+)
 _FAMILIES = {
     "product": PRODUCTS, "solver": SOLVERS, "selection": SELECTIONS, "softmax": SOFTMAXES, "normal": NORMALS,
 }  # fmt: skip
