@@ -39,6 +39,7 @@ class Model(nn.Module):
         return o
 """
 SERIES = "whole = one - low + tl.dot(low, low)"
+STEPS = "whole = one - low\n        whole += tl.dot(low, low)"
 ADDED = "whole = tl.dot(low, low, one - low)"
 SOLVED = """for i in range(1, C):
             row = tl.sum(tl.where(rows[:, None] == i, low, 0.0), axis=0)
@@ -54,6 +55,8 @@ LARGEST = "tl.max(tl.sum(tl.abs(low), axis=1), axis=0)"
 BRANCHES = {
     "a series for small pairs": (either(f"{LARGEST} < 4.0", SERIES, SOLVED), True),
     "a series that is added on for small pairs": (either(f"{LARGEST} < 4.0", ADDED, SOLVED), True),
+    "a series in steps for small pairs": (either(f"{LARGEST} < 4.0", STEPS, SOLVED), True),
+    "a series for small squares": (either("tl.sum(tl.sum(low * low, axis=1), axis=0) < 16.0", STEPS, SOLVED), True),
     "a series for small keys": (either("tl.max(tl.abs(tl.load(k + at))) < 1.0", SERIES, SOLVED), True),
     "solved for all": (SOLVED.replace("\n    ", "\n"), False),
     "solved for none that is zero": (either("tl.max(tl.abs(low)) == 0.0", "whole = one", SOLVED), False),

@@ -117,7 +117,8 @@ class Products:
             self.run.facts.add_sum(
                 dtype, value.origins, loc, in_loop and any("product" in o.flags for o in old.origins)
             )
-            if not any(product.loc == loc for product in self.run.facts.products.values()):
+            of_products = value.totals and old is not UNKNOWN_V  # what is added is a product's total, and no data
+            if not of_products and not any(product.loc == loc for product in self.run.facts.products.values()):
                 self.run.sides.add_sum(dtype)
             if in_loop:
                 value = value.with_(origins=flagged(value.origins, "reduce"))
