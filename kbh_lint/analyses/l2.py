@@ -28,10 +28,11 @@ def l2_policies(run: ShapeRun, found: Slice) -> list[ShapeFact]:
     resets = [at for at, (_, attrs, _) in enumerate(run.l2) if attrs["kind"] == "reset"]
     out: list[ShapeFact] = []
     set_up = run.l2[resets[-1] + 1 if resets else 0 :]  # what is set after the last reset outlives the call
-    windows = [(attrs, loc) for _, attrs, loc in set_up if attrs["kind"] == "window"]
-    for attrs, loc in windows:
+    ends = max((at for at, (_, attrs, _) in enumerate(set_up) if attrs["kind"] == "end"), default=-1)
+    windows = [(at, attrs, loc) for at, (_, attrs, loc) in enumerate(set_up) if attrs["kind"] == "window"]
+    for at, attrs, loc in windows:
         for storage in attrs["storages"] or (None,):
-            out.append(ShapeFact(_kept("window", storage, launches, True), loc))
+            out.append(ShapeFact(_kept("window" if at > ends else "ended window", storage, launches, True), loc))
     for _, attrs, loc in set_up:
         if attrs["kind"] == "limit" and not windows:
             out.append(ShapeFact(_kept("limit", None, launches), loc))

@@ -19,6 +19,12 @@ _STAYS = regex(
     r"|\bflush(?:es|ed)?\b(?![\s-]*(?:to|denorm))",
     re.I,
 )
+# What lies in the cache where the next call begins: said of a window that has ended, whose lines stay.
+_FOUND = regex(
+    rf"\b(?:next|following|later)\s+(?:\w+\s+)?{_CALLS}\s+(?:then\s+|still\s+)?(?:finds?|hits?|reads?|gets?|starts?|begins?)\b"
+    r"(?![^.;\n]*\b(?:no|not|nothing|none|never|cold|empty|clean|fresh|anew|again)\b)",
+    re.I,
+)
 NEAR = 300  # characters around such words, in which the cache is spoken of
 MAX_WORDS = 200  # places that are looked at
 
@@ -26,36 +32,37 @@ MAX_WORDS = 200  # places that are looked at
 def stays_in_cache(shapes: Iterable[ShapeFacts], module: ir.Module) -> None:
     """Marks the persisting windows over inputs and weights as `said` to serve another call, where the file says so, and
     adds the place."""
-    marked = [shape for shape in shapes if any(_open(seed.fact) for seed in shape.seeds)]
-    place = _place(module) if marked else None
-    if place is None:
-        return
+    marked = [shape for shape in shapes if any(_words(seed.fact) for seed in shape.seeds)]
+    places: dict[re.Pattern[str], ir.Loc | None] = {}
     for shape in marked:
-        shape.seeds = [_marked(seed, place) for seed in shape.seeds]
+        shape.seeds = [_marked(seed, module, places) for seed in shape.seeds]
 
 
-def _open(fact: object) -> bool:
-    """Whether a fact is of a persisting window over data that its call may read several times."""
-    return (
-        isinstance(fact, L2Policy)
-        and fact.kind == "window"
-        and fact.what in ("input", "state")
-        and fact.reads in ("several", "unknown")
-    )
+def _words(fact: object) -> re.Pattern[str] | None:
+    """The words that would say what a window is for: an open one over data that its call may read several times, or one
+    that has ended; None of all else."""
+    if not isinstance(fact, L2Policy) or fact.what not in ("input", "state"):
+        return None
+    if fact.kind == "ended window":
+        return _FOUND
+    return _STAYS if fact.kind == "window" and fact.reads in ("several", "unknown") else None
 
 
-def _marked(seed: ShapeFact, place: ir.Loc) -> ShapeFact:
-    fact = seed.fact
-    if not isinstance(fact, L2Policy) or not _open(fact):
+def _marked(seed: ShapeFact, module: ir.Module, places: dict[re.Pattern[str], ir.Loc | None]) -> ShapeFact:
+    fact, words = seed.fact, _words(seed.fact)
+    if words is not None and words not in places:
+        places[words] = _place(module, words)
+    place = places[words] if words is not None else None
+    if not isinstance(fact, L2Policy) or place is None:
         return seed
     told = L2Policy(kind=fact.kind, what=fact.what, names=fact.names, reads=fact.reads, said=True)
     return ShapeFact(told, seed.loc, (*seed.related, (place, "what it is for")))
 
 
-def _place(module: ir.Module) -> ir.Loc | None:
+def _place(module: ir.Module, stays: re.Pattern[str]) -> ir.Loc | None:
     """The line of a file that says that data stays in the cache until another call."""
     text: str = module.unit.text
-    for _, words in zip(range(MAX_WORDS), _STAYS.finditer(text), strict=False):
+    for _, words in zip(range(MAX_WORDS), stays.finditer(text), strict=False):
         if _CACHE.search(text[max(words.start() - NEAR, 0) : words.end() + NEAR]):
             line = text.count("\n", 0, words.start()) + 1
             begin = text.rfind("\n", 0, words.start()) + 1

@@ -28,13 +28,18 @@ static void set(torch::Tensor t, cudaAccessProperty hit) {
 void keep(torch::Tensor t) { set(t, cudaAccessPropertyPersisting); }
 void either(torch::Tensor a, torch::Tensor b) { keep((char*)a.data_ptr() < (char*)b.data_ptr() ? a : b); }
 void end(torch::Tensor t) { set(t, cudaAccessPropertyNormal); }
+void close() {
+  cudaStreamAttrValue value = {};
+  value.accessPolicyWindow.num_bytes = 0;
+  cudaStreamSetAttribute(at::cuda::getCurrentCUDAStream(), cudaStreamAttributeAccessPolicyWindow, &value);
+}
 int64_t reset() { return (int64_t)cudaCtxResetPersistingL2Cache(); }
 int64_t share(int64_t bytes) { return (int64_t)cudaDeviceSetLimit(cudaLimitPersistingL2CacheSize, bytes); }
 """
 NAMES = ("void keep(torch::Tensor t)", "void either(torch::Tensor a, torch::Tensor b)", "void end(torch::Tensor t)",
-         "int64_t reset()", "int64_t share(int64_t bytes)")
+         "void close()", "int64_t reset()", "int64_t share(int64_t bytes)")
 l2 = load_inline("l2", cpp_sources="; ".join(NAMES) + ";", cuda_sources=SOURCE,
-                 functions=["keep", "either", "end", "reset", "share"])
+                 functions=["keep", "either", "end", "close", "reset", "share"])
 '''
 # A window over the weight: with 32 rows, one block of rows reads it, with 4096 many do.
 RETAINED = [("KBH230", 1), ("KBH231", 3)]
@@ -45,6 +50,8 @@ VARIANTS = {
     ),
     "over one of two": ("l2.reset()\nl2.either(self.weight, self.weight_scale)\n", "", RETAINED),
     "reset after the work": ("l2.keep(self.weight)\n", "l2.reset()\n", []),
+    "ended after the work": ("l2.keep(self.weight)\n", "l2.close()\n", []),
+    "ended before the work": ("l2.close()\nl2.keep(self.weight)\n", "", RETAINED),
     "reset before and after": ("l2.reset()\nl2.keep(self.weight)\n", "l2.end(self.weight)\n", []),
 }  # fmt: skip
 
@@ -226,6 +233,26 @@ def test_a_window_of_no_bytes_ends_the_one_before(tmp_path: Path, way: str) -> N
     work = f"keep(self.weight, KEEP, self.weight.numel())\n{WORK}keep(self.weight, KEEP, 0)\nreturn y\n"
     report = lint(tmp_path, HEAD + "".join(PYTHON[way]) + KERNEL + model(work))
     assert [finding.rule for finding in report.findings] == []
+
+
+ENDED = {  # what a file says of a window that it ends, and whether it is for the next call
+    "# Lines that are resident stay, so the next call finds the weight in L2.\n": True,
+    "# What the cache holds is there when a later launch starts with it.\n": True,
+    "# The window ends here, so that nothing of it persists into the next call.\n": False,
+    "# The next call starts with a cold cache.\n": False,
+    "# The next call finds nothing of this in L2.\n": False,
+    "# The next call begins anew.\n": False,
+}
+
+
+@pytest.mark.parametrize("words", ENDED)
+def test_what_an_ended_window_left_may_be_said_to_be_for_the_next_call(tmp_path: Path, words: str) -> None:
+    work = f"keep(self.weight, KEEP, self.weight.numel())\n{WORK}keep(self.weight, KEEP, 0)\nreturn y\n"
+    report = lint(tmp_path, HEAD + "".join(PYTHON["bytes"]) + words + KERNEL + model(work))
+    assert {finding.rule for finding in report.findings} == ({"KBH230"} if ENDED[words] else set())
+    in_cpp = model(f"l2.keep(self.weight)\n{WORK}l2.close()\nreturn y\n")
+    report = lint(tmp_path, HEAD + BUILT + words + KERNEL + in_cpp)
+    assert {finding.rule for finding in report.findings} == ({"KBH230"} if ENDED[words] else set())
 
 
 @pytest.mark.parametrize(("call", "found"), [

@@ -45,7 +45,7 @@ def noticed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -
     windows = _windows(args) or _in_memory(args)
     if "accesspolicywindow" in words or windows:
         kind = "window" if "accesspropertypersisting" in words or _persist(windows) else "reset"
-        kind = "reset" if _end(windows) else kind
+        kind = "end" if _end(windows) else kind
         storages = _storages(interp, [window.base for window in windows] or args)
         interp.note("l2", {"kind": kind, "call": interp.trace.call_index, "storages": storages}, loc)
 
@@ -55,7 +55,7 @@ def _persist(windows: list[Window]) -> bool:
 
 
 def _end(windows: list[Window]) -> bool:
-    """Whether windows are of no bytes, which ends those before."""
+    """Whether windows are of no bytes, which ends those before: lines that are in the cache stay, no more come."""
     return bool(windows) and all(type(window.length) is int and window.length == 0 for window in windows)
 
 
@@ -82,7 +82,7 @@ def _windows(value: Value, depth: int = 0) -> list[Window]:
     if isinstance(value, Slot):
         value = value.get()
     if isinstance(value, LibObject):
-        if "hitProp" in value.attrs:
+        if "hitProp" in value.attrs or "num_bytes" in value.attrs:
             kinds = [value.attrs.get(name) for name in ("hitProp", "missProp")]
             persists = any(map(_persists, kinds))
             return [Window(value.attrs.get("base_ptr"), value.attrs.get("num_bytes"), persists)]
