@@ -72,6 +72,24 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
     patched = interp.process.patches.get(path)
     if patched is not None:
         return patched
+    found = _fixed(path)
+    if found is not NotImplemented:
+        return found
+    root, _, name = path.rpartition(".")
+    if root == "builtins" and name in interp.builtins:
+        return interp.builtins[name]
+    if path in taint.READ:
+        return taint.asked(interp, path, taint.READ[path], loc)
+    if root == "__main__":
+        return taint.asked(interp, path, taint.COMMAND, loc)
+    if path == "os.environ":
+        return Environment()
+    return prelude.value(interp, path) if prelude.has(path) else Sym(path)
+
+
+@lru_cache(maxsize=4096)
+def _fixed(path: str) -> Value:
+    """What a canonical path means in every run; NotImplemented where it takes a run to say."""
     root, _, name = path.rpartition(".")
     if root == "torch":
         found = dtypes.from_torch(name)
@@ -82,22 +100,18 @@ def resolve(interp: Run, path: str, loc: ir.Loc | None = None) -> Any:
         found = row.library.element_type(path)
         if found is not None:
             return DType(found)
-    if root == "builtins" and name in interp.builtins:
-        return interp.builtins[name]
+    if root == "builtins":
+        return NotImplemented
     if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
         return getattr(math, name)
     if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
         return getattr(math, name)
-    if path in taint.READ:
-        return taint.asked(interp, path, taint.READ[path], loc)
-    if root == "__main__":
-        return taint.asked(interp, path, taint.COMMAND, loc)
-    if path == "os.environ":
-        return Environment()
+    if path in taint.READ or root == "__main__" or path == "os.environ":
+        return NotImplemented
     if path in _CONSTANTS:
         return _CONSTANTS[path]
     if prelude.has(path):
-        return prelude.value(interp, path)
+        return NotImplemented
     if root == "string" and isinstance(getattr(string, name, None), str):
         return getattr(string, name)
     return Sym(path)
