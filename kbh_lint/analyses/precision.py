@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import Any
 
 from kbh_lint import registry
@@ -73,21 +74,25 @@ def narrow(problem: Problem, work: Work, found: Slice) -> list[Narrow]:
                 Narrow("accumulators", (store.dtype,), each.inputs, store.loc, each, by_size=True)
                 for each in (use, before)
             ]
+    narrow_sums = _narrower(limit.get("sums", 0))
     for event in work.authored:
         for facts in facts_of(event):
             for total in facts.sums:
-                bits = (effective_bits(total.dtype) or 0) if total.dtype in FLOATS else None
-                if bits is None:
-                    continue
-                if total.weighted and bits < limit.get("accumulators", 0):
+                if total.weighted and total.dtype in _narrower(limit.get("accumulators", 0)):
                     out.append(Narrow("accumulators", (total.dtype,), (), total.loc, None, True))
-                elif any("exp" in o.flags for o in total.origins) and bits < limit.get("sums", 0):
+                elif total.dtype in narrow_sums and any("exp" in o.flags for o in total.origins):
                     out.append(Narrow("sums", (total.dtype,), (), total.loc))
         out += [
             Narrow("accumulators", (dtype,), use.inputs, loc, use, True)
             for use, dtype, loc in _rounded_parts(event, work, limit.get("accumulators", 0))
         ]
     return out
+
+
+@cache
+def _narrower(limit: int) -> frozenset[str]:
+    """The floating-point types with fewer bits than so many."""
+    return frozenset(dtype for dtype in FLOATS if (effective_bits(dtype) or 0) < limit)
 
 
 def _rounded_parts(event: Event, work: Work, limit: int) -> Iterator[tuple[ProductUse, str, ir.Loc]]:
@@ -112,18 +117,13 @@ def _plain(total: Sum) -> bool:
 def _rounded_totals(use: ProductUse, limit: int) -> Iterator[Sum]:
     """The totals that a loop keeps in a narrow type, of a product; the powers of a series are none."""
     followed = use.engine in TENSOR_ENGINES or use.engine == "fma" and len(use.inputs) > 1
+    narrower = _narrower(limit)
     for facts in [facts.plain() for facts in facts_of(use.event)] if followed else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
         for total in facts.sums:
-            if (
-                not total.carried
-                or total.weighted
-                or total.dtype not in FLOATS
-                or (effective_bits(total.dtype) or 0) >= limit
-            ):
-                continue
-            if any(_totals(total, product) for product in products):
-                yield total
+            if total.dtype in narrower and total.carried and not total.weighted:
+                if any(_totals(total, product) for product in products):
+                    yield total
 
 
 def _totals(total: Sum, product: Product) -> bool:
@@ -138,8 +138,7 @@ def _added_to_stored(use: ProductUse, work: Work, limit: int) -> Iterator[tuple[
     the same inputs on each side: a total of parts of a sum. Each with that product."""
     for facts in facts_of(use.event) if use.engine in TENSOR_ENGINES and len(use.inputs) > 1 else ():
         products = [p for p in facts.products if p.loc == use.loc and p.accumulator == use.accumulator]
-        narrower = [s for s in facts.stores if s.dtype in FLOATS and (effective_bits(s.dtype) or 0) < limit]
-        for store in narrower:
+        for store in [s for s in facts.stores if s.dtype in _narrower(limit)]:
             before = _left_there(use.event, store)
             if before is not None and any(_holds(store, product) for product in products):
                 others = (one for one in work.products if one.event is before)
