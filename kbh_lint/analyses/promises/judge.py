@@ -51,6 +51,7 @@ def judge(
     `usual` is False on a path that goes the other way at a branch that the code alone does not decide: sizes may then
     differ from the graded ones.
     """
+    unread: str | None = None  # once it is asked for
     for promise in problem.promises_for(contract.id):
         places: Places = []
         if not run.calls:
@@ -59,9 +60,10 @@ def judge(
             state, places, reason = JUDGES[promise.kind](Asked(promise, run, found, work, packed, facts))
         if usual and state not in ("broken", "unproven"):
             state, places = _whole(promise, run, found, state, places, facts)
-        hole = "" if state in ("broken", "unproven") else not_followed(run, found, work)
-        if hole:
-            state, places, reason = "unproven", [], hole
+        if state not in ("broken", "unproven"):
+            unread = not_followed(run, found, work) if unread is None else unread
+            if unread:
+                state, places, reason = "unproven", [], unread
         facts.states[promise.id] = state
         facts.evidence[promise.id] = places
         if reason:
