@@ -69,7 +69,12 @@ def read_once(
 
 def axes(kernel: ir.FuncDef, loc: ir.Loc, env: Env | None = None) -> frozenset[int] | None:
     """The axes of the grid that the address of the load at `loc` depends on; None when that is unknown."""
-    found = _reading(kernel.body or (), loc[1:], env, _Names({}, {}), 0)
+    return _axes(_Same(kernel, env), loc[1:])
+
+
+@lru_cache(maxsize=32)  # as of `_read_once`
+def _axes(same: _Same, place: tuple[int, ...]) -> frozenset[int] | None:
+    found = _reading(same.kernel.body or (), place, same.env, _Names({}, {}), 0)
     if found is None:
         return None
     whole = {b for a in found[0] for b in (a[2] if a[0] == "part" else (a,))}
