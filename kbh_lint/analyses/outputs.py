@@ -71,7 +71,9 @@ def _unwritten(run: ShapeRun, outputs: list[Tensor]) -> list[ShapeFact]:
     """Results that nobody wrote, or wrote in part."""
     events = [event for call in run.calls for event in call.events]
     lost = any(event.attrs.get("lost") for event in events)  # it may point anywhere
-    lost = lost or any(store.storage < 0 for event in events for facts in facts_of(event) for store in facts.stores)
+    lost = lost or any(
+        store.storage < 0 for event in events for facts in facts_of(event) for store in facts.plain().stores
+    )
     if not lost and all(_fresh(t.storage.content) for t in outputs):
         return [ShapeFact(UnwrittenOutput(how="never"), forward_loc(run))]
     looked_at = (unfilled_by(t, run) for t in outputs if run.layout is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kbh_lint.analyses.flow import Slice, facts_of
 from kbh_lint.analyses.reading.gates import MAX_DEPTH, decides, memory_at, stored_to
@@ -16,8 +16,7 @@ from kbh_lint.kernels.core.origins import OF_CLOCK
 def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
     """The launches of the last call that store to what the result is made of, or multiply otherwise, where a clock of
     the GPU says so, each with the place that decides."""
-    launches = [event for call in run.calls for event in call.events if event.kind == "launch"]
-    if not any(_asks_a_clock(facts) for event in launches for facts in facts_of(event)):
+    if not any(map(_asks_a_clock, _kernels(run))):
         return
     for event in found.events:
         if event.kind != "launch" or event.call != run.calls[-1].index:
@@ -30,6 +29,13 @@ def clocked(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc]]:
             tests += [(amount.origins, amount.loc) for amount in facts.amounts]
             places = (loc for origins, loc in dict.fromkeys(tests) if _timed(event, origins))
             yield from ((event, loc) for loc in places)
+
+
+def _kernels(run: ShapeRun) -> Iterable[KernelFacts]:
+    """What the launches of all calls do, of equal ones once, whatever storages they are about."""
+    launches = (event for call in run.calls for event in call.events if event.kind == "launch")
+    plain = (facts.plain() for event in launches for facts in facts_of(event))
+    return {id(facts): facts for facts in plain}.values()
 
 
 def _asks_a_clock(facts: KernelFacts) -> bool:
