@@ -20,6 +20,8 @@ from kbh_lint.problems import Contract, Problem
 from kbh_lint.problems.promise_kinds import PromiseKind
 
 GROWN = 1.8  # times the bytes of a packed entry, from which on it counts as taken apart
+# Of these bytes, from which on floats do whose nibbles were: a tenth of the entry in 16 bits. Sums of groups are less.
+PART = 0.4
 
 
 @dataclass(slots=True)
@@ -109,10 +111,10 @@ class _Pieces:
 
     def whole(self) -> Iterator[tuple[Content, Event]]:
         """Yields one piece, with the event that multiplies it, for each packed weight whose pieces together have at
-        least GROWN times the bytes of the weight."""
+        least PART of the bytes of the weight."""
         for name, pieces in self._found.items():
             before = self._packed.get(name)
-            if before is not None and sum(size for size, _, _ in pieces.values()) >= GROWN * before:
+            if before is not None and sum(size for size, _, _ in pieces.values()) >= PART * before:
                 _, content, event = next(iter(pieces.values()))
                 yield content, event
 
@@ -160,14 +162,16 @@ def _staged(event: Event) -> list[Content]:
 
 
 def _expanded(content: Content, names: list[str], packed: dict[str, int | None]) -> tuple[ir.Loc | None, ...] | None:
-    """Where a packed entry was taken apart on its way to `content`, when that holds it at full width; else None."""
+    """Where a packed entry was taken apart on its way to `content`, when that holds it, or a good part of it, at full
+    width; else None."""
     if content.label:
         return None
     for root in roots(content):
         if root.name not in names:
             continue
         size, before = content.storage.size, packed.get(root.name)
-        grown = size is not None and before is not None and size >= GROWN * before
-        if content.dtype in FLOATS and (grown or size is None) or grown and root.unpacked:
+        share = size / before if size is not None and before else 0.0
+        floats = content.dtype in FLOATS
+        if floats and (share >= GROWN or size is None) or root.unpacked and share >= (PART if floats else GROWN):
             return root.unpacked or (content.event.loc if content.event is not None else None,)
     return None

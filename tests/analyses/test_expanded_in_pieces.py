@@ -127,3 +127,52 @@ def test_a_weight_that_is_opened_where_it_is_multiplied_is_kept_part_by_part(tmp
         set(),
         {"int4-packed": "kept", "authored-compute": "kept"},
     )
+
+
+SOME = """        W = N // PART // 64 * 64
+        if self.slab is None:
+            self.slab = x.new_empty(K, W)
+            opened[(K // 128, W // 64)](self.w_q, self.scales, self.zeros, self.slab, N, 0, W, BN=64)
+        sums = torch.empty(K // 128, M, device=x.device)
+        added[(M, K // 128)](x, sums, M, K=K)
+        product[(blocks, W // 64)](x, self.slab, y, M, N, 0, W, K=K, BM=16, BN=64)
+        inside[(blocks, (N - W) // 64)](
+            x, self.w_q, self.scales, self.zeros, sums, y, M, N, W, K=K, BM=16, BN=64
+        )
+        return y
+"""
+
+
+@pytest.mark.parametrize("part", [2, 3, 8])
+def test_some_columns_that_are_kept_at_full_width_are_an_expanded_weight(tmp_path: Path, part: int) -> None:
+    body = SOME.replace("PART", str(part))
+    kept = HEAD.replace("        self.M, self.N", "        self.slab = None\n        self.M, self.N")
+    found = report_of(tmp_path, kept + body, "07_w4a16_gemm")
+    assert "preunpacked-int4" in {f.leak_class for f in found.findings}, found.findings
+    assert {p.id: p.state for p in found.promises}["int4-packed"] == "broken"
+
+
+def test_sums_of_the_numbers_are_none_of_them(tmp_path: Path) -> None:
+    """What is added up over each group of a column, and multiplied, is a hundredth of the weight."""
+    weighed = """
+@triton.jit
+def weighed(q, sums, N, BN: tl.constexpr):
+    group, j = tl.program_id(0), tl.program_id(1) * BN + tl.arange(0, BN)
+    byte = tl.load(q + (group * 64 + tl.arange(0, 64))[:, None] * N + j[None, :])
+    tl.store(sums + group * N + j, tl.sum((byte % 16 + byte // 16).to(tl.float32), 0))
+
+
+@triton.jit
+def moved(x, sums, y, N, K: tl.constexpr, BN: tl.constexpr):
+    row, j = tl.program_id(0), tl.program_id(1) * BN + tl.arange(0, BN)
+    more = tl.zeros((BN,), tl.float32)
+    for group in range(K // 128):
+        more += tl.load(x + row * K + group * 128).to(tl.float32) * tl.load(sums + group * N + j)
+    tl.store(y + row * N + j, (tl.load(y + row * N + j).to(tl.float32) + more).to(tl.bfloat16))
+"""
+    call = "        heavy = torch.empty(K // 128, N, device=x.device)\n"
+    call += "        weighed[(K // 128, N // 64)](self.w_q, heavy, N, BN=64)\n"
+    call += "        moved[(M, N // 64)](x, heavy, y, N, K=K, BN=64)\n        return y\n"
+    body = WHOLE.replace("PARTS", "1").replace("        return y\n", call)
+    report = report_of(tmp_path, HEAD.replace("\n\nclass Model", f"{weighed}\n\nclass Model") + body, "07_w4a16_gemm")
+    assert not any(f.rule == "KBH105" for f in report.findings), report.findings
