@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import JitFunction, Sym, Value
-from kbh_lint.host.datamodel import exceptions, iteration
+from kbh_lint.host.datamodel import exceptions, iteration, loaded
 from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
@@ -43,6 +43,9 @@ MAX_CHOICES = 4  # different values of which an unknown index may pick each, in 
 def contains(interp: Run, owner: Value, item: Value, loc: ir.Loc | None = None) -> Any:
     """Evaluates `item in owner`."""
     if isinstance(owner, Unknown) or doubts(owner) or isinstance(owner, str) and doubts(item):
+        kept = loaded.find(interp, item) if loaded.is_table(owner) else NotImplemented
+        if kept is not NotImplemented:
+            return kept is not loaded.MISSING
         if taint.mapped(owner, item):
             return Unknown((), "likely: the library is loaded", likely=True)
         return unknowns.merged(interp, owner, item, why="membership")
@@ -125,7 +128,12 @@ def _by_chance(interp: Run, owner: Value, key: ProcessNumber, loc: ir.Loc | None
 
 def _of_unknown(interp: Run, owner: Unknown, key: Value, loc: ir.Loc | None) -> Value:
     """An item of what nobody knows; of `sys.modules` the submission itself, or the grader."""
-    if isinstance(key, str) and taint.symbol_of(owner) == "sys.modules":
+    if isinstance(key, str) and loaded.is_table(owner):
+        kept = loaded.find(interp, key)
+        if kept is loaded.MISSING:
+            exceptions.raise_("KeyError", [key], loc)
+        if kept is not NotImplemented:
+            return kept
         if key == OWN_NAME:
             return OwnModule(interp.scopes.main.vars)
         if GRADER_NAMES & set(key.split(".")):

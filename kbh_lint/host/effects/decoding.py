@@ -192,6 +192,8 @@ def load_module(interp: Run, path: str, loc: ir.Loc | None) -> Value:
         return interp.load_library(path, loc)
     text = builds.find_file(interp, path)
     if text is None:
+        if path in interp.files.asked:  # it was taken to be there
+            interp.files.left_over = True
         name = path.rpartition("/")[2] or "a file"
         interp.miss(f"a module is loaded from {name}, which is not part of the submission", loc)
         return Unknown((), "a module from an unknown file")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.datamodel import modules, shown
+from kbh_lint.host.datamodel import exceptions, loaded, modules, shown
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.modelled import Site
@@ -21,6 +21,7 @@ from kbh_lint.host.values.tensors import Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+READS = ("get", "pop", "setdefault")
 WRITES = ("update", "__setitem__", "__ior__")  # methods of dictionaries
 _OF_OBJECTS = ("__setattr__", "__delattr__")
 _REACHED = (taint.STACK, taint.LOADED, taint.OBJECTS)
@@ -44,6 +45,8 @@ def item_set(interp: Run, owner: Value, key: Value, value: Value, loc: ir.Loc | 
         modules.patched(interp, owner.path, text, value, loc)  # a private table, of hooks for instance
         return
     found = _found_by(owner)
+    if found == "sys.modules" and loaded.put(interp, key, value):
+        return
     if found == "sys.modules":
         modules.patched(interp, "sys.modules", text, value, loc)
     elif found:
@@ -72,7 +75,10 @@ def called(site: Site) -> None:
 
 
 def method_of(owner: Unknown, name: str) -> Value:
-    """Returns a method that writes to a dictionary found by a walk, as `sys.modules.update`; None for others."""
+    """Returns a method that writes to a dictionary found by a walk, as `sys.modules.update`, or asks `sys.modules` for
+    one name; None for others."""
+    if name in READS and loaded.is_table(owner):
+        return _asking(owner, name)
     if name not in WRITES or not _found_by(owner):
         return None
 
@@ -82,6 +88,28 @@ def method_of(owner: Unknown, name: str) -> Value:
         return owner.like()
 
     return builtin(write)
+
+
+def _asking(owner: Unknown, name: str) -> Value:
+    """`sys.modules.get(name, default)` and its like."""
+
+    def ask(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
+        found = loaded.find(interp, args[0]) if args else NotImplemented
+        if name == "setdefault" and found is not NotImplemented and len(args) > 1:
+            if found is loaded.MISSING:
+                item_set(interp, owner, args[0], args[1], loc)
+            return args[1] if found is loaded.MISSING else found
+        if found is NotImplemented:
+            return owner.like()
+        if name == "pop":
+            interp.process.loaded.pop(str(args[0]), None)
+        if found is not loaded.MISSING:
+            return found
+        if name == "pop" and len(args) < 2:
+            exceptions.raise_("KeyError", [args[0]], loc)
+        return args[1] if len(args) > 1 else None
+
+    return builtin(ask)
 
 
 def _written(method: str, args: Sequence[Value], kwargs: Mapping[str, Value]) -> list[tuple[Any, Any]]:

@@ -144,6 +144,7 @@ class Process:
         self.children: list[tuple[str, str, ir.Loc | None]] = []  # processes that nothing waited for
         self.tf32 = False  # whether the settings by now let products of fp32 run as tf32
         self.patches: dict[str, Any] = {}  # names of libraries that were given another meaning
+        self.loaded: dict[str, Any] = {}  # modules that the submission made, and keeps in `sys.modules`
 
 
 class Memory:

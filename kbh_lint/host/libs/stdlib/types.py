@@ -6,6 +6,7 @@ from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import names
 from kbh_lint.host.libs.plain import Passing
 from kbh_lint.host.libs.stdlib.collections import named_tuple
+from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.modelled import Library, Site, models
 from kbh_lint.host.values.objects import Bound, LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -30,6 +31,11 @@ class Types(Library):
         made = Func(func.node, func.env if globals is names.globals_of(site.run, func).vars else Env(globals))
         site.run.set_attr(made, "__defaults__", argdefs, site.loc)
         return made
+
+    @models("ModuleType")
+    def module(self, site: Site, name: Value, doc: Value = None) -> Value:
+        """Models `types.ModuleType(name, doc)`: a module that holds nothing yet."""
+        return OwnModule({"__name__": name, "__doc__": doc})
 
     @models("MappingProxyType")
     def proxy(self, site: Site, mapping: Value) -> Value:
