@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from host_support import CUDA, HEAD, OUTPUT, classes, lint, model
+from host_support import CUDA, HEAD, OUTPUT, SIGNATURE, classes, lint, model
 
 import kbh_lint
 
@@ -114,3 +114,122 @@ def test_bytes_given_to_the_driver_are_machine_code_where_they_begin_so(tmp_path
     setup, image, foreign = IMAGES[how]
     report = lint(tmp_path, HEAD + setup.replace("IMAGE", image) + LAUNCHED)
     assert ("binary-blob-kernel" in classes(report)) is foreign
+
+
+STRUCTS = """
+import struct
+P = ctypes.c_void_p
+class Places(ctypes.Structure):
+    _fields_ = [("x", P), ("y", P), ("rows", ctypes.c_int)]
+class Several(ctypes.Structure):
+    _fields_ = [("count", ctypes.c_int), ("each", Places * 2)]
+class Table(ctypes.Structure):
+    _fields_ = [("at", ctypes.c_uint64 * 4)]
+class Led(ctypes.Structure):
+    _fields_ = [("places", ctypes.POINTER(Places))]
+class Either(ctypes.Union):
+    _fields_ = [("places", Places), ("raw", ctypes.c_ubyte * 64)]
+"""
+FILLED = "args = Places(x.data_ptr(), y.data_ptr(), M)\n"
+# How the arguments of a kernel of machine code hold the addresses: lines that make `args`, the place of one parameter.
+IN_STRUCTS = {
+    "a struct": (FILLED, "ctypes.addressof(args)"),
+    "a struct, by a pointer that was cast": (FILLED, "ctypes.cast(ctypes.pointer(args), P).value"),
+    "a struct behind a pointer": (
+        "args = ctypes.pointer(Places(0, y.data_ptr(), M))\n",
+        "ctypes.addressof(args.contents)",
+    ),
+    "filled later": ("args = Places()\nargs.x, args.y = x.data_ptr(), y.data_ptr()\n", "ctypes.addressof(args)"),
+    "structs in an array in a struct": ("args = Several()\nargs.each[1].y = y.data_ptr()\n", "ctypes.addressof(args)"),
+    "an array in a struct": ("args = Table()\nargs.at[3] = y.data_ptr()\n", "ctypes.addressof(args)"),
+    "a pointer in a struct": (FILLED + "held = Led(ctypes.pointer(args))\n", "ctypes.addressof(held)"),
+    "a union": ("args = Either()\nargs.places = Places(x.data_ptr(), y.data_ptr())\n", "ctypes.addressof(args)"),
+    "packed bytes": (
+        "args = ctypes.create_string_buffer(struct.pack('QQi', x.data_ptr(), y.data_ptr(), M))\n",
+        "ctypes.addressof(args)",
+    ),
+    "a table in device memory": (
+        "args = torch.tensor([x.data_ptr(), y.data_ptr()], device=x.device)\nat = P(args.data_ptr())\n",
+        "ctypes.addressof(at)",
+    ),
+    "what is not followed": (FILLED + "args = bytearray(args)\n", "id(memoryview(args))"),
+}
+
+
+@pytest.mark.parametrize("how", IN_STRUCTS)
+def test_machine_code_gets_what_its_arguments_hold(tmp_path: Path, how: str) -> None:
+    lines, place = IN_STRUCTS[how]
+    launch = f"given = (P * 1)({place})\ndriver.cuLaunchKernel(KERNEL, M, N, 1, 32, 1, 1, 0, None, given, None)"
+    setup = DRIVER.replace("IMAGE", r'b"\x7fELF\x02\x01\x01" + bytes(64)') + STRUCTS
+    report = lint(tmp_path, HEAD + setup + model(f"{OUTPUT.strip()}\n{lines}{launch}\nreturn y"))
+    assert "binary-blob-kernel" in classes(report), report.trace
+
+
+IN_CPP = {
+    "a struct": "Args a{x.data_ptr(), y.data_ptr(), M}; void* given[] = {&a};",
+    "arrays in structs": "Outer a{}; a.rows[1].at[2] = y.data_ptr(); void* given[] = {&a};",
+    "a struct on the heap": "auto a = std::make_unique<Args>(); a->y = y.data_ptr(); void* given[] = {a.get()};",
+    "structs in a vector": "std::vector<Args> a(2); a[1].y = y.data_ptr(); void* given[] = {a.data()};",
+    "bytes of a struct": "Args a{x.data_ptr(), y.data_ptr(), M}; char raw[64]; memcpy(raw, &a, 24); "
+    "void* given[] = {raw};",
+}
+LAUNCHING = """#include <torch/extension.h>
+#include <cuda.h>
+static const unsigned char image[] = {0x7f, 0x45, 0x4c, 0x46, 2, 1, 1, 0};
+struct Args { const void* x; void* y; int rows; };
+struct Rows { void* at[4]; };
+struct Outer { int count; Rows rows[2]; };
+torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor s) {
+  int M = x.size(0), N = w.size(0);
+  auto y = torch::empty({M, N}, x.options().dtype(torch::kBFloat16));
+  CUmodule module; CUfunction entry;
+  cuModuleLoadData(&module, image);
+  cuModuleGetFunction(&entry, module, "gemm");
+  FILL
+  cuLaunchKernel(entry, M, N, 1, 32, 1, 1, 0, 0, given, nullptr);
+  return y;
+}
+"""
+
+
+@pytest.mark.parametrize("how", IN_CPP)
+def test_machine_code_gets_what_structs_of_c_plus_plus_hold(tmp_path: Path, how: str) -> None:
+    source = LAUNCHING.replace("FILL", IN_CPP[how])
+    build = f"ext = load_inline('e', '{SIGNATURE}', r'''{source}''', functions=['run'])\n"
+    text = HEAD + "from torch.utils.cpp_extension import load_inline\n" + build
+    report = lint(tmp_path, text + model("return ext.run(x, self.weight, self.weight_scale)"))
+    assert "binary-blob-kernel" in classes(report), report.trace
+
+
+def test_a_kernel_of_its_own_text_is_read_where_a_struct_holds_its_arguments(tmp_path: Path) -> None:
+    source = SOURCE[: SOURCE.index('extern "C"')].replace("__global__ void gemm", 'extern "C" __global__ void plain')
+    source += """
+struct Args { const __nv_fp8_e4m3* x; const __nv_fp8_e4m3* w; const float* s; __nv_bfloat16* y; int N; int K; };
+extern "C" __global__ void gemm(Args a) {
+  float total = 0.f;
+  for (int k = 0; k < a.K; ++k) total += float(a.x[blockIdx.x * a.K + k]) * float(a.w[threadIdx.x * a.K + k]);
+  a.y[blockIdx.x * a.N + threadIdx.x] = __float2bfloat16(total * a.s[threadIdx.x]);
+}
+"""
+    setup = f"""
+import ctypes
+driver, nvrtc = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL("libnvrtc.so.12")
+class Args(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_void_p) for n in "xwsy"] + [("N", ctypes.c_int), ("K", ctypes.c_int)]
+MODULE, KERNEL, PROGRAM, SIZE = (ctypes.c_void_p() for _ in range(4))
+nvrtc.nvrtcCreateProgram(ctypes.byref(PROGRAM), rb'''{source}''', b"k.cu", 0, None, None)
+nvrtc.nvrtcCompileProgram(PROGRAM, 0, None)
+nvrtc.nvrtcGetCUBINSize(PROGRAM, ctypes.byref(SIZE))
+CODE = ctypes.create_string_buffer(1 << 20)
+nvrtc.nvrtcGetCUBIN(PROGRAM, CODE)
+driver.cuModuleLoadData(ctypes.byref(MODULE), CODE)
+driver.cuModuleGetFunction(ctypes.byref(KERNEL), MODULE, b"gemm")
+"""
+    call = """
+args = Args(x.data_ptr(), self.weight.data_ptr(), self.weight_scale.data_ptr(), y.data_ptr(), N, K)
+given = (ctypes.c_void_p * 1)(ctypes.addressof(args))
+driver.cuLaunchKernel(KERNEL, M, 1, 1, N, 1, 1, 0, None, given, None)
+return y"""
+    report = lint(tmp_path, HEAD + setup + model(OUTPUT.strip() + call))
+    assert "fp8-upcast-bf16-gemm" in classes(report), report.trace  # its product is seen
+    assert "binary-blob-kernel" not in classes(report)

@@ -22,16 +22,16 @@ HANDED = {
         'lib = ctypes.CDLL(str(Path(__file__).parent / "libcudart.so.12"))\n',
         "lib.finish(y.data_ptr())",
     ),
+    "with a structure": (
+        LIBRARY + 'class Place(ctypes.Structure):\n    _fields_ = [("at", ctypes.c_void_p)]\n',
+        "lib.finish(ctypes.byref(Place(y.data_ptr())))",
+    ),
 }
 # How it may change the result without being seen to.
 UNSEEN = {
     "loaded": (LIBRARY, ""),
     "called as the file is imported": (LIBRARY + "lib.install()\n", ""),
     "called with nothing": (LIBRARY, "lib.finish()"),
-    "with a structure": (
-        LIBRARY + 'class Place(ctypes.Structure):\n    _fields_ = [("at", ctypes.c_void_p)]\n',
-        "lib.finish(ctypes.byref(Place(y.data_ptr())))",
-    ),
     "with what is not known": (LIBRARY, 'lib.finish(os.environ.get("PLACE"))'),
     "by a pattern in a folder beside": (
         'import glob\nlib = ctypes.CDLL(glob.glob("../parts/*/libnvrtc.so*")[0])\n',

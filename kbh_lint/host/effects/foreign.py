@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -9,18 +10,23 @@ from typing import TYPE_CHECKING
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
-from kbh_lint.host.datamodel import exceptions
+from kbh_lint.host.datamodel import c_structs, exceptions
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Site
-from kbh_lint.host.values.objects import Blob, Bound, LibObject
+from kbh_lint.host.values.named_objects import CCell
+from kbh_lint.host.values.objects import Blob, Bound, Instance, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
+
+MAX_DEPTH = 6  # arrays and structs in one another that addresses are looked for in
+MAX_BYTES = 4096  # as many as all arguments of a kernel may take
+_ADDRESS = struct.Struct("<Q")
 
 
 def foreign(site: Site) -> Value:
@@ -63,7 +69,7 @@ def _is_missing(interp: Run, path: str) -> bool:
 
 def addressed(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
     """Records that unknown code was given addresses of tensors, whose memory it may read and write."""
-    found = _handed(interp, args)
+    found = handed(interp, args)
     if found:
         recording.may_fill(interp, found, recording.record(interp, "unread", name, loc, found))
 
@@ -111,29 +117,52 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
 def call_blob(interp: Run, func: Blob, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
     """Calls a function of machine code without source, which may read and write each tensor and address that it is
     given."""
-    inputs = _handed(interp, [*args, *kwargs.values()])
+    return run_blob(interp, func, handed(interp, [*args, *kwargs.values()]), loc)
+
+
+def run_blob(interp: Run, func: Blob, inputs: Sequence[Tensor], loc: ir.Loc | None) -> Value:
+    """Records that machine code without source ran, which may have read and written `inputs`."""
     event = recording.record(interp, "blob", func.path, loc, inputs, {"symbol": func.path})
     for tensor in inputs:
         recording.write(interp, tensor, event)
     return recording.make(interp, None, inputs[0].dtype, event=event) if inputs else Unknown((), "machine code")
 
 
-def _handed(interp: Run, values: Iterable[Value], depth: int = 0) -> list[Tensor]:
-    """The tensors that are handed on by themselves or by their addresses, in arrays and through pointers too."""
+def handed(interp: Run, values: Iterable[Value], depth: int = 0) -> list[Tensor]:
+    """The tensors that are handed on by themselves or by their addresses: in arrays, structs and packed bytes, through
+    pointers to these, and in tables in device memory."""
     found: list[Tensor] = []
     for value in values:
-        if isinstance(value, dict):
-            value = list(value.values())
         held = value.get() if isinstance(value, Slot) else value
-        if isinstance(held, Tensor):
-            found.append(held)
-        elif isinstance(held, Pointer):
-            found.append(held.tensor)
-        elif isinstance(held, (list, tuple)) and depth < 4:
-            found += _handed(interp, held, depth + 1)
-        elif (tensor := interp.tensor_at(held)) is not None:
-            found.append(tensor)
-    return found
+        tensor = held.tensor if isinstance(held, Pointer) else held
+        if isinstance(tensor, Tensor):
+            found += [tensor, *(led.tensor for led in tensor.storage.content.notes.get(recording.ADDRESSES, ()))]
+        elif isinstance(held, (bytes, bytearray)):
+            found += _packed(interp, held)
+        elif depth < MAX_DEPTH and (parts := _parts(held)):
+            found += handed(interp, parts, depth + 1)
+        elif (there := interp.tensor_at(held)) is not None:
+            found.append(there)
+    return list({id(tensor): tensor for tensor in found}.values())
+
+
+def _packed(interp: Run, data: bytes | bytearray) -> list[Tensor]:
+    """The tensors whose addresses were packed into bytes. Bytes that are anything else are hardly ever a place within
+    one."""
+    numbers = [number for (number,) in _ADDRESS.iter_unpack(data[: min(len(data), MAX_BYTES) // 8 * 8])]
+    found = [(tensor, number) for number in numbers if (tensor := interp.tensor_at(number)) is not None]
+    return [tensor for tensor, number in found if number - tensor.storage.address < (tensor.storage.size or 1)]
+
+
+def _parts(value: Value) -> Sequence[Value]:
+    """What lies in an array, in a struct of ctypes or of C++, in a variable of ctypes; nothing in other values."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, dict):
+        return list(value.values())
+    if isinstance(value, (CStruct, CCell)) or isinstance(value, Instance) and c_structs.is_struct(value.cls):
+        return list(value.attrs.values())
+    return ()
 
 
 def call_unknown(

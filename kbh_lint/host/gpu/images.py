@@ -8,6 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.host.effects import artifacts, foreign
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.objects import Blob
+from kbh_lint.host.values.tensors import Tensor
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -42,9 +43,17 @@ def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         symbol = symbol.decode("utf-8", "replace") if isinstance(symbol, bytes) else str(symbol)
         return _put(args, Blob(":".join(part for part in (blob.path, symbol) if part), loc))
     if name.startswith(("cuLaunchKernel", "cudaLaunchKernel", "cuLaunchCooperativeKernel")):
-        foreign.call_blob(interp, blob, [value for value in plain if value is not blob], {}, loc)
+        given = foreign.handed(interp, [value for value in plain if value is not blob])
+        foreign.run_blob(interp, blob, given or _unwritten(interp), loc)
         return True
     return False
+
+
+def _unwritten(interp: Run) -> list[Tensor]:
+    """The tensors of this call that hold nothing yet. A kernel writes to some memory: where its arguments lead nowhere
+    that is known, it may be to any of these."""
+    contents = [(view, view.storage.content) for view in interp.memory.views.values()]
+    return [view for view, held in contents if held.label == "empty" and held.call == interp.trace.call_index]
 
 
 def _put(args: list[Any], value: Blob) -> bool:

@@ -22,11 +22,12 @@ from kbh_lint.base.values import (
     Value,
 )
 from kbh_lint.cpp.domain import Type
+from kbh_lint.host.datamodel import c_structs
 from kbh_lint.host.gpu import lambdas, pointer_tables
 from kbh_lint.host.torch.recording import ADDRESSES
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
-from kbh_lint.host.values.objects import HostDescriptor, LibObject
+from kbh_lint.host.values.objects import HostDescriptor, Instance, LibObject
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Placed, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def tree(interp: Run, value: Value, depth: int = 0) -> Argument:
         return Argument(value)
     value = lambda_opened(interp, value)
     if isinstance(value, CStruct) and not isinstance(_kind(value), Type):
+        return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
+    if isinstance(value, Instance) and c_structs.is_struct(value.cls):
         return Argument(value, parts=_parts(interp, value.attrs.items(), depth), struct=True)
     if isinstance(value, (tuple, list)):
         return Argument(value, parts=_parts(interp, enumerate(value[:MAX_ITEMS]), depth))

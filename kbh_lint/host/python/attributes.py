@@ -9,7 +9,7 @@ from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import DType, Func, Made, Sym, Value
-from kbh_lint.host.datamodel import enums, exceptions, modules
+from kbh_lint.host.datamodel import c_structs, enums, exceptions, modules
 from kbh_lint.host.effects import modes, saved, tampering
 from kbh_lint.host.python import class_attributes, classes, function_attributes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import recording, subclasses, tensor_attributes
@@ -171,6 +171,8 @@ def _inherited(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> V
     """What other classes of libraries, or a tuple with names for its fields, have; NotImplemented for other names."""
     if owner.cls.external_bases() and name in ("apply", "save_for_backward"):
         return Method(owner, name)
+    if name in ("value", "contents") and c_structs.is_struct(owner.cls):
+        return owner  # a pointer to it
     if name in modes.METHODS and modes.is_mode(owner.cls):
         return modes.method(owner, name)
     if owner.items is not None and (hasattr(dict, name) or name in ("data", "move_to_end")):
