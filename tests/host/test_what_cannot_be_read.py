@@ -15,6 +15,7 @@ from host_support import (
     GRID,
     HEAD,
     KERNEL,
+    LEAK,
     OUTPUT,
     TILES,
     classes,
@@ -61,6 +62,14 @@ UNREADABLE = {
     "an attribute by an unknown name": HEAD
     + "import os\n"
     + model("return getattr(torch, os.urandom(2).decode())(x, self.weight, self.weight_scale)"),
+    "how many there are of what is not known": HEAD
+    + "import os\n"
+    + KERNEL
+    + model(f"if len([n for n in os.listdir('/opt')]) == 8:\n    {LEAK}{BODY}"),
+    "which there are of what is not known": HEAD
+    + "import os\n"
+    + KERNEL
+    + model(f"if len(sorted(os.listdir('/opt'))) > 9 and [n for n in os.listdir('/opt')][9]:\n    {LEAK}{BODY}"),
     "a kernel language that is not read": HEAD
     + "import tilelang\nk = tilelang.compile(lambda: None)\n"
     + model(f"{OUT}\nk(x, self.weight, self.weight_scale, y)\nreturn y"),

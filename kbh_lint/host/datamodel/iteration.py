@@ -10,7 +10,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, taint, unknowns
-from kbh_lint.host.values.containers import Once
+from kbh_lint.host.values.containers import Once, Some
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import Instance, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -51,13 +51,13 @@ def iterate(interp: Run, value: Value, loc: ir.Loc | None, want: int | None = No
         return tensor_views.rows(interp, value, loc, want)
     if isinstance(value, Unknown):
         known = value if taint.symbol_of(value) else Unknown((), "an item of an unknown")
-        return [known.like(value.contents, value.made) for _ in range(want or 1)]
+        return Some([known.like(value.contents, value.made) for _ in range(want or 1)])
     if exceptions.plain(value):
         interp.may_fail("TypeError", loc)
     items = interp.items_of(value, loc)
     if items is not None:
-        return items if isinstance(items, range) else list(items)
-    return [unknowns.merged(interp, value) for _ in range(want or 1)]
+        return items if isinstance(items, (range, Some)) else list(items)
+    return Some([unknowns.merged(interp, value) for _ in range(want or 1)])
 
 
 def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value]:

@@ -12,7 +12,7 @@ from kbh_lint.host.datamodel.enums import Number
 from kbh_lint.host.datamodel.modules import GRADER_NAMES
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import bounds, equality, keys, modelled, taint, unknowns
-from kbh_lint.host.values.containers import Defaults, Once, Tally
+from kbh_lint.host.values.containers import Defaults, Once, Some, Tally
 from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import SystemLibrary
@@ -194,6 +194,8 @@ def _of_sequence(interp: Run, owner: Sequence[Value], key: Value, loc: ir.Loc | 
     try:
         return owner[place] if isinstance(key, int) else bounds.visited(interp, owner[place])
     except (IndexError, TypeError):
+        if isinstance(owner, Some):
+            return unknowns.merged(interp, key, why="one of many")
         if isinstance(key, int):
             exceptions.raise_("IndexError", [key], loc)
         return unknowns.merged(interp, key)

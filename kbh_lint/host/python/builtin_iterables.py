@@ -11,7 +11,7 @@ from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.datamodel import containers, enums, exceptions, iteration, operators, ordering, subscripts
 from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
-from kbh_lint.host.values.containers import Once
+from kbh_lint.host.values.containers import Once, Some
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Counting, Cycle
@@ -60,6 +60,8 @@ class Iterables(Builtin):
             return len(enums.members(value)) if enums.is_enum(value) else unknowns.merged(run, value)
         if isinstance(value, LibObject) and isinstance(value.attrs.get("items"), (list, dict)):
             return len(value.attrs["items"])
+        if isinstance(value, Some):
+            return unknowns.merged(run, *value, why="how many there are")
         if isinstance(value, (set, frozenset)) and len(value) > 1 and unknowns.of_set(value):
             return unknowns.merged(run, *unknowns.of_set(value), why="how many of them differ")
         if exceptions.plain(value) or isinstance(value, Once):
@@ -123,6 +125,8 @@ class Iterables(Builtin):
         if isinstance(iterable, Unknown):
             return iterable
         items = iteration.materialise(site.run, iterable, site.loc)
+        if isinstance(items, Some) and site.name == "list":
+            return Some(items)
         return _CONTAINERS[site.name](keys.distinct(site.run, items) if site.name.endswith("set") else items)
 
     @models("dict")
@@ -171,7 +175,8 @@ class Iterables(Builtin):
     @models("sorted")
     def sorted(self, site: Site, iterable: Value, /, *, key: Value = None, reverse: Value = False) -> Value:
         """Models `sorted(iterable, key, reverse)`."""
-        items = list(iteration.materialise(site.run, iterable, site.loc))
+        given = iteration.materialise(site.run, iterable, site.loc)
+        items = Some(given) if isinstance(given, Some) else list(given)
         containers.sort_items(site.run, items, key, reverse, site.loc)
         return items
 

@@ -10,7 +10,7 @@ from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.host.datamodel import comparisons, iteration, names, operators, shown, subscripts, texts
 from kbh_lint.host.python import calls, coroutines
 from kbh_lint.host.values import bounds, keys, taint, unknowns
-from kbh_lint.host.values.containers import Once
+from kbh_lint.host.values.containers import Once, Some
 from kbh_lint.host.values.frames import MAPPED_STRING, Frame
 from kbh_lint.host.values.objects import Bound, ClassV, Instance
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -157,6 +157,7 @@ def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Value:
     inner.outer = dict(frame.outer)
     inner.named = frame.named or frame.env
     out: list[Any] = []
+    uncounted: list[Some] = []
 
     def clause(i: int) -> None:
         interp.burn()
@@ -165,7 +166,10 @@ def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Value:
             out.append((key, interp.eval(node.item, inner)) if node.kind == "dict" else interp.eval(node.item, inner))
             return
         target, iterable, tests = node.clauses[i]
-        for item in iteration.iterate(interp, interp.eval(iterable, inner), node.loc):
+        items = iteration.iterate(interp, interp.eval(iterable, inner), node.loc)
+        if isinstance(items, Some):
+            uncounted.append(items)
+        for item in items:
             names.assign(interp, target, item, inner)
             if all(interp.truth(interp.eval(t, inner), t.loc) for t in tests):
                 clause(i + 1)
@@ -175,7 +179,9 @@ def e_comp(interp: Run, node: ir.Comp, frame: Frame) -> Value:
     clause(0)
     if node.kind == "dict":
         return {keys.check_key(key): value for key, value in out}
-    return keys.distinct(interp, out) if node.kind == "set" else out
+    if node.kind == "set":
+        return keys.distinct(interp, out)
+    return Some(out) if uncounted else out
 
 
 def _generator(interp: Run, node: ir.Comp, frame: Frame, inner: Frame) -> Once:

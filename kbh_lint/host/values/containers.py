@@ -18,6 +18,10 @@ class Tensors(list[Any]):
     """A std::vector of tensors: elements that `resize` adds are undefined tensors."""
 
 
+class Some(list[Any]):
+    """What was made of the items of something that nobody knows: nor is it known how many these are."""
+
+
 class Once(list[Any]):
     """An iterator: the items that it holds, and then those that `source`, if there is one, yields on demand."""
 
