@@ -102,12 +102,13 @@ def sort_out(found: Slice, total_flops: int | None, want: Asked | None = None) -
             if id(event) in marks:
                 event.attrs["promised"] = marks[id(event)]
     pieces = _sums(found)
+    beside = _unnamed_beside(found, work, want)
     for event in found.events:
         if event.kind in AUTHORED:
             work.authored.append(event)
         elif event.kind == "blob":
             work.blobs.append(event)
-        elif event.kind == "unread":
+        elif event.kind == "unread" or event in beside:
             work.unread.append(event)
         elif event.kind == "library" or event.attrs.get("promised"):
             if _heavy(event, total_flops, pieces):
@@ -117,6 +118,17 @@ def sort_out(found: Slice, total_flops: int | None, want: Asked | None = None) -
         elif on_inputs(event):
             work.torch.append(event)
     return work
+
+
+def _unnamed_beside(found: Slice, work: Work, want: Asked | None) -> list[Event]:
+    """The calls of functions of torch of which nobody knows which one it is, where authored kernels do the work of the
+    problem: beside these it may be a trifle."""
+    unnamed = [event for event in found.events if event.attrs.get("unnamed")]
+    if not unnamed:
+        return []
+    if want is not None and want.products:
+        return unnamed if any(use.where != "library" for use in work.products) else []
+    return unnamed if any(event.kind in AUTHORED and does_arithmetic(event) for event in found.events) else []
 
 
 def _promised(events: list[Event], want: Asked) -> dict[int, str]:

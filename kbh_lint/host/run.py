@@ -21,7 +21,7 @@ from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Single, Sym, Value
-from kbh_lint.host.datamodel import enums, iteration, names, subscripts
+from kbh_lint.host.datamodel import enums, iteration, modules, names, subscripts
 from kbh_lint.host.effects import decoding, foreign
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
@@ -369,6 +369,8 @@ class Run(Recorder):
                 return [value.attrs[f] for f in value.cls.field_names()]
         if isinstance(value, LibObject):
             return lib_objects.items_of(value)
+        if isinstance(value, Sym):
+            return modules.members(value.path) or None
         own = meta_method(value, "__iter__")
         if own is not None:
             return iteration.iterate(self, self.call(own, [], {}, loc), loc)

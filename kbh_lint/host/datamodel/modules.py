@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint import registry
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import DType, Func, Sym, Value
-from kbh_lint.host.datamodel import prelude
-from kbh_lint.host.values import taint
+from kbh_lint.host.datamodel import prelude, schemas
+from kbh_lint.host.values import taint, unknowns
+from kbh_lint.host.values.containers import Some
 from kbh_lint.host.values.library_objects import Environment
 from kbh_lint.host.values.objects import Bound, Partial
 from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -41,6 +43,7 @@ _PREFIXES = (
     ("torch._C._VariableFunctions.", "torch."),
     ("torch.cuda.graphs.", "torch.cuda."),
     ("torch._library.triton.", "torch.library."),
+    (f"{schemas.EXTERN}.", "torch."),
     ("torch._library.", "torch.library."),
 )
 
@@ -115,6 +118,34 @@ def _fixed(path: str) -> Value:
     if root == "string" and isinstance(getattr(string, name, None), str):
         return getattr(string, name)
     return Sym(path)
+
+
+def members(path: str) -> Some:
+    """Returns the names of what a namespace of torch has: those of its operators that are known, and one that stands
+    for all others. Nothing of other packages."""
+    known: list[Value] = [*schemas.names_in(path.removesuffix(".__dict__"))]
+    of_torch = path.partition(".")[0] == "torch"
+    return Some([*known, Unknown((), "the name of something in torch")]) if of_torch else Some()
+
+
+def member(interp: Run, path: str, name: Value, loc: ir.Loc | None = None) -> Value:
+    """Returns what a module or a namespace outside the submission has under a name, which need not be known."""
+    if isinstance(name, str) and not doubts(name):
+        return resolve(interp, f"{path}.{name}", loc)
+    return unnamed(interp, path, name)
+
+
+def unnamed(interp: Run, space: str, name: Value) -> Value:
+    """Returns what a namespace of torch has under a name that is not known: one of its operators, whichever it is,
+    where it holds nothing else, unless the submission puts operators of its own there or data decides. `torch.ops`
+    stands for all namespaces of operators."""
+    by_data = isinstance(name, Unknown) and (name.contents or name.taint is not None)
+    every = space == "torch.ops"
+    within = space.removeprefix("torch.ops.")
+    own = any(every or label.partition(".")[0] == within for label in interp.custom_ops)
+    if by_data or own or every and interp.files.unread_build or not every and space not in schemas.namespaces():
+        return unknowns.merged(interp, name, why="an attribute by unknown name")
+    return Sym(canonical(f"{space}.{schemas.UNNAMED}"))
 
 
 _CONSTANTS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kbh_lint import registry
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, Value
-from kbh_lint.host.datamodel import c_structs, exceptions
+from kbh_lint.host.datamodel import c_structs, exceptions, schemas
 from kbh_lint.host.effects import outside
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
@@ -19,7 +19,7 @@ from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import CCell
 from kbh_lint.host.values.objects import Blob, Bound, Instance, LibObject
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -45,16 +45,13 @@ def foreign(site: Site) -> Value:
         addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
         return LibObject.by_path(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
-    event = recording.record(
-        interp,
-        "library",
-        path,
-        loc,
-        inputs,
-        {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)},
-    )
+    attrs: EventAttrs = {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)}
+    unnamed = site.name == schemas.UNNAMED
+    if unnamed:
+        attrs["unnamed"] = True
+    event = recording.record(interp, "library", path, loc, inputs, attrs)
     recording.may_fill(interp, inputs, event)
-    return recording.make(interp, None, inputs[0].dtype, event=event)
+    return recording.make(interp, None, "?" if unnamed else inputs[0].dtype, event=event)
 
 
 def _is_missing(interp: Run, path: str) -> bool:

@@ -175,8 +175,8 @@ def get_item(interp: Run, owner: Value, key: Value, loc: ir.Loc | None) -> Value
             return made
     if isinstance(owner, Extension):
         return interp.get_attr(owner, str(key), loc)
-    if isinstance(owner, Sym) and owner.path.endswith(".__dict__") and isinstance(key, str):
-        return modules.resolve(interp, f"{owner.path.removesuffix('.__dict__')}.{key}", loc)
+    if isinstance(owner, Sym) and owner.path.endswith(".__dict__"):
+        return modules.member(interp, owner.path.removesuffix(".__dict__"), key, loc)
     if isinstance(owner, ClassV) and enums.is_enum(owner) and isinstance(key, str):
         return interp.get_attr(owner, str(key), loc)
     own = meta_method(owner, "__getitem__") or _subscripted(owner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kbh_lint.base.values import Func, Single, Value
+from kbh_lint.host.datamodel import schemas
 from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.libs import custom_ops, nn_layers
 from kbh_lint.host.libs.plain import Decorating
@@ -38,6 +39,8 @@ class Torch(OfTorch):
         if path.startswith("torch.ops.") and path.count(".") == 4:  # torch.ops.aten.max.dim: an overload by its name
             path = path.rsplit(".", 1)[0]
         name = path.rpartition(".")[2]
+        if name == schemas.UNNAMED:
+            return foreign.foreign(Site(run, path, site.loc, args, kwargs))
         if (
             path.startswith("torch.classes.")
             or path.startswith("torch.ops.")

@@ -7,10 +7,11 @@ from dataclasses import fields
 from typing import Any
 
 from kbh_lint.base import dtypes
-from kbh_lint.base.values import DType, Func, Sym, Value
+from kbh_lint.base.values import DType, Func, Value
 from kbh_lint.host.datamodel import modules, shown
 from kbh_lint.host.libs import extensions, script_graphs
 from kbh_lint.host.libs.functorch import Functorch
+from kbh_lint.host.libs.registered import Registered
 from kbh_lint.host.python import module_calls
 from kbh_lint.host.torch import tensor_attributes, tensor_views
 from kbh_lint.host.values import tensor_arguments
@@ -46,7 +47,7 @@ _IDENTITY = [
 ]
 
 
-class OfTorch(Functorch):
+class OfTorch(Functorch, Registered):
     """A part of torch."""
 
     @models(*_SAME)
@@ -191,14 +192,6 @@ class OfTorch(Functorch):
     def size(self, site: Site, sizes: Value) -> Value:
         """Models `torch.Size(sizes)`: a tuple."""
         return tuple(sizes) if isinstance(sizes, list) else sizes
-
-    @models("torch._C._jit_get_operation", "torch._C._get_operation_overload")
-    def operation(self, site: Site, name: Value, overload: Value = "") -> Value:
-        """Models what finds an operator by its name: with the names of its overloads, or one of these with its tags."""
-        if not isinstance(name, str) or doubts(name) or "::" not in name:
-            return NotImplemented
-        found = Sym(f"torch.ops.{name.replace('::', '.')}")
-        return (found, [""]) if site.name == "_jit_get_operation" else (found, found, [])
 
     @models("torch._C.parse_ir")
     def parsed(self, site: Site, text: Value, *more: Value, **options: Value) -> Value:

@@ -17,6 +17,7 @@ from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Namespace
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject, find_method, is_module, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -47,6 +48,8 @@ class Attributes(Builtin):
     def getattr(self, site: Site, owner: Value, name: Value, default: Value = _NOTHING, /) -> Value:
         """Models `getattr(owner, name, default)`."""
         run = site.run
+        if isinstance(owner, Sym) and (not isinstance(name, str) or doubts(name)):
+            return modules.member(run, owner.path, name, site.loc)
         if not isinstance(name, str):
             return unknowns.merged(run, owner, name, why="an attribute by unknown name")
         if default is not _NOTHING and isinstance(owner, Sym) and _may_lack(run, owner, name):
@@ -83,6 +86,11 @@ class Attributes(Builtin):
         if len(rest) == 2:
             return class_making.of_call(site.run, site.args, site.kwargs, site.loc)
         return _class_of(site.run, value)
+
+    @models("dir")
+    def dir(self, site: Site, owner: Value = _NOTHING, /) -> Value:
+        """Models `dir(value)` of a library."""
+        return (modules.members(owner.path) if isinstance(owner, Sym) else None) or NotImplemented
 
     @models("vars")
     def vars(self, site: Site, owner: Value = None, /) -> Value:

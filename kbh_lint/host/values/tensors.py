@@ -202,6 +202,7 @@ class EventAttrs(_Copy, total=False):
     least: int  # stands for all smaller numbers in what it makes
     cutlass: CutlassType  # the product inside a device type of CUTLASS
     foreign: bool  # what it computes is not known
+    unnamed: bool  # nor which function of torch's it is
     orders: bool  # it puts elements in the order of their values, whatever its name
     keeps: bool  # it cannot have written what it was given
     places: tuple[int, ...]  # which of the pointers that it was given it wrote
