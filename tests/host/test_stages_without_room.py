@@ -82,6 +82,15 @@ LEAKS = {
         KERNEL.replace("    for start in", "    if first < last:\n     for start in").replace(
             "\n        ", "\n          ").replace("\n          BM", "\n            BM"), f"{TILES}, num_stages=4",
     ),
+    "made without a decorator": (KERNEL.replace("@triton.jit", "") + "\n\nproduct = triton.jit(product)\n", TILES),
+    "in rows that are found by a sum": (
+        KERNEL.replace("    first = tl.load(off + e)\n", """    at = tl.arange(0, 256)
+    lo = tl.load(off + at, mask=at < E, other=0)
+    hi = tl.load(off + at + 1, mask=at < E, other=0)
+    ends = tl.cumsum(hi - lo, axis=0)
+    first = tl.sum(tl.where(at == e, ends - hi + lo, 0), axis=0)
+"""), TILES,
+    ),
     "loaded in the product": (
         KERNEL.replace("            b = tl.load(gp)\n", "").replace("tl.dot(a, b,", "tl.dot(a, tl.load(gp),"),
         f"{TILES}, num_stages=4",
@@ -126,6 +135,8 @@ HONEST = {
                                   f"{TILES}, num_stages=4"),
     "with multiples that are not told": (
         KERNEL.replace("@triton.jit", "@triton.jit(do_not_specialize=['H', 'I'])"), f"{TILES}, num_stages=4"),
+    "with multiples that a call does not tell": (
+        KERNEL.replace("@triton.jit", "") + "\n\nproduct = triton.jit(product, do_not_specialize=['H', 'I'])\n", TILES),
     "under a test that may leave it out": (
         inside("BK: tl.constexpr)", "BK: tl.constexpr, MORE: tl.constexpr = True)").replace(
             "    for start in", "    if MORE:\n     for start in").replace(

@@ -63,7 +63,7 @@ class Triton(Library):
     def jit(self, site: Site, fn: Value = None, *rest: Value, **options: Value) -> Value:
         """The kernel made of a function, or for a call with options alone a decorator. Gluon's kernels are treated like
         Triton's."""
-        return _kernel(site, fn) if site.args else Decorator("jit")
+        return _kernel(site, fn, not rest and not options) if site.args else Decorator("jit")
 
     @models("triton.testing.do_bench", "triton.testing.do_bench_cudagraph")
     def timed(self, site: Site, fn: Value = None, *how: Value, **options: Value) -> Value:
@@ -150,7 +150,7 @@ class Triton(Library):
         """The kernel for `@triton.jit`, `@triton.autotune(...)` or `@gluon.jit`; of the languages under `experimental`
         only Gluon is read."""
         if site.path in _JIT or isinstance(decorator, Decorator) and decorator.kind == "jit":
-            return _kernel(site, target)
+            return _kernel(site, target, site.path in _JIT)
         if isinstance(decorator, Decorator):
             return decorator.of(target) if isinstance(target, JitFunction) else target
         if site.path.startswith("triton.experimental.") and site.path not in _SAME:
@@ -177,12 +177,12 @@ def _check_strides(site: Site, tensor: Tensor, strides: Value) -> None:
         site.run.fails("builtins.AssertionError", site.loc)
 
 
-def _kernel(site: Site, target: Value) -> Value:
+def _kernel(site: Site, target: Value, plain: bool) -> Value:
     if isinstance(target, Sym):
         return Sym(target.path.removesuffix(".fn"))  # the text of another's kernel, as of tl.sort, compiled again
     if not isinstance(target, Func):
         return target
-    made = JitFunction(target)
+    made = JitFunction(target, plain=plain)
     site.run.authored.append(made)
     return made
 

@@ -27,24 +27,18 @@ _TYPES = ("f16", "bf16")
 _PASSES = 4
 _LANGUAGE = Sym("triton.language")
 _SCALARS = ("program_id", "num_programs")
+_MIXED = ("sum", "max", "min", "cumsum", "where")
 _HINTS = ("multiple_of", "max_contiguous")
 
 
 def copied(kernel: Func, binding: Mapping[str, object], aligned: Collection[str]) -> int:
     """Returns the bytes of the operands of which a launch with the arguments `binding` keeps a copy for each stage but
     one: those of the loop that has most. `aligned` are the pointers to multiples of 16 bytes."""
-    decorators = kernel.node.decorators
-    if not any(isinstance(one, (ir.Attr, ir.Name)) and _last(one) == "jit" for one in decorators):
-        return 0  # options of the decorator may keep the compiler from knowing multiples
     if not may_keep(kernel.node):
         return 0
     reading = _Reading(kernel, binding, aligned)
     reading.body(kernel.node.body or ())
     return reading.most
-
-
-def _last(node: ir.Attr | ir.Name) -> str:
-    return node.name if isinstance(node, ir.Attr) else node.id
 
 
 class _Reading:
@@ -284,7 +278,22 @@ class _Reading:
             return axes.loaded(at) if at is not None and at.dtype else None
         if name == "arange":
             return self._arange(node)
+        if name in _MIXED:
+            return self._mixed(node, name)
         return self._pair(node) if name in ("cdiv", "minimum", "maximum") else None
+
+    def _mixed(self, node: ir.Call, name: str) -> Tile | None:
+        """A sum or extreme of a row, which is one number that is not known, a running sum, or a choice by elements."""
+        found = [self.of(arg) for arg in node.args[1 if name == "where" else 0 :]]
+        one = found[0] if found else None
+        if one is None or one.dtype or any(key != "axis" for key, _ in node.keywords):
+            return None
+        if name == "where":
+            other = found[1] if len(found) == 2 else None
+            return axes.mixed(one, other) if other is not None and not other.dtype else None
+        if len(one.axes) != 1:
+            return None
+        return axes.mixed(one, one) if name == "cumsum" else Tile(late=True)
 
     def _is_module(self, node: ir.Expr) -> bool:
         return isinstance(node, ir.Name) and node.id not in self.tiles

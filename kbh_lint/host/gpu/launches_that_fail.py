@@ -52,6 +52,8 @@ def no_room_for_stages(
     settings = jit.configs or [{}]
     if not language.no_room or language.staged_bytes is None or jit.open or len(settings) != len(bindings):
         return ""
+    if not jit.plain:  # options may keep the compiler from knowing multiples
+        return ""
     if len(jit.configs) != len(jit.tries):  # those that are left out may have fewer stages
         return ""
     places = {name: one.tensor.start for name, one in arguments.items() if one.tensor is not None}
