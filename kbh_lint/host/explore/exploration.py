@@ -144,7 +144,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             else:
                 loading.name_weights(run, model, contract.converts)
         loading.make_inputs(interp, run, contract, binding)
-        seen = [escapes.slots(interp, holder, run.inputs)]
+        seen = [escapes.slots(interp, holder, run.inputs)] if further else []
         for call in (1, 2):
             interp.trace.call_index = call
             interp.trace.round += 1
@@ -158,7 +158,8 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             result = probes.called(interp, run, model, run.inputs)
             contents = probes.result_contents(result)
             run.calls.append(Call(interp.trace.events[start:], result, given, index=call, contents=contents))
-            seen.append(escapes.slots(interp, holder, run.inputs))
+            if further:
+                seen.append(escapes.slots(interp, holder, run.inputs))
     except Exception as error:
         run.stopped, run.stopped_at, run.raised = ended(error, "the run", interp.session)
     run.unread, run.rewritten = list(interp.trace.unread), interp.trace.rewritten
