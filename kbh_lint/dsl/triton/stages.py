@@ -262,13 +262,7 @@ class _Reading:
     def _call(self, node: ir.Call) -> Tile | None:
         func, name = node.func, self._function(node.func)
         if not name:
-            method = isinstance(func, ir.Attr) and func.name == "to" and not self._is_module(func.value)
-            value = self.of(func.value) if method and isinstance(func, ir.Attr) else None
-            if value is not None:
-                return None if value.dtype else value
-            if isinstance(func, ir.Name) and func.id in ("min", "max") and func.id not in self.tiles:
-                return self._pair(node)
-            return None
+            return self._plain_call(node, func)
         if name in _SCALARS:
             return Tile(late=True)
         if name in _HINTS:
@@ -281,6 +275,16 @@ class _Reading:
         if name in _MIXED:
             return self._mixed(node, name)
         return self._pair(node) if name in ("cdiv", "minimum", "maximum") else None
+
+    def _plain_call(self, node: ir.Call, func: ir.Expr) -> Tile | None:
+        """`value.to(type)`, `min(a, b)` and `max(a, b)`."""
+        method = isinstance(func, ir.Attr) and func.name == "to" and not self._is_module(func.value)
+        value = self.of(func.value) if method and isinstance(func, ir.Attr) else None
+        if value is not None:
+            return None if value.dtype else value
+        if isinstance(func, ir.Name) and func.id in ("min", "max") and func.id not in self.tiles:
+            return self._pair(node)
+        return None
 
     def _mixed(self, node: ir.Call, name: str) -> Tile | None:
         """A sum or extreme of a row, which is one number that is not known, a running sum, or a choice by elements."""
