@@ -104,7 +104,7 @@ def is_operation(name: str) -> bool:
     """Whether torch has an operation of this name."""
     base = public(name.removesuffix("_out").removesuffix("_"))
     known = any(base in table for table in (tensor_makers.MAKERS, torchlib.SPECIAL, tensor_views.VIEWS, shapes.TABLE))
-    return known or torchlib.kind_of(base) == "library" or torchlib.has_attribute(base) and not base.startswith("_")
+    return known or torchlib.kind_of(base) == "library" or torchlib.is_followed(base) and not base.startswith("_")
 
 
 def member_of_tensor(name: str) -> str:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.torch import torchlib
 from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.objects import ClassV, Instance, LibObject
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text
 
 if TYPE_CHECKING:
@@ -70,6 +71,14 @@ def no_attribute(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> No
     if interp.trying and (plain(owner) or isinstance(owner, str)) and not hasattr(owner, name):
         if owner is None or name not in _STAND_INS:
             interp.may_fail("AttributeError", loc)
+
+
+def no_tensor_attribute(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> None:
+    """Raises AttributeError where no tensor of torch has an attribute, and neither a class of the submission nor what
+    it put into torch's may have it."""
+    added = owner.attrs.get("subclass") is not None or f"torch.Tensor.{name}" in interp.process.patches
+    if not added and not torchlib.has_attribute(name):
+        interp.fails("builtins.AttributeError", loc)
 
 
 def catches(interp: Run, kind: Value, value: Value) -> bool:

@@ -79,6 +79,8 @@ def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Va
     row = registry.of_tensor(name) if value is NotImplemented else None
     if row is not None:
         value = row.library.tensor_attribute(owner, name)
+    if value is NotImplemented and interp.trying and row is None:
+        exceptions.no_tensor_attribute(interp, owner, name, loc)
     return Method(owner, name) if value is NotImplemented else value
 
 
@@ -355,7 +357,7 @@ def _put_in_tensor(interp: Run, owner: Tensor, name: str, value: Value, loc: ir.
     if name == "data" and isinstance(value, Tensor):
         owner.storage, owner.shape, owner.dtype, owner.strides = value.storage, value.shape, value.dtype, value.strides
     elif (row := registry.of_tensor(name)) is None or not row.library.set_tensor_attribute(owner, name, value):
-        owner.attrs[name] = value
+        owner.attrs[tensor_attributes.added(name)] = value
 
 
 def _put_in_library(interp: Run, owner: Sym, name: str, value: Value, loc: ir.Loc | None) -> None:
@@ -392,8 +394,8 @@ def del_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
     elif isinstance(owner, Instance) and isinstance(gone := classes.data_descriptor(owner.cls, name), LibObject):
         if gone.attrs.get("deleter") is not None:
             interp.call(Bound(owner, gone.attrs["deleter"]), [], {}, loc)
-    elif isinstance(owner, (Instance, LibObject, Func)):
-        owner.attrs.pop(name, None)
+    elif isinstance(owner, (Instance, LibObject, Func, Tensor)):
+        owner.attrs.pop(tensor_attributes.added(name) if isinstance(owner, Tensor) else name, None)
     elif isinstance(owner, ClassV):
         owner.env.vars.pop(name, None)
     elif isinstance(owner, Sym):

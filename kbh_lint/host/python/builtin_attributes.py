@@ -8,7 +8,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, modules, typetests
 from kbh_lint.host.python import class_making, module_calls
-from kbh_lint.host.torch import torchlib
+from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Raised
@@ -138,7 +138,7 @@ def has_attr(interp: Run, owner: Value, name: str) -> bool:
     if isinstance(owner, ClassV):
         return owner.has(name) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):
-        return name in owner.attrs or torchlib.has_attribute(name)
+        return tensor_attributes.added(name) in owner.attrs or torchlib.has_attribute(name)
     if isinstance(owner, (OwnModule, Namespace)):
         return name in owner.attrs
     if isinstance(owner, Once):

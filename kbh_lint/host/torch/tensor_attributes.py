@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.values import DType, Value
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.torch import recording, tensor_views, whole_numbers
 from kbh_lint.host.values import checksums, tensor_arguments
 from kbh_lint.host.values.escapes import Version
@@ -121,9 +121,17 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     row = _ATTRIBUTES.get(name)
     if row is not None:
         return row(interp, tensor, loc)
-    if name in tensor.attrs and name not in ("range", "known", "value", "holds", "lengths"):
-        return tensor.attrs[name]
-    return NotImplemented
+    if name in _KNOWN:
+        return tensor.attrs.get(added(name), NotImplemented)
+    return tensor.attrs.get(name, NotImplemented)
+
+
+_KNOWN = frozenset("range known value holds lengths steer subclass lazy lazy_loc complex".split())
+
+
+def added(name: str) -> str:
+    """Under which name an attribute that a submission adds to a tensor stands beside what is known of the tensor."""
+    return f"added:{name}" if name in _KNOWN else name
 
 
 def _shape(tensor: Tensor) -> Value:
@@ -151,6 +159,7 @@ _ATTRIBUTES: dict[str, _Attribute] = {
     "dtype": lambda interp, tensor, loc: DType(tensor.dtype),
     "device": lambda interp, tensor, loc: device(tensor.device),
     "is_cuda": lambda interp, tensor, loc: tensor.device != "cpu",
+    "is_cpu": lambda interp, tensor, loc: tensor.device == "cpu",
     **dict.fromkeys(("T", "H"), lambda interp, tensor, loc: tensor_views.view(interp, "t", [tensor], {}, loc)),
     **dict.fromkeys(
         ("mT", "mH"), lambda interp, tensor, loc: tensor_views.view(interp, "transpose", [tensor, -1, -2], {}, loc)
@@ -166,10 +175,11 @@ _ATTRIBUTES: dict[str, _Attribute] = {
     "itemsize": lambda interp, tensor, loc: _element_size(tensor),
     "nbytes": lambda interp, tensor, loc: (tensor.numel() or 0) * dtypes.STORED.get(tensor.dtype, 32) // 8,
     **dict.fromkeys(
-        ("requires_grad", "is_sparse", "is_quantized", "is_meta", "is_mps", "is_nested", "retains_grad"),
+        "requires_grad retains_grad is_sparse is_sparse_csr is_quantized is_nested is_mkldnn is_meta is_mps is_xpu "
+        "is_xla is_hpu is_ipu is_maia is_mtia is_vulkan".split(),
         lambda interp, tensor, loc: False,
     ),
-    "layout": lambda interp, tensor, loc: LibObject("torch.layout"),
+    "layout": lambda interp, tensor, loc: Sym("torch.strided"),
     "__dict__": lambda interp, tensor, loc: tensor.attrs,
     "__cuda_array_interface__": lambda interp, tensor, loc: _interface(interp, tensor, loc),
 }
@@ -183,7 +193,7 @@ def meta(name: str) -> Callable[..., Any]:
         tensor = args[0]
         if not isinstance(tensor, Tensor):
             return Unknown((), name)
-        return Unknown((tensor.storage.content,), name) if row is None else row(interp, tensor, args[1:], loc)
+        return Unknown((), name) if row is None else row(interp, tensor, args[1:], loc)
 
     return answer
 
@@ -237,6 +247,40 @@ def _offset(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | N
     return Unknown((), "storage_offset") if tensor.offset is None else tensor.offset
 
 
+def _is_inference(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    """What a caller gives was made outside of `torch.inference_mode`."""
+    return False if tensor.storage.ident in interp.memory.given else Unknown((), "is_inference")
+
+
+def _is_signed(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    return Unknown((), "is_signed") if tensor.dtype == "?" else not tensor.dtype.startswith(("u", "bool"))
+
+
+def _is_lazy(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    """Whether numbers are conjugated, or turned round, when they are read: of what is not complex, they are not."""
+    return Unknown((), "a view that computes") if {"lazy", "complex"} & set(tensor.attrs) else False
+
+
+def _is_dense(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    return tensor.is_contiguous() or Unknown((), "whether elements lie close")
+
+
+def _is_same_size(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    shapes = [one.shape for one in (tensor, *given) if isinstance(one, Tensor)]
+    known = len(shapes) == 2 and all(shape is not None and None not in shape for shape in shapes)
+    return shapes[0] == shapes[1] if known else Unknown((), "is_same_size")
+
+
+def _is_alias_of(interp: Run, tensor: Tensor, given: Sequence[Value], loc: ir.Loc | None) -> Value:
+    other = given[0] if given else None
+    return tensor.storage is other.storage if isinstance(other, Tensor) else Unknown((), "is_alias_of")
+
+
+def _on_the_host(answer: bool) -> _Answer:
+    """The answer for a tensor of the GPU to what only memory of the host may be asked."""
+    return lambda interp, tensor, given, loc: answer if tensor.device != "cpu" else Unknown((), "memory of the host")
+
+
 _Answer = Callable[["Run", Tensor, Sequence[Value], "ir.Loc | None"], Value]  # `given` are the further arguments
 _ANSWERS: dict[str, _Answer] = {
     "stride": _stride,
@@ -254,4 +298,14 @@ _ANSWERS: dict[str, _Answer] = {
     ),
     "is_floating_point": lambda interp, tensor, given, loc: tensor.dtype in dtypes.FLOATS,
     "get_device": lambda interp, tensor, given, loc: 0,
+    "is_inference": _is_inference,
+    "is_complex": lambda interp, tensor, given, loc: bool(tensor.attrs.get("complex")),
+    "is_signed": _is_signed,
+    **dict.fromkeys(("is_conj", "is_neg", "_is_zerotensor"), _is_lazy),
+    "is_non_overlapping_and_dense": _is_dense,
+    "is_same_size": _is_same_size,
+    "is_alias_of": _is_alias_of,
+    **dict.fromkeys(("has_names", "is_distributed", "is_coalesced"), lambda interp, tensor, given, loc: False),
+    "is_shared": _on_the_host(True),
+    "is_pinned": _on_the_host(False),
 }

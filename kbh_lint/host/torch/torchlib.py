@@ -27,7 +27,7 @@ from kbh_lint.host.torch import (
     whole_numbers,
     windows,
 )
-from kbh_lint.host.torch.aten_names import PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
+from kbh_lint.host.torch.aten_names import NAMES, PRODUCTS, SELECTIONS, SOFTMAXES, SOLVERS, family
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.tensors import Content, EventAttrs, Tensor, Unknown, product
 
@@ -125,6 +125,16 @@ def _each(
     return [call(interp, f"{space}{name}", list(row), kwargs, loc) for row in zip(*lists, strict=False)]
 
 
+def _asks(name: str) -> bool:
+    """Whether an operation says whether something holds, by its name, which an operation on elements has not."""
+    return name.startswith(("is_", "has_", "_is_", "_has_"))
+
+
+def _answer(interp: Run, name: str, args: Sequence[Value]) -> Unknown:
+    """Whether something holds that is not known; `is_nonzero` asks what a tensor holds."""
+    return Unknown(tuple(interp.contents_of(args)) if name == "is_nonzero" else (), name)
+
+
 def compute(
     interp: Run,
     path: str,
@@ -143,7 +153,9 @@ def compute(
     numbers = _numbers(interp, [*args, *kwargs.values()])
     if numbers:
         attrs["steer"] = numbers
-    found = shapes.results(path, name, args, kwargs, inputs) if inputs else (None, "?")
+    found = shapes.results(path, name, args, kwargs, inputs)
+    if found == (None, "?") and _asks(name):
+        return _answer(interp, name, args)
     if family(name) in ("product", "solver"):
         attrs["flops"] = shapes.product_flops(name, args, inputs, found[0] if isinstance(found, tuple) else None)
     least = limits.least(name, args, kwargs)
@@ -246,6 +258,11 @@ _ATTRIBUTES = frozenset(
 
 def has_attribute(name: str) -> bool:
     """Whether every tensor has an attribute of this name; attributes that a submission adds are kept elsewhere."""
+    return name in NAMES or is_followed(name)
+
+
+def is_followed(name: str) -> bool:
+    """Whether an attribute that every tensor has is one that is followed, or is known for what it is."""
     if name.startswith("_"):
         return name.startswith("__") or name in ("_version", "_base", "_typed_storage") or name in PRODUCTS
     base = name.removesuffix("_")
@@ -255,7 +272,9 @@ def has_attribute(name: str) -> bool:
 
 METADATA = frozenset(
     "stride size dim ndimension numel nelement __len__ data_ptr element_size is_contiguous storage_offset "
-    "untyped_storage storage is_floating_point get_device is_set_to".split()
+    "untyped_storage storage is_floating_point get_device is_set_to is_inference is_complex is_signed is_conj is_neg "
+    "_is_zerotensor is_non_overlapping_and_dense "
+    "is_same_size is_alias_of has_names is_distributed is_coalesced is_shared is_pinned".split()
 )
 SPECIAL: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(

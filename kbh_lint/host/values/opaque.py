@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kbh_lint.base.values import Value
+from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.library_objects import Storage
 from kbh_lint.host.values.objects import Bound, LibObject, Method, ProcessNumber
 from kbh_lint.host.values.tensors import Unknown
@@ -47,7 +47,9 @@ def alike(left: object, right: object, depth: int = 0) -> bool:
         return left.name == right.name and alike(left.self, right.self, depth + 1)
     if isinstance(left, Bound) and isinstance(right, Bound):
         return left.func is right.func and left.self is right.self
-    return isinstance(left, (str, int, float, bool)) and not isinstance(left, ProcessNumber) and bool(left == right)
+    return (
+        isinstance(left, (str, int, float, bool, Sym)) and not isinstance(left, ProcessNumber) and bool(left == right)
+    )
 
 
 def _alike_objects(left: LibObject, right: LibObject, depth: int) -> bool:
