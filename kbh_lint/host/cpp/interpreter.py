@@ -354,9 +354,12 @@ class Cpp:
         return [Env(dict(zip(packs, items, strict=True)), env) for items in zip(*packs.values(), strict=True)]
 
     def truth(self, value: Value, loc: ir.Loc | None) -> bool:
-        """Whether a condition holds; an optional or handle that holds a tensor or a function counts as true."""
+        """Whether a condition holds; an optional or handle that holds a tensor or a function counts as true. What a
+        function of torch gave that is not known may be no tensor."""
         if isinstance(value, cpp_std_texts.Stream):
             return not value.attrs["failed"]
+        if isinstance(value, Tensor) and value.is_nameless():
+            value = Unknown((), "what a function of torch that is not known gave", likely=True)
         held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))
         return held or self.interp.truth(value, loc)
 

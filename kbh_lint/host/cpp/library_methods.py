@@ -88,7 +88,7 @@ def _nothing(owner: None, asked: Asked) -> Value:
     """Of a tensor that nothing was assigned to, of an empty std::optional, and of a weak pointer to nothing."""
     if asked.name in ("defined", "has_value"):
         return False
-    if asked.name == "lock":
+    if asked.name in ("lock", "_unsafe_get_target"):
         return None
     if asked.name in ("value", "value_or"):
         return asked.args[0] if asked.args else Unknown((), asked.name)
@@ -106,6 +106,13 @@ def _text(owner: str, asked: Asked) -> Value:
     """Of a std::string."""
     made = texts.method(asked.run, owner, asked.node, asked.args, asked.env)
     return _plain(owner, asked) if made is NotImplemented else made
+
+
+def _list(owner: list[Value], asked: Asked, kind: str = "vector") -> Value:
+    """Of a sequence; `sizes.equals(others)` is what an `IntArrayRef` has instead of an operator."""
+    if asked.name == "equals" and asked.args and isinstance(other := asked.args[0], (list, tuple)):
+        return comparisons.compare(asked.run.interp, "==", owner, list(other), asked.node.loc)
+    return LISTS.call(asked.site(kind), owner)
 
 
 def _stream(owner: texts.Stream, asked: Asked) -> Value:
@@ -287,7 +294,9 @@ def _implementation(owner: Tensor, asked: Asked) -> Value:
 
 
 def _of_implementation(owner: TensorImpl, asked: Asked) -> Value:
-    """Of the object behind a tensor, which is asked what the tensor is."""
+    """Of the object behind a tensor, or of what points to it; it is asked what the tensor is."""
+    if asked.name in ("get", "lock", "_unsafe_get_target"):
+        return owner
     return _tensor(owner.tensor, asked)
 
 
@@ -320,8 +329,8 @@ _OF_TENSORS: dict[str, Callable[[Tensor, Asked], Value]] = {
     **dict.fromkeys(_ITSELF, _itself),
     **dict.fromkeys(_ADDRESSES, _address),
     **dict.fromkeys(("storage", "unsafeGetStorageImpl"), _memory),
-    **dict.fromkeys(("defined", "is_contiguous", "has_value"), _yes),
-    "unsafeGetTensorImpl": _implementation,
+    **dict.fromkeys(("defined", "is_contiguous", "has_value", "has_storage", "enabled"), _yes),
+    **dict.fromkeys(("unsafeGetTensorImpl", "getIntrusivePtr"), _implementation),
     "is_same": _same,
     "options": _options_of,
     "index": _index,
@@ -334,6 +343,7 @@ _OF_TORCH = {
     "scalar_type": "dtype",
     "sym_size": "size",
     "sym_stride": "stride",
+    "strides": "stride",
     "current_version": "_version",
 }
 
@@ -344,8 +354,8 @@ _ROWS = ByClass[_Row](
         **dict.fromkeys((int, float), _plain),
         TensorImpl: _of_implementation,
         Heap: lambda owner, asked: HEAPS.call(asked.site("priority_queue"), owner),
-        list: lambda owner, asked: LISTS.call(asked.site("vector"), owner),
-        tuple: lambda owner, asked: LISTS.call(asked.site("tuple"), list(owner)),
+        list: _list,
+        tuple: lambda owner, asked: _list(list(owner), asked, "tuple"),
         dict: lambda owner, asked: MAPS.call(asked.site("map"), owner),
         Tensor: _tensor,
         Pointer: _pointer,

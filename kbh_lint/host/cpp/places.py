@@ -373,7 +373,11 @@ def _outside(run: Cpp, name: str, env: Env) -> Value:
     return _CONSTANTS[meant] if meant in _CONSTANTS else Sym(meant)
 
 
-_CONSTANTS = {"true": True, "false": False, "NULL": None, "nullptr": None}
+_STRIDED = ("at::kStrided", "torch::kStrided", "c10::kStrided", "at::Layout::Strided", "c10::Layout::Strided")
+_CONSTANTS: dict[str, Value] = {
+    **{"true": True, "false": False, "NULL": None, "nullptr": None},
+    **dict.fromkeys(_STRIDED, Sym("torch.strided")),
+}
 
 
 def of_method(env: Env) -> LibObject | None:

@@ -92,6 +92,9 @@ def _of_tensors(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | N
         return NotImplemented
     if isinstance(left, _COUNTED) and isinstance(right, _COUNTED):
         return torchlib.call(interp, f"torch.{operators.TENSOR[op]}", [left, right], {}, loc)
+    nameless = any(isinstance(one, Tensor) and one.is_nameless() for one in (left, right))
+    if nameless and left is not None and right is not None:
+        return unknowns.merged(interp, why="a comparison")  # of what may be no tensor
     return op == "!="
 
 

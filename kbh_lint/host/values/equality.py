@@ -10,7 +10,7 @@ from kbh_lint.host.values.containers import Keys
 from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.named_objects import Device
 from kbh_lint.host.values.objects import Bound, Instance, LibObject, ProcessNumber, compared_as, find_method
-from kbh_lint.host.values.tensors import Sort, Unknown
+from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
@@ -62,6 +62,13 @@ def _unknown(interp: Run, left: Value, right: Value) -> Value:
         return NotImplemented
     answer = unknowns.same_unknown(interp, left, right)
     return taint.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
+
+
+def _nameless(interp: Run, left: Value, right: Value) -> Value:
+    """What an operation of torch gave that is not known, and is taken for a tensor."""
+    if not any(isinstance(one, Tensor) and one.is_nameless() for one in (left, right)):
+        return NotImplemented
+    return False if left is None or right is None else unknowns.merged(interp, why="a comparison")
 
 
 def _doubted(interp: Run, left: Value, right: Value) -> Value:
@@ -156,6 +163,7 @@ _KINDS = (
     _by_chance,
     _bound,
     _unknown,
+    _nameless,
     _doubted,
     _by_class,
     _statuses,

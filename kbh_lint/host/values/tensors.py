@@ -283,6 +283,11 @@ class Tensor(Brief):
             for d, a, b in zip(self.shape, self.strides, want, strict=False)
         )
 
+    def is_nameless(self) -> bool:
+        """Whether nothing is known of what an operation of torch gave: it may be a number, or no tensor at all."""
+        event = self.storage.content.event
+        return self.shape is None and event is not None and event.kind == "op"
+
     def numel(self) -> int | None:
         """Returns the number of elements; None when a dimension is unknown."""
         return product(self.shape)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 # What holds one value, or none: it is followed as that value.
 HOLDERS = frozenset(
-    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr variant any reference_wrapper MaybeOwned function "
-    "Tensor IValue".split()
+    "optional unique_ptr shared_ptr weak_ptr intrusive_ptr weak_intrusive_ptr variant any reference_wrapper MaybeOwned "
+    "function Tensor IValue".split()
 )
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
 TENSORS = frozenset(("at::Tensor", "torch::Tensor", "Tensor"))
