@@ -47,7 +47,7 @@ def _unknown_later(run: ShapeRun) -> str:
         return _made_of_inputs(result_contents(last_call(run)))
 
     for call in run.probes:
-        if call.kind == "undecided":
+        if call.kind in ("undecided", "doubted"):
             if call.contents and all(c.event is not None and c.event.call < call.index for c in call.contents):
                 return "where a later call cannot be told to compute, it returns what an earlier one computed"
         elif is_unknown(call.result) or not _made_of_inputs(call.contents) and of_inputs():

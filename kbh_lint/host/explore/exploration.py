@@ -16,7 +16,7 @@ from kbh_lint.host.libs import trace_nn
 from kbh_lint.host.python import lanes, module_calls
 from kbh_lint.host.run import Run
 from kbh_lint.host.values import escapes, taint
-from kbh_lint.host.values.decisions import ALL, FORK, Asked
+from kbh_lint.host.values.decisions import ALL, FORK, Asked, Later
 from kbh_lint.host.values.frames import Frame, OutOfFuel, Raised
 from kbh_lint.host.values.objects import ClassV, Instance
 from kbh_lint.host.values.path_runs import Call, Ended, PathRun, Probe, ShapeRun
@@ -193,6 +193,8 @@ def explore(
     if waiting:
         paths.append(follow({key: side for forced in waiting for key, side in forced.items()}))
     untried = len(waiting) if waiting and not paths[-1].came_to_an_end() else 0
+    if first.came_to_an_end():
+        paths += [follow({Later(key): True}) for path in paths[1 : limit + 1] for key in _begun_with_nothing(path)]
     paths += [follow({key: True}) for key in first.measured[1 : MAX_FASTEST + 1]]
     untried += len(first.measured[MAX_FASTEST + 1 :])
     first.beyond = [follow(forced) for forced in _beyond(first)]
@@ -210,6 +212,13 @@ def explore(
         if all(map(taint.either_way, group)):
             paths += others
     return paths
+
+
+def _begun_with_nothing(path: PathRun) -> list[Hashable]:
+    """The branch that `path` takes the other way, where its first call returns nothing then: what is kept is not there
+    yet, and only later calls may go this way."""
+    nothing = any(run.calls and not probes.result_contents(run.calls[0].result) for run in path.shapes)
+    return list(path.forced)[-1:] if nothing else []
 
 
 def _timed(session: Session, problem: Problem | None, first: PathRun, further: bool) -> PathRun | None:

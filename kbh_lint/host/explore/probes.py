@@ -1,6 +1,7 @@
 """Further calls of `forward` after the two of every run, made when something survives: under which key is it found?
 
 - `same`: nothing changed. What is computed then is computed on every call.
+- `doubted`: the same, and what only calls after the second one ask and nobody can tell is answered the other way.
 - `fresh`: other tensors in other memory. What still comes from the first ones is found by nothing that tells tensors
   apart.
 - `one`: only one input is another tensor.
@@ -8,14 +9,14 @@
 - `reused`: other tensors where dead ones lay, with the address, the id() and the version count that those had.
 - `collision`: contents change in place, and every sum or sample of them stays what it was.
 - `later`: counters of calls stand where they stand after a long time, and contents change in place.
-- `undecided`: the same, and what only calls after the second one ask and nobody can tell is answered the other way.
+- `undecided`: the same, with the other answers of `doubted`.
 
 The calls come after everything else that is looked at; what they do to the model touches no other fact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from kbh_lint.host.torch import recording
 from kbh_lint.host.values import escapes, path_runs, tensor_arguments
 from kbh_lint.host.values.checksums import outside
 from kbh_lint.host.values.cpp_objects import Pointer
+from kbh_lint.host.values.decisions import FOUND, Later
 from kbh_lint.host.values.escapes import CODE, EscapedState
 from kbh_lint.host.values.frames import OutOfFuel, Raised
 from kbh_lint.host.values.objects import Graph, HostDescriptor, Instance, LibObject, NamedTuple, is_named_tuple
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 FUEL = 200_000
 MAX_KEPT = 100
 _LEGAL = ("whole", "drawn", "fixed", "rising", "apart")  # notes that hold of every legal, or drawn, value of an input
+MAX_ANSWERS = 3  # calls in a row that answer otherwise, each what the one before has asked
 ROLES = frozenset(
     ("graph", "held-input", "derived", "output", "value", "descriptor", "reference")
 )  # that tell of inputs
@@ -183,6 +186,7 @@ def _calls(
     before = decisions.decided.keys() - decisions.late
     if telling:
         call("same", inputs)
+        asked = decisions.decided.keys() - before
         _alone(interp, call, inputs)
         inputs = {name: fresh(interp, name, old) for name, old in inputs.items()}
         call("fresh", inputs)
@@ -204,6 +208,7 @@ def _calls(
             interp.memory.colliding = True
             call("collision", inputs)
             interp.memory.colliding = False
+        _otherwise(call, dict(run.inputs), asked, before)
     if counters:
         inputs = dict(run.inputs)  # a counter may stand under a key that is made of them
         change(interp, inputs.items(), "input")
@@ -216,6 +221,21 @@ def _calls(
             with suppress(Exception):  # where the other way raises, nothing is returned
                 call("undecided", inputs, places)
             decisions.decided = decided
+
+
+def _otherwise(call: _Caller, inputs: dict[str, Tensor], asked: set[Hashable], before: set[Hashable]) -> None:
+    """Where a call with unchanged inputs `asked` what calls `before` it did not: the same, answered otherwise."""
+    decisions = call.interp.decisions
+    asked = asked | {key.key for key in decisions.forced if isinstance(key, Later)} | decisions.decided.keys() & {FOUND}
+    if asked:
+        call("same", inputs)
+    for _ in range(MAX_ANSWERS):
+        if not asked - decisions.late:
+            break
+        decisions.late |= asked
+        with suppress(Exception):  # where the other way raises, nothing is returned
+            call("doubted", inputs)
+        asked = decisions.decided.keys() - before
 
 
 def _alone(interp: Run, call: _Caller, inputs: dict[str, Tensor]) -> None:
@@ -237,7 +257,7 @@ class _Caller:
         for counter in self.counters:
             counter.age() if kind in ("later", "undecided") else counter.reset()
         self.interp.aged = kind in ("later", "undecided")
-        self.interp.decisions.contrary = kind == "undecided"
+        self.interp.decisions.contrary = kind in ("undecided", "doubted")
         try:
             forward(self.interp, self.run, self.model, kind, inputs, names)
         finally:

@@ -20,8 +20,17 @@ class Asked:
     about: Literal["caller", "memory", "all", "fork"] = "caller"
 
 
+FOUND = "whether a key finds what was kept under one, where nobody knows that they differ"
 ALL = Asked(about="all")
 FORK = Asked(about="fork")
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """A decision: the branch with this `key` is taken the other way by a call after the second one, as earlier calls,
+    which have nothing yet, cannot take it."""
+
+    key: Hashable
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds, equality, opaque
 from kbh_lint.host.values.objects import Instance, LibObject, compared_as, find_method
-from kbh_lint.host.values.tensors import Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import Text, doubts
 
 if TYPE_CHECKING:
@@ -40,12 +40,17 @@ def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Value) -> Any:
             return key
     except TypeError:
         return MISSING
+    doubted: Value = MISSING
     if _is_walked(interp, key):
         bounds.steps(interp, len(owner))
         for other in owner:
-            if type(other) is type(key) and equality.same(interp, other, key) is True:
+            verdict = equality.same(interp, other, key) if type(other) is type(key) else False
+            if verdict is True:
                 return other
-    return _nearest(interp, owner, key) if interp.memory.opaque and opaque.is_opaque(key) else MISSING
+            doubted = other if verdict is not False else doubted
+    found = _nearest(interp, owner, key) if interp.memory.opaque and opaque.is_opaque(key) else MISSING
+    asked = found is MISSING and doubted is not MISSING
+    return doubted if asked and interp.decisions.found() else found
 
 
 def _nearest(interp: Run, owner: dict[Any, Any] | set[Any], key: object) -> Value:
@@ -85,7 +90,8 @@ def _is_walked(interp: Run, key: Value) -> bool:
         return any(_is_walked(interp, part) for part in key)
     if isinstance(key, Instance) and find_method(key, "__eq__") is not None:
         return True
-    return isinstance(key, Unknown) or bool(doubts(key)) or compared_as(key) is not key
+    unknown = isinstance(key, Unknown) or isinstance(key, Tensor) and key.is_nameless()
+    return unknown or bool(doubts(key)) or compared_as(key) is not key
 
 
 def store(interp: Run, owner: dict[Any, Any], key: Value, value: Value) -> None:

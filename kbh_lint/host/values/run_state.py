@@ -10,7 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.values import taint
-from kbh_lint.host.values.decisions import ALL
+from kbh_lint.host.values.decisions import ALL, FOUND
 from kbh_lint.host.values.tensors import Content, Event, Sort, Tensor, Unknown
 from kbh_lint.source.sidecars import MODULES
 
@@ -84,6 +84,12 @@ class Decisions:
             return not (value.likely and taint.symbol_of(value))
         return value.likely
 
+    def found(self) -> bool:
+        """Whether a key finds something of which nobody knows whether it is kept under the same one: only where a call
+        is told to find what earlier ones left."""
+        self.decided.setdefault(FOUND, False)
+        return self.contrary and FOUND in self.late
+
     def assume(self, key: Value, loc: ir.Loc | None, answer: bool, contents: tuple[Content, ...]) -> bool:
         """Records a branch that the legal domain of the inputs, or an earlier check, decides; returns the side that
         this run takes, which may be forced to be the other."""
@@ -97,6 +103,8 @@ class Decisions:
         `askers`, or a call around it, by the same way), it is the other side."""
         if value.sort is Sort.ALIKE:  # an earlier call had nothing yet to compare with
             return self.choice((key, value.sort), value)
+        if self.contrary and key in self.late:
+            return not value.likely
         if key not in self.decided or taint.symbol_of(value):
             self.decided[key] = self.choice(key, value)
         if value.sort is Sort.PATH:  # files are all there, or none is yet
