@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.cpp import copies as cpp_copies
+from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.gpu.graphs import replay
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.objects import Graph, LibObject
@@ -75,7 +76,7 @@ def _node(run: Cpp, name: str, args: Sequence[Value], plain: Sequence[Value], lo
         does = _does(run, name, plain)
         if does is None:
             run.interp.miss(f"what {name} adds to a graph could not be read", loc)
-            return
+            does = {"unread": list(plain), "name": name}
         made = LibObject("cpp.graph_node", {_DOES: does})
         _set(args, made)
         _nodes(graph).append((made, None))
@@ -101,6 +102,9 @@ def _does(run: Cpp, name: str, plain: Sequence[Value]) -> dict[str, Value] | Non
     if "Memcpy" in name:
         return {"copy": list(plain)} if "1D" in name else None
     params = next((v for v in reversed(plain) if isinstance(v, LibObject) and _DOES not in v.attrs), None)
+    if params is not None and "Host" in name:
+        called = cpp_lambdas.of_node(params.attrs)
+        return None if called is None else {"called": called}
     inner = params.attrs.get("kernel") if params is not None else None
     params = inner if isinstance(inner, LibObject) else params
     func = params.attrs.get("func", params.attrs.get("kern")) if params is not None else None
@@ -114,7 +118,11 @@ def _does(run: Cpp, name: str, plain: Sequence[Value]) -> dict[str, Value] | Non
 
 
 def _do(run: Cpp, does: dict[str, Any] | None, loc: ir.Loc | None) -> None:
-    if does and "copy" in does:
+    if does and "unread" in does:
+        run.opaque(does["name"], does["unread"], loc)
+    elif does and "called" in does:
+        cpp_lambdas.invoke(run, does["called"][0], does["called"][1:], loc)
+    elif does and "copy" in does:
         cpp_copies.copied(run, "cudaMemcpyAsync", does["copy"], loc)
     elif does:
         run.launch_value(does["func"], does["args"], does["dims"], loc)

@@ -1,12 +1,12 @@
 """Functions that C++ holds as values: lambdas and what they capture, methods of objects, objects with `operator()`, and
-what std::bind and std::mem_fn make of them.
+what std::bind and std::mem_fn make of them; and those that a stream or a node of a graph calls on the host.
 
 What a launch that is given a lambda finds in it is `host.gpu.lambdas`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -15,6 +15,7 @@ from kbh_lint.base.values import DType, Env, Func, Overloads, Sym, Value
 from kbh_lint.cpp.members import ClassEnv
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp.std.copying import copied
+from kbh_lint.host.python import lanes
 from kbh_lint.host.values.cpp_objects import Bound, OwnMethod, Slot, Template
 from kbh_lint.host.values.objects import LibObject
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
 DISPATCHERS = ("AT_DISPATCH", "AT_PRIVATE")  # macros that begin so call the lambdas that they are given
+_DONE = Sym("cudaSuccess")
 _PLACE = regex(r"(?:.*::)?_([1-9])$")
 
 
@@ -80,6 +82,24 @@ def invoke(run: Cpp, target: Value, args: list[Any], loc: ir.Loc | None) -> Any:
     return run.call(choice.func, fitted, loc, choice.bound, this=this)
 
 
+def on_stream(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
+    """Models `cudaLaunchHostFunc(stream, f, data)` and `cudaStreamAddCallback(stream, f, data, flags)`: the host calls
+    the function in the order of the stream's work. NotImplemented where the function is not known."""
+    func = _value(args[1]) if len(args) > 2 else None
+    if not is_callable(func):
+        return NotImplemented
+    with lanes.on(run.interp, _value(args[0])):
+        invoke(run, func, [args[0], _DONE, args[2]] if "AddCallback" in name else [args[2]], loc)
+    return _DONE
+
+
+def of_node(params: Mapping[str, Value]) -> list[Value] | None:
+    """Returns the function that a node of a graph calls on the host, by its `cudaHostNodeParams`, and what the function
+    is given; None where it is not known."""
+    func = _value(params.get("fn"))
+    return [func, params.get("userData")] if is_callable(func) else None
+
+
 def _value(value: Value) -> Any:
     return value.get() if isinstance(value, Slot) else value
 
@@ -95,7 +115,7 @@ def _takes_object(target: Func | Overloads, first: Value) -> bool:
     """Whether a function is a method of what it is called with first."""
     func = target.funcs[-1] if isinstance(target, Overloads) else target
     own = cpp_classes.method(first, func.node.name) if isinstance(first, LibObject) else None
-    return isinstance(func.env, ClassEnv) and own is not None
+    return isinstance(func.env, ClassEnv) and own is not None and "static" not in func.node.attributes
 
 
 def _by_place(func: Func, at: int) -> bool:

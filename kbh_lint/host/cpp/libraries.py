@@ -210,6 +210,10 @@ _NAMES = (
     _row("cudaGetDriverEntryPoint* cuGetProcAddress* dlsym*", lambda run, call: _entry_point(call.short, call.args)),
     _row("dim3", _dim3),
     _row(
+        "cudaLaunchHostFunc* cuLaunchHostFunc* cudaStreamAddCallback* cuStreamAddCallback*",
+        lambda run, call: cpp_lambdas.on_stream(run, call.short, call.args, call.loc),
+    ),
+    _row(
         "cudaLaunch* cuLaunchKernel* launch_kernel_on_cluster*",
         lambda run, call: _launch_call(run, call.short, call.args, call.loc),
     ),
