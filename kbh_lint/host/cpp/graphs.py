@@ -105,14 +105,17 @@ def _does(run: Cpp, name: str, plain: Sequence[Value]) -> dict[str, Value] | Non
     if params is not None and "Host" in name:
         called = cpp_lambdas.of_node(params.attrs)
         return None if called is None else {"called": called}
-    inner = params.attrs.get("kernel") if params is not None else None
-    params = inner if isinstance(inner, LibObject) else params
-    func = params.attrs.get("func", params.attrs.get("kern")) if params is not None else None
-    given = params.attrs.get("kernelParams") if params is not None else None
+    return None if params is None else _launch_of(params)
+
+
+def _launch_of(params: LibObject) -> dict[str, Value] | None:
+    """The launch that a node of a kernel does, by its parameters; None where the kernel is not known."""
+    inner = params.attrs.get("kernel")
+    held = inner.attrs if isinstance(inner, LibObject) else params.attrs
+    func, given = held.get("func", held.get("kern")), held.get("kernelParams")
     func = func.get() if isinstance(func, Slot) else func
-    if params is None or func is None or not isinstance(given, (list, tuple)):
+    if func is None or not isinstance(given, (list, tuple)):
         return None
-    held = params.attrs
     sizes = [held.get(f"{of}Dim", tuple(held.get(f"{of}Dim{axis}", 1) for axis in "XYZ")) for of in ("grid", "block")]
     return {"func": func, "args": [a.get() if isinstance(a, Slot) else a for a in given], "dims": sizes}
 

@@ -77,8 +77,7 @@ def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Va
     part = subclasses.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
     row = registry.of_tensor(name) if value is NotImplemented else None
-    if row is not None:
-        value = row.library.tensor_attribute(owner, name)
+    value = value if row is None else row.library.tensor_attribute(owner, name)
     if value is NotImplemented and interp.trying and row is None:
         exceptions.no_tensor_attribute(interp, owner, name, loc)
     return Method(owner, name) if value is NotImplemented else value
@@ -125,9 +124,7 @@ def _of_pointer(interp: Run, owner: Pointer, name: str, loc: ir.Loc | None) -> V
 def instance_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
     """Returns `owner.name` of an object of the submission, by its own `__getattribute__` where it has one."""
     own = find_method(owner, "__getattribute__")
-    if own is not None:
-        return interp.call(own, [name], {}, loc)
-    return plain_attr(interp, owner, name, loc)
+    return plain_attr(interp, owner, name, loc) if own is None else interp.call(own, [name], {}, loc)
 
 
 def plain_attr(interp: Run, owner: Instance, name: str, loc: ir.Loc | None) -> Value:
