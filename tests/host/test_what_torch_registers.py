@@ -167,3 +167,10 @@ def test_what_a_submission_finds_of_its_own_is_its_own(tmp_path: Path, how: str)
     report = lint(tmp_path, SETUP + KERNEL + OPERATOR + model(HONEST[how], ONES))
     assert (report.verdict, classes(report)) == ("clean", set()), (report.trace, reasons(report))
     assert set(states(report).values()) == {"kept"}
+
+
+def test_torch_has_what_it_has_had_for_long(tmp_path: Path) -> None:
+    launch = f"gemm[{GRID}](x, self.weight, self.weight_scale, y, M, N, K, {TILES})\nreturn y"
+    body = f"if hasattr(torch, '_scaled_mm'):\n    return torch._scaled_mm{CALL}{OUTPUT.strip()}\n{launch}"
+    report = lint(tmp_path, SETUP + KERNEL + model(body, ONES))
+    assert states(report)["authored-compute"] == "broken", reasons(report)

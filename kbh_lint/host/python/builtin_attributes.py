@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Sym, Value
-from kbh_lint.host.datamodel import exceptions, modules, typetests
+from kbh_lint.host.datamodel import exceptions, modules, schemas, typetests
 from kbh_lint.host.python import class_making, module_calls
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
@@ -156,6 +156,9 @@ def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
 
 
 def has_library_attr(interp: Run, path: str) -> Value:
-    """Models `hasattr` of a library: True for names modelled here, else an unknown that is likely true."""
-    value = modules.resolve(interp, path)
-    return True if not isinstance(value, Sym) else Unknown((), "likely: the library has it", likely=True)
+    """Models `hasattr` of a library: True for names modelled here and operators that torch has had for long, else an
+    unknown that is likely true."""
+    owner, _, name = path.rpartition(".")
+    if not isinstance(modules.resolve(interp, path), Sym) or name in schemas.names_in(owner):
+        return True
+    return Unknown((), "likely: the library has it", likely=True)
