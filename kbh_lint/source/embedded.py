@@ -52,6 +52,19 @@ class Text(str):
         return place
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """The one place of all characters of a piece: of the call that decoded them, or of what they were made from."""
+
+    path: str
+    line: int
+    column: int
+
+    def place(self, offset: int) -> tuple[str, int, int]:
+        """(path, line, column), from 1, whatever the offset."""
+        return self.path, self.line, self.column
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Doubt:
     """The value that characters of a text stand for, which is not known."""

@@ -26,7 +26,7 @@ from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
 from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import Unknown
-from kbh_lint.source.embedded import Piece, Text
+from kbh_lint.source.embedded import Here, Piece, Text
 from kbh_lint.source.spans import Span
 
 if TYPE_CHECKING:
@@ -62,19 +62,6 @@ _CODECS: dict[str, Decoder] = {
     "hex": binascii.unhexlify, "hex_codec": binascii.unhexlify, "base64": base64.b64decode,
     "base64_codec": base64.b64decode, "zlib": _inflate, "zlib_codec": _inflate, "zip": _inflate,
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """The place of a call that decoded a text, which stands for the place of all the text's characters."""
-
-    path: str
-    line: int
-    column: int
-
-    def place(self, offset: int) -> tuple[str, int, int]:
-        """Returns the path, line and column of the decoding call, whatever the offset."""
-        return self.path, self.line, self.column
 
 
 @dataclass(slots=True, eq=False)
