@@ -36,6 +36,7 @@ _MADE = "code is made at run time"
 MAX_IN = 4_000_000
 MAX_OUT = 4_000_000
 MAX_LOADED = 32  # texts that one run may make into code
+SHORT = 64  # so many characters are an expression at most; as many of these count as one text
 
 Decoder = Callable[[bytes], bytes]
 
@@ -141,7 +142,8 @@ def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.L
     if not isinstance(source, str):
         why = getattr(source, "why", "") or getattr(source, "path", "")
         return _unread(interp, f"{_MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
-    interp.miss(f"{_MADE} (exec or eval)", loc, HoleKind.MADE)
+    if len(source) > SHORT or not any(hole.kind is HoleKind.MADE and hole.loc == loc for hole in interp.trace.unread):
+        interp.miss(f"{_MADE} (exec or eval)", loc, HoleKind.MADE)
     return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc)
 
 
@@ -153,8 +155,9 @@ def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
 def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Runs a text as Python in a scope. Returns the value of a single expression, None for statements."""
 
-    interp.made += 1
-    if interp.made > MAX_LOADED:
+    interp.made += 1 if len(source) <= SHORT else SHORT
+    interp.burn(4)
+    if interp.made > MAX_LOADED * SHORT:
         return _unread(interp, f"{_MADE} more than {MAX_LOADED} times", loc)
     text = source if isinstance(source, Text) and source.pieces else decoded(interp, str(source), loc)
     text = text if isinstance(text, Text) else Text(str(text))
