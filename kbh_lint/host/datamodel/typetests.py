@@ -35,13 +35,17 @@ _ABSTRACT = ("collections.abc.", "typing.", "numbers.")
 def is_instance(interp: Run, value: Value, kinds: Value, plainly: bool = False) -> Value:
     """Models isinstance(value, kinds): True, False or an Unknown; with `plainly`, `__instancecheck__` of metaclasses is
     ignored."""
-    own = None if plainly else meta_method(kinds, "__instancecheck__")
+    return _any_of(_is_of(interp, value, kind, plainly) for kind in _kinds(kinds))
+
+
+def _is_of(interp: Run, value: Value, kind: Value, plainly: bool) -> Value:
+    own = None if plainly else meta_method(kind, "__instancecheck__")
     if own is not None:
         answer = interp.call(own, [value], {}, None)
         return answer if isinstance(answer, Unknown) else interp.truth(answer, None)
     if isinstance(value, Unknown):
         return unknowns.merged(interp, value, why="a type test")
-    return _any_of(_is_a(interp, value, kind) for kind in _kinds(kinds))
+    return _is_a(interp, value, kind)
 
 
 def is_subclass(interp: Run, cls: Value, kinds: Value) -> Value:
