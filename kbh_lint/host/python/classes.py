@@ -138,7 +138,7 @@ def bind(interp: Run, owner: Instance | ClassV, found: Value, loc: ir.Loc | None
         return found.func
     if isinstance(found, ClassMethod):
         return Bound(owner.cls if isinstance(owner, Instance) else owner, found.func)
-    if isinstance(found, (Func, Memo, Compiled)):
+    if isinstance(found, (Func, Memo, Compiled)) or hasattr(found, "__kbh_method__"):
         return Bound(owner, found)
     getter = find_method(found, "__get__") if isinstance(found, Instance) else None
     kind = owner.cls if isinstance(owner, Instance) else owner.meta

@@ -21,6 +21,12 @@ def builtin(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
+def method(function: Callable[..., Value]) -> Callable[..., Value]:
+    """Marks a built-in as one that is bound to the object, or the class, whose attribute it is."""
+    function.__kbh_method__ = True  # type: ignore[attr-defined]
+    return builtin(function)
+
+
 class OutOfFuel(Exception):
     """The run was stopped at its bound."""
 
