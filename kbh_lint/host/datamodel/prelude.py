@@ -7,7 +7,9 @@ import os
 import re
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -18,6 +20,9 @@ from kbh_lint.host.values.frames import Frame
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+# Modules of ours that have names beside those of a text: `NAMES`, which `fill` binds in its scope, and `NATIVE`. They
+# are loaded when a program names something in them.
+_BESIDE = {"ast": "kbh_lint.host.datamodel.trees.module"}
 NATIVE: dict[str, Callable[..., Any]] = {}  # what the texts call of ours, by name; filled where it is written
 LANGUAGE = "library"  # of places in these texts, which are no places of the submission
 
@@ -33,8 +38,14 @@ def _text(module: str) -> str:
 
 @cache
 def names(module: str) -> frozenset[str]:
-    """Returns the names that a file of `interpreted` defines."""
-    return frozenset(_DEFINED.findall(_text(module)))
+    """Returns the names that a file of `interpreted` defines, or a module of ours beside it."""
+    more = beside(module).NAMES if module in _BESIDE else ()
+    return frozenset((*_DEFINED.findall(_text(module)), *more))
+
+
+def beside(module: str) -> ModuleType:
+    """Returns the module of ours that has more names of a library."""
+    return import_module(_BESIDE[module])
 
 
 def has(path: str) -> bool:
@@ -56,5 +67,8 @@ def value(interp: Run, path: str) -> Any:
     known: dict[str, Env] = interp.scopes.library
     if module not in known:
         known[module] = env = Env(dict(NATIVE))
+        if module in _BESIDE:
+            env.vars.update(beside(module).NATIVE)
+            beside(module).fill(env)
         interp.block(_lowered(module).body, Frame(env, env, None, None))
     return known[module].vars[name]

@@ -20,10 +20,12 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Value
 from kbh_lint.frontends import python
 from kbh_lint.frontends.python import PythonUnit
+from kbh_lint.host.datamodel import prelude
 from kbh_lint.host.effects import builds
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import Frame
 from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.objects import Instance
 from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Here, Piece, Text
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _MADE = "code is made at run time"
+_TREES = "ast"
+_ONLY_TREE = 0x400  # ast.PyCF_ONLY_AST
 MAX_IN = 4_000_000
 MAX_OUT = 4_000_000
 MAX_LOADED = 32  # texts that one run may make into code
@@ -127,8 +131,13 @@ def _unknown(path: str, data: Value = None) -> Unknown:
 # --- code --------------------------------------------------------------------------------------------------
 
 
-def compiled(source: Value, path: str) -> Value:
-    """Models `compile(source, ...)`: the source text stands for the code object."""
+def compiled(run: Run, source: Value, mode: Value, flags: Value, path: str, loc: ir.Loc | None) -> Value:
+    """Models `compile(source, name, mode, flags)`: the source text, or the text of a tree, stands for the code object.
+    Some flags ask for the tree of a text."""
+    if isinstance(source, Instance) and _TREES in run.scopes.library:
+        return prelude.beside(_TREES).code_of(run, source, mode, loc)
+    if isinstance(flags, int) and flags & _ONLY_TREE:
+        return run.call(prelude.value(run, f"{_TREES}.parse"), [source], {"mode": mode}, loc)
     if isinstance(source, Unknown) and source.why:
         return source.like()
     return source if isinstance(source, (str, bytes)) else Unknown((), path)

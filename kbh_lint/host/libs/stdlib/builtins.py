@@ -60,9 +60,18 @@ class Builtins(Importing, Unfollowed):
         return slice(*site.args)
 
     @models("builtins.compile")
-    def compile(self, site: Site, source: Value, *how: Value, **named: Value) -> Value:
-        """Models `compile(source, ...)`: the source text stands for the code object."""
-        return decoding.compiled(source, site.path)
+    def compile(
+        self,
+        site: Site,
+        source: Value,
+        filename: Value = "",
+        mode: Value = "exec",
+        flags: Value = 0,
+        *how: Value,
+        **named: Value,
+    ) -> Value:
+        """Models `compile(source, filename, mode, flags)`: the source text stands for the code object."""
+        return decoding.compiled(site.run, source, mode, flags, site.path, site.loc)
 
     @models("builtins.object")
     def object(self, site: Site) -> Value:

@@ -1,0 +1,1 @@
+"""Syntax trees of Python, as the module `ast` of the standard library has them."""
