@@ -315,9 +315,11 @@ class Run(Recorder):
         code."""
         return extensions.load_library(self, name, loc)
 
-    def run_text(self, source: Value, scope: Value, loc: ir.Loc | None) -> Value:
-        """Models exec and eval: a known text is run here, an unknown one is a hole."""
-        return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc)
+    def run_text(self, source: Value, scope: Value, loc: ir.Loc | None, own: Value = None) -> Value:
+        """Models exec and eval: a known text is run here, an unknown one is a hole. `own` is the dict for what it
+        binds, where that is another than its globals."""
+        known = own if isinstance(own, dict) and own is not scope else None
+        return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc, known)
 
     # --- attributes and items
 

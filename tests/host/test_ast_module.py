@@ -246,6 +246,21 @@ power = ast.Expression(ast.BinOp(ast.Constant(2), ast.Pow(), ast.Constant(5)))
 answer = [scope['f'](3), eval(compile(ast.fix_missing_locations(power), "<e>", "eval"))]
 answer.append(ast.unparse(compile("a+b", "<t>", "exec", ast.PyCF_ONLY_AST)))
 """,
+    "code of trees binds in a scope of its own": """
+import ast
+tree = ast.parse("def f(n):\\n    return n + k\\nm = f(1) + k")
+names, own = {'k': 4}, {}
+exec(compile(tree, "<t>", "exec"), names, own)
+def inside():
+    made = {}
+    exec("def g(n):\\n    return n * FACTOR", globals(), made)
+    return made['g'](5)
+FACTOR = 3
+answer = [own['f'](2), own['m'], 'm' in names, sorted(own), inside(),
+          eval("k + n", {'k': 1}, {'n': 5}), eval("k", names)]
+names['k'] = 10
+answer.append(own['f'](2))
+""",
     "code of trees that lack something is refused": """
 import ast
 answer = []

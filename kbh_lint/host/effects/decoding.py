@@ -143,9 +143,11 @@ def compiled(run: Run, source: Value, mode: Value, flags: Value, path: str, loc:
     return source if isinstance(source, (str, bytes)) else Unknown((), path)
 
 
-def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.Loc | None) -> Value:
+def run_text(
+    interp: Run, source: Value, scope: dict[str, Value] | None, loc: ir.Loc | None, own: dict[str, Value] | None = None
+) -> Value:
     """Models exec and eval. A known text is interpreted like the rest of the file, and noted; an unknown text is
-    recorded as code that could not be read."""
+    recorded as code that could not be read. What it binds goes into `own`, where that is given."""
     if isinstance(source, bytes) and len(source) <= MAX_IN:
         source = decoded(interp, source.decode("utf-8", "replace"), loc)
     if not isinstance(source, str):
@@ -153,7 +155,7 @@ def run_text(interp: Run, source: Value, scope: dict[str, Any] | None, loc: ir.L
         return _unread(interp, f"{_MADE} (exec or eval) from what is not known{f': {why}' if why else ''}", loc)
     if len(source) > SHORT or not any(hole.kind is HoleKind.MADE and hole.loc == loc for hole in interp.trace.unread):
         interp.miss(f"{_MADE} (exec or eval)", loc, HoleKind.MADE)
-    return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc)
+    return execute(interp, source, scope if scope is not None else interp.scopes.main.vars, loc, own)
 
 
 def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
@@ -161,8 +163,11 @@ def _unread(interp: Run, reason: str, loc: ir.Loc | None) -> Unknown:
     return Unknown((), "code that was not read")
 
 
-def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None) -> Any:
-    """Runs a text as Python in a scope. Returns the value of a single expression, None for statements."""
+def execute(
+    interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None, own: dict[str, Value] | None = None
+) -> Any:
+    """Runs a text as Python in a scope, or in the scope `own` inside it. Returns the value of a single expression, None
+    for statements."""
 
     interp.made += 1 if len(source) <= SHORT else SHORT
     interp.burn(4)
@@ -176,8 +181,8 @@ def execute(interp: Run, source: str, scope: dict[str, Any], loc: ir.Loc | None)
         module = python.lower(str(text), unit=unit)
     except (SyntaxError, ValueError, RecursionError, python.TooDeep):
         return _unread(interp, f"{_MADE} from a text that is not Python", loc)
-    env = Env(scope, None)
-    frame = Frame(env, env, loc, None)
+    outer = Env(scope, None)
+    frame = Frame(outer if own is None else Env(own, outer), outer, loc, None)
     if len(module.body) == 1 and isinstance(module.body[0], ir.ExprS):
         return interp.eval(module.body[0].value, frame)
     interp.block(module.body, frame)

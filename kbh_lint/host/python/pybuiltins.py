@@ -161,9 +161,11 @@ class Texts(Builtin):
             site.run.call(site.run.get_attr(file, "write", site.loc), [text], {}, site.loc)
 
     @models("exec", "eval")
-    def exec(self, site: Site, source: Value = None, globals: Value = None, *more: Value, **named: Value) -> Value:
-        """Models `exec(source, globals)` and `eval`."""
-        return site.run.run_text(source, globals, site.loc)
+    def exec(
+        self, site: Site, source: Value = None, globals: Value = None, locals: Value = None, **named: Value
+    ) -> Value:
+        """Models `exec(source, globals, locals)` and `eval`."""
+        return site.run.run_text(source, globals, site.loc, locals)
 
     @models("super")
     def super(self, site: Site, *given: Value) -> Value:
