@@ -21,8 +21,9 @@ _STAYS = regex(
 )
 # What lies in the cache where the next call begins: said of a window that has ended, whose lines stay.
 _FOUND = regex(
-    rf"\b(?:next|following|later)\s+(?:\w+\s+)?{_CALLS}\s+(?:then\s+|still\s+)?(?:finds?|hits?|reads?|gets?|starts?|begins?)\b"
-    r"(?![^.;\n]*\b(?:no|not|nothing|none|never|cold|empty|clean|fresh|anew|again)\b)",
+    rf"\b(?:next|following|later)\s+(?:\w+\s+)?{_CALLS}\s+(?:then\s+|still\s+)?(?:finds?|hits?|reads?)\b"
+    r"(?![^.;]*\b(?:no|not|nothing|none|never|cold|empty|clean|fresh|anew|again|room|space|free|whole|all)\b)"
+    r"[^.;]*\b(?:(?:in|from)\s+(?:the\s+)?(?:L2|cache)|warm|resident)\b",
     re.I,
 )
 NEAR = 300  # characters around such words, in which the cache is spoken of

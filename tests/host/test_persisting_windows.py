@@ -237,7 +237,10 @@ def test_a_window_of_no_bytes_ends_the_one_before(tmp_path: Path, way: str) -> N
 
 ENDED = {  # what a file says of a window that it ends, and whether it is for the next call
     "# Lines that are resident stay, so the next call finds the weight in L2.\n": True,
-    "# What the cache holds is there when a later launch starts with it.\n": True,
+    "# Lines stay in the cache: a later launch still finds them warm.\n": True,
+    "# The window ends here, so that the next launch gets the whole L2.\n": False,
+    "# It ends: the next call finds room in L2.\n": False,
+    "# The next call reads its own pages; L2 is shared.\n": False,
     "# The window ends here, so that nothing of it persists into the next call.\n": False,
     "# The next call starts with a cold cache.\n": False,
     "# The next call finds nothing of this in L2.\n": False,
