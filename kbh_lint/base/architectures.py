@@ -79,8 +79,9 @@ ARCHITECTURES: Mapping[Capability, Architecture] = {
         Architecture((12, 1), "blackwell", 99, 1536),
     )
 }
-# What a file is read for that names no GPU: for the first, and for the others where it asks which one it is.
 STATIC_SHARED = 48 << 10  # bytes of shared memory that a block has without asking for more, on every GPU
+MOST_SHARED = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes that it may have on any GPU
+# What a file is read for that names no GPU: for the first, and for the others where it asks which one it is.
 DECK: tuple[Capability, ...] = ((12, 0), (9, 0), (10, 0))
 GENERATIONS: tuple[Capability, ...] = ((8, 0), (9, 0), (10, 0), (12, 0))  # of GPUs that a module may ask for
 

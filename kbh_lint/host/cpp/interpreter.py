@@ -75,6 +75,7 @@ class Cpp:
         self.given: dict[int, Slot | None] = {}  # by the calls that stand as arguments, what theirs refer to
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
+        self.opted_in = False  # whether Python asked the driver for more dynamic shared memory of a block
         self.named: dict[CppType, TypeValue] = {}  # one type for each class that is no template, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
 

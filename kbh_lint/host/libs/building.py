@@ -1,11 +1,10 @@
-"""torch.utils, whose cpp_extension builds, and cupy, which compiles texts."""
+"""torch.utils, whose cpp_extension builds."""
 
 from __future__ import annotations
 
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.libs import extensions
-from kbh_lint.host.libs.plain import Foreign
 from kbh_lint.host.libs.wrappers import OfTorch
 from kbh_lint.host.values.modelled import Site, models
 from kbh_lint.host.values.objects import LibObject
@@ -55,17 +54,3 @@ class CppExtension(OfTorch):
         """Answers a call without a fitting model (`Library.other`), of functions that return include folders and
         flags."""
         return LibObject.by_path(site.path, {"include": "/include"})
-
-
-class Cupy(Foreign):
-    """The package `cupy`, of which only what compiles texts is followed."""
-
-    @models("cupy.RawKernel")
-    def kernel(self, site: Site, code: Value = None, name: Value = None, *more: Value, **options: Value) -> Value:
-        """Models `cupy.RawKernel(code, name)`."""
-        return extensions.raw_kernel(site.run, code, name, site.loc)
-
-    @models("cupy.RawModule")
-    def module(self, site: Site, code: Value = None, *more: Value, **options: Value) -> Value:
-        """Models `cupy.RawModule(code=...)`."""
-        return extensions.raw_module(site.run, code, site.loc)

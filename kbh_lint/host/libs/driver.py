@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
+from kbh_lint.host.cpp.names import FAILURE
 from kbh_lint.host.gpu import images
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
-from kbh_lint.host.values.equality import SUCCESS
+from kbh_lint.host.values.equality import FAILED, SUCCESS
 from kbh_lint.host.values.modelled import Library, Site
 from kbh_lint.host.values.named_objects import CCell
 from kbh_lint.host.values.objects import LibObject
@@ -45,9 +46,14 @@ def array(count: int, args: list[Value]) -> list[Value]:
 
 def call(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Calls a function of libcuda, libcudart, libnvrtc or libcublas through ctypes or torch; returns the status 0
-    (success)."""
-    interp.cpp.library(name, (), [_argument(interp, a) for a in args], loc)
-    return 0
+    (success), or another one where the call fails on every GPU."""
+    return int(_answer(interp, name, [argument(interp, a) for a in args], loc) is FAILURE)
+
+
+def _answer(interp: Run, name: str, given: list[Value], loc: ir.Loc | None) -> Value:
+    """Calls a function of the driver and the like from Python, where programs also opt in to more shared memory."""
+    interp.cpp.opted_in = interp.cpp.opted_in or name.endswith("SetAttribute")
+    return interp.cpp.library(name, (), given, loc)
 
 
 class Bindings(Library):
@@ -61,19 +67,21 @@ class Bindings(Library):
             return LibObject.by_path(f"cpp:{name}")
         if name[:1].isupper() or "_" in name:
             return args[0] if len(args) == 1 and isinstance(args[0], (int, Tensor)) else LibObject.by_path(path)
-        held = cell(LibObject.by_path(path, {"pointers": run.cpp.pointers([_argument(run, a) for a in args])}))
-        given = [_argument(run, a) for a in [*args, *site.kwargs.values()]]
+        held = cell(LibObject.by_path(path, {"pointers": run.cpp.pointers([argument(run, a) for a in args])}))
+        given = [argument(run, a) for a in [*args, *site.kwargs.values()]]
         # a launch may get its arguments as (values, ctypes of the values)
         given = [a[0] if isinstance(a, list) and len(a) == 2 and isinstance(a[0], list) else a for a in given]
         if name in _MAKERS:
-            run.cpp.library(name, (), [Slot(held.attrs, "value"), *given], site.loc)
+            _answer(run, name, [Slot(held.attrs, "value"), *given], site.loc)
             return (SUCCESS, held.attrs["value"])
-        run.cpp.library(name, (), given, site.loc)
-        return (SUCCESS,) if name.startswith(_STATUS_ONLY) else (SUCCESS, held.attrs["value"])
+        if _answer(run, name, given, site.loc) is FAILURE:
+            return (FAILED,)
+        alone = name.startswith(_STATUS_ONLY) and not name.endswith("Size")
+        return (SUCCESS,) if alone else (SUCCESS, held.attrs["value"])
 
 
-def _argument(interp: Run, value: Value) -> Value:
-    """A Python value as the C function gets it: addresses are pointers to what lives there."""
+def argument(interp: Run, value: Value) -> Value:
+    """Returns a Python value as a C function gets it: addresses are pointers to what lives there."""
     if isinstance(value, (bytes, bytearray)):
         return value if images.is_image(value) else bytes(value).decode("utf-8", "replace")
     if isinstance(value, int) and not isinstance(value, bool):
@@ -86,5 +94,5 @@ def _argument(interp: Run, value: Value) -> Value:
         found = interp.tensor_at(held)
         return Pointer(found, found.dtype) if found is not None else value
     if isinstance(value, (list, tuple)):
-        return [_argument(interp, v) for v in value][:MAX_ARRAY]
+        return [argument(interp, v) for v in value][:MAX_ARRAY]
     return value

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
-from kbh_lint.base import dtypes, ir
+from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import DType, Env, Overloads, Value
+from kbh_lint.base.values import Env, Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.libs import custom_ops
-from kbh_lint.host.values import tensor_arguments
-from kbh_lint.host.values.library_objects import UnreadKernel
-from kbh_lint.host.values.modelled import Owner
-from kbh_lint.host.values.named_objects import RawKernel, RawModule, SystemLibrary
+from kbh_lint.host.values.named_objects import SystemLibrary
 from kbh_lint.host.values.objects import Blob, Extension
-from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
@@ -216,51 +212,3 @@ def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:
             artifacts.without_source(interp, flag, loc)
         if flag.startswith("-l") and not builds.LINKED.fullmatch(flag[2:].lstrip(":")):
             artifacts.without_source(interp, flag, loc)
-
-
-def raw_kernel(run: Run, source: Value, name: Value, loc: ir.Loc | None) -> Value:
-    """Models `torch.cuda._compile_kernel(source, name)` and `cupy.RawKernel(source, name)`."""
-    if not isinstance(source, str):
-        run.miss("the text of a kernel is not known", loc)
-        return UnreadKernel("run-time compiled")
-    extension = build(run, shown.show(name), [source], [], loc)
-    return RawKernel("raw.kernel", {"extension": extension, "name": shown.show(name)})
-
-
-def raw_module(run: Run, source: Value, loc: ir.Loc | None) -> Value:
-    """Models `cupy.RawModule(code=source)`."""
-    if not isinstance(source, str):
-        run.miss("the text of a module is not known", loc)
-        return UnreadKernel("run-time compiled")
-    return RawModule("raw.module", {"extension": build(run, "module", [source], [], loc)})
-
-
-def call_raw(interp: Run, owner: Owner, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
-    """Launches a kernel compiled from text; its arguments are (grid, block, arguments)."""
-    env: Env = owner.attrs["extension"].env
-    name, _, given = owner.attrs["name"].partition("<")  # a name expression: kernel<4, float>
-    found = env.vars.get(name.rpartition("::")[2].strip())
-    values = next(
-        (a for a in reversed(args) if isinstance(a, (list, tuple)) and tensor_arguments.tensors_in(a)),
-        kwargs.get("args"),
-    )
-    if values is None:  # addresses: (grid, block, arguments)
-        values = args[2] if len(args) > 2 and isinstance(args[2], (list, tuple)) else ()
-    if not isinstance(found, Overloads):
-        interp.miss(f"kernel {owner.attrs['name']} is not in the text", loc)
-        return None
-    kernel = found.funcs[-1]
-    words = [w.strip() for w in given.rstrip("> ").split(",")] if given else []
-    template = {p.name: _template_word(w) for p, w in zip(kernel.node.template, words, strict=False)}
-    shape = [args[0], args[1]] if len(args) > 1 else args[0] if args else None
-    choice = interp.cpp.choose(kernel, list(values))
-    choice = replace(choice, func=kernel, bound={**choice.bound, **template})
-    return interp.cpp.launch_kernel(choice, list(values), shape, loc)
-
-
-def _template_word(word: str) -> Any:
-    """A template argument of a name expression: a number, a truth value, or an element type."""
-    if word.isdigit():
-        return int(word)
-    known = dtypes.from_cpp(word)
-    return DType(known) if known is not None else {"true": True, "false": False}.get(word, Unknown((), word))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import operators
-from kbh_lint.host.libs import extensions
+from kbh_lint.host.libs.launching import raw_kernels
 from kbh_lint.host.libs.wrappers import OfTorch
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import device, objects
@@ -82,7 +82,7 @@ class Cuda(OfTorch):
         self, site: Site, kernel_source: Value = None, kernel_name: Value = None, *more: Value, **options: Value
     ) -> Value:
         """Models `torch.cuda._compile_kernel(source, name)`."""
-        return extensions.raw_kernel(site.run, kernel_source, kernel_name, site.loc)
+        return raw_kernels.kernel(site.run, kernel_source, kernel_name, site.loc)
 
     @models("make_graphed_callables")
     def graphed(self, site: Site, callables: Value, *more: Value, **options: Value) -> Value:

@@ -31,6 +31,8 @@ from kbh_lint.host.values.library_objects import (
 from kbh_lint.host.values.modelled import Modelled, Site
 from kbh_lint.host.values.named_objects import (
     Counting,
+    CurrentStream,
+    Stream,
 )
 from kbh_lint.host.values.objects import (
     Bound,
@@ -69,7 +71,8 @@ def object_attr(interp: Run, owner: LibObject, name: str, loc: ir.Loc | None) ->
     made = library_field(owner, name)
     if made is not NotImplemented:
         return made
-    if name == "cuda_stream":  # the handle of one of the submission's own is followed as that stream
+    held = isinstance(owner, (Stream, CurrentStream)) and name in ("handle", "ptr")
+    if name == "cuda_stream" or held:  # the handle of one of the submission's own is followed as that stream
         return owner if lanes.is_stream(owner) else 0
     return Method(owner, name)
 

@@ -19,6 +19,7 @@ from kbh_lint.host.libs import (
     lib_cuda,
     lib_torch,
 )
+from kbh_lint.host.libs.launching import cuda_core, cupy, pycuda
 from kbh_lint.host.libs.plain import Foreign, Giving, Passing, Unfollowed
 from kbh_lint.host.libs.stdlib import (
     builtins,
@@ -115,7 +116,7 @@ def _beside(site: Site) -> Value:
 
 @lru_cache(maxsize=4096)
 def _part(path: str) -> Library | None:
-    """The part of torch with a row of its own that a path leads into."""
+    """The part of a package with a row of its own that a path leads into."""
     return next((library for prefix, library in PARTS if path.startswith(prefix)), None)
 
 
@@ -171,7 +172,8 @@ LIBRARIES: dict[str, Library] = {
     "weakref": weakref.Weakref(),
     "struct": struct.Struct(),
     "uuid": Unfollowed(),
-    "cupy": building.Cupy(),
+    "cupy": cupy.Cupy(),
+    "pycuda": pycuda.Pycuda(),
     "timeit": timeit.Timeit(),
     "concurrent": threads.Concurrent(),
     "_thread": threads.PlainThreads(),
@@ -179,8 +181,9 @@ LIBRARIES: dict[str, Library] = {
 }
 
 
-# Parts of torch, by how their paths begin; the first that fits.
+# Parts of torch and of cuda, by how their paths begin; the first that fits.
 PARTS: tuple[tuple[str, Library], ...] = (
+    ("cuda.core.", cuda_core.Core()),
     ("torch.cuda.graph", OfTorch()),
     ("torch.cuda.", lib_cuda.Cuda()),
     ("torch.backends.", lib_torch.Settings()),

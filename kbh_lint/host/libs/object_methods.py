@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.host.datamodel import exceptions
-from kbh_lint.host.libs import extensions
 from kbh_lint.host.values.library_objects import Cell, OwnModule, UnreadKernel
 from kbh_lint.host.values.modelled import Owner
 from kbh_lint.host.values.named_objects import (
@@ -32,6 +31,7 @@ from kbh_lint.base.values import Value
 from kbh_lint.host.datamodel import c_structs, shown
 from kbh_lint.host.effects import builds, decoding, environ, foreign, outside
 from kbh_lint.host.libs import autotuning, custom_ops, driver, module_methods, trace_nn
+from kbh_lint.host.libs.launching import raw_kernels
 from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     contextmanagers,
@@ -52,8 +52,6 @@ from kbh_lint.host.values.named_objects import (
     HookHandle,
     Importer,
     QueueObject,
-    RawKernel,
-    RawModule,
     SystemLibrary,
 )
 from kbh_lint.host.values.objects import LibObject, Method, NamedTuple
@@ -269,14 +267,6 @@ class _Arrays(Methods[Owner]):
         return driver.array(owner.attrs["count"], list(site.args) or c_structs.zeros(owner.attrs))
 
 
-class _RawKernels(Methods[Owner]):
-    """Calls of kernels that are compiled from a text at run time."""
-
-    def called(self, site: Site, owner: Owner) -> Value:
-        """Launches a kernel compiled from text."""
-        return extensions.call_raw(site.run, owner, site.args, site.kwargs, site.loc)
-
-
 class _UnreadKernels(Methods[Owner]):
     """Calls of kernels whose source is not read."""
 
@@ -315,15 +305,6 @@ class _Importers(Methods[Owner]):
         return None
 
 
-class _RawModules(Methods[Owner]):
-    """`cupy.RawModule`."""
-
-    @models("get_function", "get_kernel")
-    def kernel(self, site: Site, owner: LibObject, name: Value) -> Value:
-        """Models `module.get_function(name)` of a module compiled from text: one of its kernels."""
-        return RawKernel("raw.kernel", {"extension": owner.attrs["extension"], "name": str(name)})
-
-
 _ROWS = ByClass[Methods[Any]](
     {
         Cell: _Cells(),
@@ -337,7 +318,6 @@ _ROWS = ByClass[Methods[Any]](
         CompileDecorator: _Decorators(),
         NamedTupleClass: _NamedTupleClasses(),
         CArray: _Arrays(),
-        RawKernel: _RawKernels(),
         UnreadKernel: _UnreadKernels(),
         GeneratorManager: _Managers(),
         QueueObject: _Queues(),
@@ -349,7 +329,6 @@ _ROWS = ByClass[Methods[Any]](
         HookHandle: _Handles(),
         Property: _Properties(),
         Importer: _Importers(),
-        RawModule: _RawModules(),
         **lanes.METHODS,
         **pools.METHODS,
         **lifetimes.METHODS,
@@ -362,6 +341,7 @@ _ROWS = ByClass[Methods[Any]](
         **itertools.METHODS,
         **trace_nn.METHODS,
         **module_methods.METHODS,
+        **raw_kernels.METHODS,
     },
     Methods[Owner](),
 )

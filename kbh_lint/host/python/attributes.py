@@ -48,8 +48,8 @@ Reader = Callable[["Run", Any, str, "ir.Loc | None"], Value]  # (run, owner, nam
 def _of_symbol(interp: Run, owner: Sym, name: str, loc: ir.Loc | None) -> Value:
     """An attribute of something outside the submission."""
     last = owner.path.rpartition(".")[2]
-    if name == "value" and equality.is_success(owner):
-        return 0
+    if name == "value" and (number := equality.status(owner)) is not None:
+        return number
     if name == "__get__":  # a function of a library's class, as a method of an object
         return builtin(lambda i, a, k, where: owner if a[0] is None else Partial(owner, (a[0],), {}))
     if name in ("__name__", "__qualname__") and (last[:1].isupper() or owner.path.startswith("builtins.")):

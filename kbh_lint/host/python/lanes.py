@@ -230,20 +230,20 @@ class _Streams(Methods[Owner]):
         """Models `stream.wait_stream(other)`."""
         site.run.lanes.wait(owner, stream)
 
-    @models("wait_event")
+    @models("wait_event", "wait")
     def wait_event(self, site: Site, owner: LibObject, event: Value) -> Value:
-        """Models `stream.wait_event(event)`."""
+        """Models `stream.wait_event(event)`, and cuda.core's `stream.wait(event_or_stream)`."""
         if not isinstance(event, LibObject):
             return NotImplemented
-        site.run.lanes.wait_event(owner, event)
+        (site.run.lanes.wait if is_stream(event) else site.run.lanes.wait_event)(owner, event)
         return None
 
-    @models("synchronize")
+    @models("synchronize", "sync")
     def synchronize(self, site: Site, owner: LibObject) -> None:
         """Models `stream.synchronize()`."""
         site.run.lanes.wait(None, owner)
 
-    @models("record_event")
+    @models("record_event", "record")
     def record_event(self, site: Site, owner: LibObject, event: Value = None) -> Value:
         """Models `stream.record_event(event)`: returns the event, or a new one."""
         made = event if isinstance(event, LibObject) else GpuEvent("torch.cuda.Event")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 SUCCESS = Sym("CUDA_SUCCESS")
 SUCCESSES = frozenset({"CUDA_SUCCESS", "cudaSuccess", "NVRTC_SUCCESS", "CUBLAS_STATUS_SUCCESS"})
+FAILED = Sym("cuda.bindings.driver.CUresult.CUDA_ERROR_INVALID_VALUE")
+_FAILED = FAILED.path.rpartition(".")[2]
 _NUMBERS = ("fractions.", "decimal.")
 _PLAIN = frozenset((int, float, bool, str, type(None)))  # which Python itself compares
 
@@ -25,6 +27,12 @@ _PLAIN = frozenset((int, float, bool, str, type(None)))  # which Python itself c
 def is_success(value: Value) -> bool:
     """Whether a value is the success status of a CUDA call."""
     return isinstance(value, Sym) and value.path.replace("::", ".").rpartition(".")[2] in SUCCESSES
+
+
+def status(value: Value) -> int | None:
+    """Returns the number of a status of a CUDA call: 0 of success, 1 where it was given a wrong one; None of others."""
+    failed = isinstance(value, Sym) and value.path.rpartition(".")[2] == _FAILED
+    return 0 if is_success(value) else 1 if failed else None
 
 
 def same(interp: Run, left: Value, right: Value) -> Any:

@@ -11,7 +11,7 @@ STDLIB_OR_PRESENT = frozenset(
 )
 # Packages that machines with such GPUs have: importing one is taken to succeed, of any other it is not known.
 PACKAGES = frozenset(
-    "tvm cuda cupy cupyx einops flash_attn flash_attn_interface flashinfer deep_gemm vllm "
+    "tvm cuda cupy cupyx pycuda einops flash_attn flash_attn_interface flashinfer deep_gemm vllm "
     "sglang scipy transformer_engine apex xformers pybind11 ninja psutil pynvml nvidia cffi numba jax "
     "mlx packaging typing_extensions yaml tqdm torchao mamba_ssm fla quack nvmath "
     "setuptools torchvision transformers helion".split()
