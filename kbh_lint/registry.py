@@ -198,8 +198,27 @@ register(
             "mark_compact_shape_dynamic",
         ),
         backends=("cute", "cutlass"),
+        no_room="cutlass.base_dsl.common.DSLCudaRuntimeError",
     )
 )
-register(Language("tilelang", "tilelang", ("tilelang",), "kbh_lint.dsl.tilelang", backends=("tilelang",)))
+register(
+    Language(
+        "tilelang",
+        "tilelang",
+        ("tilelang",),
+        "kbh_lint.dsl.tilelang",
+        backends=("tilelang",),
+        no_room="builtins.RuntimeError",
+    )
+)
 register(Language("cutile", "cutile.kernel", ("cuda.tile", "cuda.tile_experimental"), "kbh_lint.dsl.cutile"))
-register(Language("numba", "numba.kernel", ("numba",), "kbh_lint.dsl.numba", on_tensors=("copy_to_host",)))
+register(
+    Language(
+        "numba",
+        "numba.kernel",
+        ("numba",),
+        "kbh_lint.dsl.numba",
+        on_tensors=("copy_to_host",),
+        no_room="numba.cuda.cudadrv.error.CudaDriverError",
+    )
+)

@@ -17,7 +17,7 @@ from kbh_lint.dsl.cute import shapes
 from kbh_lint.dsl.tensors import host_values, kinds
 from kbh_lint.host.datamodel import names
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import compiled, launch_arguments, launches, pointer_tables
+from kbh_lint.host.gpu import compiled, launch_arguments, launches, launches_that_fail, pointer_tables
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.python import calls
 from kbh_lint.host.torch import tensor_views
@@ -69,9 +69,11 @@ class Launcher(Modelled):
         self.func, self.bound = func, bound
 
     @models("launch")
-    def launch(self, site: Site, *rest: Value, grid: Value = None, block: Value = None, **options: Value) -> None:
-        """Records a launch of the kernel with the given grid and block."""
-        _launch(site.run, self, grid, block, site.loc)
+    def launch(
+        self, site: Site, *rest: Value, grid: Value = None, block: Value = None, smem: Value = None, **options: Value
+    ) -> None:
+        """Records a launch of the kernel with the given grid, block and bytes of shared memory."""
+        _launch(site.run, self, grid, block, smem, site.loc)
 
     def called(self, site: Site) -> Value:
         """Records that a kernel was called without `.launch`, whose effect is unknown."""
@@ -352,11 +354,14 @@ def _is_constexpr(param: ir.Param) -> bool:
 # --- launches -----------------------------------------------------------------------------------------------------
 
 
-def _launch(interp: Run, owner: Launcher, grid: Value, block: Value, loc: ir.Loc | None) -> None:
+def _launch(
+    interp: Run, owner: Launcher, grid: Value, block: Value, shared: Value, loc: ir.Loc | None
+) -> None:  # fmt: skip
     func, bound = owner.func, owner.bound
     binding = {name: host_values.argument(interp, value) for name, value in bound.items()}
     interp.session.outer = partial(host_values.outer, interp, {})
     facts = interp.analyse_kernel(func, [binding])
+    launches_that_fail.check_room(interp, func, facts, block, shared, loc)
     arguments = launch_arguments.trees(interp, {**bound, **_held(bound)})
     tensors = launch_arguments.tensors(arguments.values())
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])

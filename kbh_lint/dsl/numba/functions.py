@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint.base import dtypes
+from kbh_lint.base.architectures import STATIC_SHARED
 from kbh_lint.base.regexes import regex
 from kbh_lint.dsl.numba.types import PACKAGE
+from kbh_lint.dsl.tensors import room
 from kbh_lint.dsl.tensors.memory import held
 from kbh_lint.dsl.tensors.rows import array_of
 from kbh_lint.kernels.core.origins import flagged, union
@@ -53,6 +55,8 @@ def _array(kind: str) -> Builtin:
         sizes = call.get(0, "shape")
         if kind == "shared" and sizes is not None and sizes.const == 0:  # what the launch gives, one memory for all
             return call.m.memory.tensor(kind, dtype, call.loc, "dynamic shared memory", one=True).with_(dtype=dtype)
+        if kind == "shared":
+            room.noted(call, sizes, dtype, STATIC_SHARED, apart=True)
         return call.m.memory.tensor(kind, dtype, call.loc)
 
     return run

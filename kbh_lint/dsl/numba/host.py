@@ -37,9 +37,9 @@ class Decorator(Modelled):
 class Launcher(Modelled):
     """`kernel[grid, block]`, which is called with the arguments."""
 
-    def __init__(self, kernel: JitFunction, grid: Value, block: Value) -> None:
+    def __init__(self, kernel: JitFunction, grid: Value, block: Value, shared: Value = 0) -> None:
         super().__init__("numba.cuda.launcher", {"kernel": kernel, "grid": grid, "block": block})
-        self.kernel, self.grid, self.block = kernel, grid, block
+        self.kernel, self.grid, self.block, self.shared = kernel, grid, block, shared
 
     def called(self, site: Site) -> Value:
         """Records the launch; arguments are matched by position."""
@@ -52,7 +52,9 @@ class Launcher(Modelled):
         types = [*told, *[""] * len(names)]
         bound = {name: _number(value, dt) for name, value, dt in zip(names, site.args, types, strict=False)}
         outer = site.run.session.outer = _outer
-        event = launches.launch_of_dsl(site.run, func, bound, _dims(self.grid), site.loc, _dims(self.block))
+        event = launches.launch_of_dsl(
+            site.run, func, bound, _dims(self.grid), site.loc, _dims(self.block), self.shared
+        )
         event.attrs["outer"] = outer
         return None
 
@@ -152,7 +154,7 @@ class Numba(Library):
             return Launcher(kernel, None, None)
         if site.name in ("__getitem__", "configure"):
             if 2 <= len(args) <= _MOST:
-                return Launcher(kernel, args[0], args[1])
+                return Launcher(kernel, args[0], args[1], args[3] if len(args) > 3 else site.kwargs.get("sharedmem", 0))
             return Unknown((), "a kernel with what is no configuration")
         return kernel if site.name in ("specialize", "compile") else NotImplemented
 

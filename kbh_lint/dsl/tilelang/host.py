@@ -13,7 +13,7 @@ from kbh_lint.dsl.tilelang import eager
 from kbh_lint.dsl.tilelang.eager import dtype_of
 from kbh_lint.host.datamodel import names
 from kbh_lint.host.effects import foreign
-from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches
+from kbh_lint.host.gpu import kernel_scope, launch_arguments, launches, launches_that_fail
 from kbh_lint.host.gpu.kernel_cache import identity
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import tensor_arguments
@@ -202,6 +202,7 @@ def _launch(
     interp.session.outer = partial(host_values.outer, interp, {})
     kernels = (func, *made.others)
     facts = [found for kernel in kernels for found in interp.analyse_kernel(kernel, [binding])]
+    launches_that_fail.check_room(interp, func, facts, None, 0, loc)
     tensors = launch_arguments.tensors(arguments.values())
     event = launches.record(interp, func, tensors, [binding] * len(kernels), facts, None, loc)
     event.attrs["kernels"], event.attrs["outer"] = kernels, interp.session.outer

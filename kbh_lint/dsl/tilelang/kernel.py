@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kbh_lint.base import dtypes, ir, values
+from kbh_lint.base.architectures import MOST_SHARED
+from kbh_lint.dsl.tensors import room
 from kbh_lint.dsl.tensors.memory import held
 from kbh_lint.dsl.tensors.run import TensorLanguage
 from kbh_lint.kernels.core.origins import flagged
@@ -32,11 +34,13 @@ def dtype_of(value: V | None) -> str:
     return (dtypes.from_tilelang(const) if isinstance(const, str) else None) or "?"
 
 
-def _allocated(kind: str, position: int = 1) -> Callable[[Call], V]:
+def _allocated(kind: str, position: int = 1, *, limited: bool = True) -> Callable[[Call], V]:
     def run(call: Call) -> V:
         dtype = dtype_of(call.get(position, "dtype"))
         if dtype == "?":
             call.m.facts.unread("memory of an element type that is not known", call.loc)
+        if kind == "shared" and limited:  # buffers that are not in use at once may be laid over one another
+            room.noted(call, call.get(0, "shape"), dtype, MOST_SHARED, apart=False)
         return call.m.memory.tensor(kind, dtype, call.loc)
 
     return run
@@ -175,7 +179,7 @@ FUNCTIONS: dict[str, Callable[[Call], V]] = spelled(
     OPERATIONS,
     "tilelang",
     {
-        "allocate_shared": _allocated("shared"), "allocate_tensor_memory": _allocated("shared"),
+        "allocate_shared": _allocated("shared"), "allocate_tensor_memory": _allocated("shared", limited=False),
         "allocate_registers": _allocated("local"), "allocate_variable": _variable, "copy": _copy, "fill": _fill,
         "sum": _reduced, "sum_of_sizes": _reduced, "cumulative": _reduced, "reduce_max": _reduced,
         "reduce_min": _reduced, "reduce_absmax": _reduced, "range": _loop, "range_for_generated": _loop,

@@ -12,13 +12,11 @@ from __future__ import annotations
 from math import prod
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.base.architectures import ARCHITECTURES
+from kbh_lint.base.architectures import MOST_SHARED
 from kbh_lint.frontends.walk import all_nodes, by_node, walk
 from kbh_lint.kernels.core.origins import storages
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.languages.python.call import Call
-
-MOST = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes that a block may have on any GPU
 
 
 def noted(call: Call, a: V, b: V) -> None:
@@ -26,13 +24,13 @@ def noted(call: Call, a: V, b: V) -> None:
     may not be compiled are exempt."""
     left, right = _size(a), _size(b)
     facts = call.m.facts
-    if facts.too_large or left + right <= MOST or call.m.statements.control.doubtful:
+    if facts.too_large or left + right <= MOST_SHARED or call.m.statements.control.doubtful:
         return
     func = call.m.frame.func
     args = getattr(call.node, "args", ())[:2]
     if func is None or len(args) < 2 or not all(_is_loaded(arg, func.node) for arg in args):
         return
-    if storages(a.origins) & storages(b.origins) and max(left, right) <= MOST:  # one tile may be both
+    if storages(a.origins) & storages(b.origins) and max(left, right) <= MOST_SHARED:  # one tile may be both
         return
     for size in (*(a.shape or ()), *(b.shape or ())):
         facts.decided |= call.m.tiles.sizes.get(size or 0, frozenset())

@@ -259,14 +259,16 @@ def _outer(interp: Run, kernel: Func) -> list[Value]:
 
 
 def launch_of_dsl(
-    interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None, block: Value = None
-) -> Event:
+    interp: Run, func: Func, bound: Mapping[str, Value], grid: Value, loc: ir.Loc | None, block: Value = None,
+    shared: Value = 0,
+) -> Event:  # fmt: skip
     """Records the launch of a kernel written in Python, in a language without configurations; returns the event.
-    `bound` are the arguments; `block` the threads of a block, where a kernel says what one thread does. (For CUDA from
-    C++: `host.cpp.launches.launch_kernel`.)"""
+    `bound` are the arguments; `block` the threads of a block, where a kernel says what one thread does, and `shared`
+    the bytes of dynamic shared memory. (For CUDA from C++: `host.cpp.launches.launch_kernel`.)"""
     arguments = launch_arguments.trees(interp, bound)
     binding = {name: launch_arguments.given(argument) for name, argument in arguments.items()}
     facts = interp.analyse_kernel(func, [binding])
+    launches_that_fail.check_room(interp, func, facts, block, shared, loc)
     steer = interp.contents_of([grid, *(v for v in bound.values() if isinstance(v, Unknown))])
     taint.handed(interp, [grid, *bound.values()], loc)
     tensors = launch_arguments.tensors(arguments.values())

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
 from kbh_lint.base import ir
-from kbh_lint.base.architectures import ARCHITECTURES
+from kbh_lint.base.architectures import MOST_SHARED
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.frontends.walk import by_node, children, walk
+from kbh_lint.host.gpu import launch_limits
 from kbh_lint.host.gpu.launch_arguments import Argument
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
-
-MOST = max(one.shared_kib for one in ARCHITECTURES.values()) << 10  # bytes that a block may have on any GPU
 
 _MAX_FUNCTIONS = 64
 _STAGES = 3  # of Triton's compiler, where nothing is said
@@ -42,6 +41,19 @@ def refusal(interp: Run, jit: JitFunction, facts: list[KernelFacts]) -> str:
     return raised if raised and jit.func.language == "" and _uses_nothing(interp, jit.func, set()) else ""
 
 
+def check_room(
+    interp: Run, func: Func, facts: Sequence[KernelFacts], block: Value, shared: Value, loc: ir.Loc | None
+) -> None:
+    """Raises in the program what the language of a kernel raises where a launch has more threads in a block, or more
+    shared memory that it asks for or that the kernel allocates, than any GPU has. Nothing where that exception is not
+    known."""
+    raised = registry.of_kernel(func.language).no_room
+    if raised and facts and all(one.too_large for one in facts):
+        interp.fails(raised, loc)
+    elif raised:
+        launch_limits.check(interp, block, shared, raised, loc)
+
+
 def no_room_for_stages(
     jit: JitFunction, bindings: Sequence[Mapping[str, Value]], facts: Sequence[KernelFacts],
     arguments: Mapping[str, Argument], told: Mapping[str, Value],
@@ -62,7 +74,7 @@ def no_room_for_stages(
         copies = _stages(jit, setting, told) - 1
         if one.refused or one.too_large:
             continue
-        if copies < 1 or copies * language.staged_bytes(jit.func, binding, aligned) <= MOST:
+        if copies < 1 or copies * language.staged_bytes(jit.func, binding, aligned) <= MOST_SHARED:
             return ""
     return language.no_room
 

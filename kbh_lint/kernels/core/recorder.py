@@ -50,6 +50,7 @@ class Recorder:
         self.leads: dict[Any, F.Lead] = {}
         self.refused = ""  # why no compiler takes the kernel
         self.too_large = False  # for the shared memory of any GPU
+        self.shared: dict[Any, int] = {}  # bytes that allocations of a kernel take there, by place
 
     def found(self) -> F.KernelFacts:
         """All facts recorded so far, in the order in which they were found."""
