@@ -158,6 +158,12 @@ class Func(Brief):
     cls: Any = None  # the class whose body defined it
     language: str = ""  # what a decorator made of a Python function: `cute.kernel`, `cute.jit`, `tilelang`
 
+    def captured(self) -> Env | None:
+        """Returns the scope of what a lambda of C++ has captured by value, or under a name of its own; None where it
+        has nothing."""
+        named = {one.name for one in self.node.captures if one.init is not None or not one.reference}
+        return self.env if self.env.vars and named >= self.env.vars.keys() else None
+
 
 # --- what a kernel gets at a launch ------------------------------------------------------------------------
 

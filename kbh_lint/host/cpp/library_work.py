@@ -191,8 +191,8 @@ def aten(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     if short.endswith("_out") and len(args) > 1:
         plain, kwargs = cpp_arguments.torch_args(args[1:])
         return torchlib.call(run.interp, f"at::{short.removesuffix('_out')}", plain, {**kwargs, "out": args[0]}, loc)
-    if short in ("borrowed", "owned") and args:  # of a MaybeOwned
-        return args[0]
+    if short in ("borrowed", "owned") and args or short == "Tensor":  # of a MaybeOwned; a tensor, or one of nothing
+        return args[0] if args else None
     if short == "from_blob" and args and isinstance(args[0], (list, Pointer)):
         return cpp_copies.from_blob(run, args, loc)
     plain, kwargs = cpp_arguments.torch_args(args)

@@ -184,10 +184,7 @@ def _inside(path: str, value: Value) -> Iterator[Item]:
         yield from _entries(path, value.results)
         yield path, value.func, (), None, None
     elif isinstance(value, Func):
-        if value.node.loc[0].language != "cuda":
-            yield from _named(path, value.defaults)
-            yield from _named(path, value.attrs)
-            yield from _closure(path, value.env)
+        yield from _of_function(path, value)
     elif isinstance(value, ClassV):
         yield from _named(path, value.env.vars)
     elif isinstance(value, (Bound, Partial)):
@@ -195,6 +192,16 @@ def _inside(path: str, value: Value) -> Iterator[Item]:
             yield path, item, (), None, None
     elif isinstance(value, HostDescriptor):
         yield path, value.tensor, (), None, None
+
+
+def _of_function(path: str, func: Func) -> Iterator[Item]:
+    """What a function holds: its defaults, its attributes, and what it closes over or captures."""
+    if func.node.loc[0].language != "cuda":
+        yield from _named(path, func.defaults)
+        yield from _named(path, func.attrs)
+        yield from _closure(path, func.env)
+    elif (held := func.captured()) is not None:
+        yield from _named(path, held.vars)
 
 
 def _ends(items: list[Any]) -> list[Any]:
