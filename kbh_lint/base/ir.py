@@ -209,7 +209,7 @@ class Cond:
 
 @dataclass(slots=True)
 class Seq:
-    """A display: kind in tuple, list, set; C++ brace initialisers are `init`."""
+    """A display: kind in tuple, list, set; braces of C++ are `init`, the names of its `auto& [a, b]` are `places`."""
 
     kind: str
     items: tuple[Expr, ...]

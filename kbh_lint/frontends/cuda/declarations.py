@@ -92,7 +92,7 @@ class Declarations(Functions):
             return [self._conversion(node, target, None, storage)]
         name, full = self.declared(target, base)
         if name is not None and name.type == "structured_binding_declarator":
-            names = ir.Seq("tuple", self.exprs(name.named_children), self.loc(name))
+            names = ir.Seq("places" if full.reference else "tuple", self.exprs(name.named_children), self.loc(name))
             value = init if init is not None else ir.Opaque("missing value", (), where)
             return [ir.Assign((names,), value, where)]
         if "constexpr" in storage and init is not None and not self.in_function:

@@ -23,8 +23,8 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import functions as cpp_std
-from kbh_lint.host.cpp.std import texts
-from kbh_lint.host.cpp.std.making import CONTAINERS
+from kbh_lint.host.cpp.std import holders, texts
+from kbh_lint.host.cpp.std.making import MAKERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.values import unknowns
@@ -66,11 +66,12 @@ def call(run: Cpp, node: ir.Call, env: Env) -> Any:
 
 def _call(run: Cpp, node: ir.Call, env: Env) -> Value:
     func = node.func
+    made: Value = NotImplemented
     if isinstance(func, ir.Name):
         written = _written(func.id)
-    else:
-        written = _BY_METHOD.get(func.name) if isinstance(func, ir.Attr) else None
-    made = NotImplemented if written is None else written(run, node, env)
+        made = NotImplemented if written is None else written(run, node, env)
+    elif isinstance(func, ir.Attr) and func.name in holders.METHODS:
+        made = holders.METHODS[func.name](run, func, node, env)
     if made is not NotImplemented:
         return made
     target = run.eval(func, env)
@@ -159,37 +160,12 @@ def _new(run: Cpp, node: ir.Call, env: Env) -> Value:
     return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
-def _reset(run: Cpp, node: ir.Call, env: Env) -> Value:
-    """`pointer.reset(new T)`, `optional.reset()`; NotImplemented when it is a method of something else."""
-    assert isinstance(node.func, ir.Attr)
-    held = run.eval(node.func.value, env)
-    pointed = held is None or isinstance(held, CStruct) and cpp_classes.method(held, "reset") is None
-    return _put(run, node.func.value, node, env) if pointed else NotImplemented
-
-
-def _emplace(run: Cpp, node: ir.Call, env: Env) -> Value:
-    """`optional.emplace(value)`; NotImplemented when it is a method of something else."""
-    assert isinstance(node.func, ir.Attr)
-    empty = len(node.args) == 1 and run.eval(node.func.value, env) is None
-    return _put(run, node.func.value, node, env) if empty else NotImplemented
-
-
-def _put(run: Cpp, owner: ir.Expr, node: ir.Call, env: Env) -> Value:
-    """Puts what a call is given, or nothing, into a place; NotImplemented where there is none."""
-    place = run.place(owner, env)
-    if place is None:
-        return NotImplemented
-    place.set(run.eval(node.args[0], env) if node.args else None)
-    return None
-
-
 def _symbol_call(run: Cpp, node: ir.Call, env: Env) -> Value:
     """A copy to or from a variable of the device."""
     return device_flags.symbol_call(run, node.func.id, node, env) if isinstance(node.func, ir.Name) else NotImplemented
 
 
 _Written = Callable[["Cpp", ir.Call, Env], Value]
-_BY_METHOD: dict[str, _Written] = {"emplace": _emplace, "reset": _reset}
 _BY_NAME: dict[str, _Written] = {
     **dict.fromkeys(CHECKS, _checked),
     **dict.fromkeys(("sizeof", "alignof"), _sizeof),
@@ -307,7 +283,11 @@ def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env)
         own = cpp_classes.static_method(run, ir.TypeRef(owner, (), (), (name,)), env)
         if own is not None:
             return _chosen(run, run.choose(own, args, ref.args, env, node.args), args, node, env)
-    if short in ("make_unique", "make_shared", "make_intrusive") and ref.args and isinstance(ref.args[0], ir.TypeRef):
+    if (
+        short in ("make_unique", "make_shared", "make_intrusive", "make_optional", "make_any")
+        and ref.args
+        and isinstance(ref.args[0], ir.TypeRef)
+    ):
         return cpp_construction.construct(run, ref.args[0], args, env, node.loc)
     meant = run.outside(ref.name, env)
     if meant.startswith(cpp_names.SOLID) and meant.count("::") > 1:  # `cub::DeviceReduce::Sum<T*>(...)`
@@ -315,7 +295,7 @@ def _type(run: Cpp, target: TypeValue, args: list[Any], node: ir.Call, env: Env)
     if dtypes.from_cpp(ref.name) or cpp_types.element(run, ref, env):
         value = args[0] if args else 0
         return cpp_types.cast(run, ref, value, env)
-    if short in CONTAINERS:
+    if short in MAKERS:
         return cpp_construction.construct(run, ref, args, env, node.loc, braces=node.braces)
     if not node.braces and _is_function(run, ref, env):
         return cpp_libraries.library(run, meant, ref.args, args, node.loc)

@@ -71,7 +71,12 @@ def call(owner: Value, asked: Asked) -> Value:
     """Calls a method of a value that is not an object of the submission's classes, by the row of the value's class."""
     if isinstance(owner, Slot):
         owner = owner.get()
+    if asked.name in _OF_HOLDERS and isinstance(owner, (list, tuple, dict, CStruct)):
+        return True if asked.name == "has_value" else owner
     return _ROWS[type(owner)](owner, asked)
+
+
+_OF_HOLDERS = frozenset(("has_value", "value", "value_or"))  # of what holds a value, or none
 
 
 def _other(owner: Value, asked: Asked) -> Value:

@@ -14,8 +14,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import containers, texts
-from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.cpp.std import containers, parts, texts
 from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.cpp_objects import CStruct, LooseStruct, OwnMethod, Pointer, Slot, library_field
@@ -59,8 +58,9 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     owner = field_owner(run, node.value, env)
     if isinstance(node.value, ir.Index) and isinstance(owner, (int, Unknown)):
         owner = _struct_at(run, node.value, env) or owner
-    if isinstance(owner, list) and len(owner) == 2 and node.name in ("first", "second"):
-        return Slot(owner, int(node.name == "second"))
+    if isinstance(owner, (list, tuple)) and len(owner) == 2 and node.name in ("first", "second"):
+        items = parts.items(run, node.value, owner, env)
+        return None if items is None else Slot(items, int(node.name == "second"))
     if not isinstance(owner, LibObject):
         return None
     if node.name not in owner.attrs and env.get(node.name) is not None:
@@ -142,7 +142,9 @@ def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
     """What the reference that a call returns refers to."""
     if isinstance(node.func, ir.TypeRef) and node.func.name == "std::get" and node.func.args and len(node.args) == 1:
         owner, index = run.eval(node.args[0], env), run.eval(node.func.args[0], env)
-        return Slot(owner, index) if isinstance(owner, list) and isinstance(index, int) else None
+        owner = owner.get() if isinstance(owner, Slot) else owner
+        items = parts.items(run, node.args[0], owner, env) if isinstance(owner, (list, tuple)) else None
+        return Slot(items, index) if items is not None and isinstance(index, int) else None
     run.result_place = None
     run.eval(node, env)
     return run.result_place
@@ -189,6 +191,7 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     table = run.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
         table[decl.name] = cpp_construction.initial(run, decl, env)
+        run.types.declares(table, decl, env)
     return Slot(table, decl.name)
 
 
@@ -218,8 +221,8 @@ def _acts(decl: ir.Decl, env: Env) -> bool:
 
 def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     """Evaluates `target = value`."""
-    if isinstance(target, ir.Seq) or isinstance(target, ir.Call) and _is_tie(target):
-        _spread(run, target, value, env)
+    if isinstance(target, ir.Seq) or isinstance(target, ir.Call) and parts.is_tie(target):
+        parts.spread(run, target, value, env)
         return
     if isinstance(target, ir.Index) and _put_in_tensor(run, target, value, env):
         return
@@ -233,21 +236,6 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
         if isinstance(old, Slot) and not isinstance(value, Slot):
             slot, old = old, old.get()
         slot.set(cpp_numbers.held(_from_braces(run, value, old), old.dt if isinstance(old, integers.Typed) else None))
-
-
-def _is_tie(target: ir.Call) -> bool:
-    return isinstance(target.func, ir.Name) and target.func.id in ("std::tie", "tie")
-
-
-def _spread(run: Cpp, target: ir.Seq | ir.Call, value: Value, env: Env) -> None:
-    """`auto [a, b] = value`, which makes variables, and `std::tie(a, b) = value`."""
-    items = iteration.iterate(run.interp, value, target.loc, 8)
-    parts = target.items if isinstance(target, ir.Seq) else target.args
-    for part, item in zip(parts, items, strict=False):
-        if isinstance(target, ir.Seq) and isinstance(part, ir.Name):
-            env.vars[part.id] = item
-        else:
-            assign(run, part, item, env)
 
 
 def _put_in_tensor(run: Cpp, target: ir.Index, value: Value, env: Env) -> bool:

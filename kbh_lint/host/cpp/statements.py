@@ -14,7 +14,7 @@ from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import containers, copying, texts
+from kbh_lint.host.cpp.std import containers, copying, parts, texts
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import loops
@@ -34,6 +34,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
         table = run.statics.setdefault(id(node), {})
         if node.name not in table:
             table[node.name] = cpp_construction.initial(run, node, env)
+            run.types.declares(table, node, env)
         env.vars[node.name] = Slot(table, node.name)
         return
     if node.type is not None and node.type.reference and isinstance(node.init, (ir.Name, ir.Attr, ir.Index)):
@@ -60,9 +61,15 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
         value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
     run.types.points(node.name, node.type, value, env)
     env.vars[node.name] = value
+    if value is None:
+        run.types.declares(env.vars, node, env)
 
 
 def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
+    first = node.targets[0]
+    if isinstance(first, ir.Seq) and first.kind == "places":
+        parts.refer(run, first, node.value, env)
+        return
     value = copying.fresh(run, node.value, run.eval(node.value, env), env)
     for target in node.targets:
         run.assign(target, value, env)
@@ -145,6 +152,8 @@ def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
         inner = Env({}, env)
         if isinstance(node.target, ir.Name):
             inner.vars[node.target.id] = Slot(found, i) if node.reference and isinstance(found, list) else item
+        elif node.reference and isinstance(node.target, ir.Seq):
+            parts.of_element(node.target, found, i, item, inner)
         else:
             run.assign(node.target, item, inner)
         signal = run.block(node.body, inner)

@@ -13,7 +13,7 @@ from kbh_lint.cpp.classes import Classes
 from kbh_lint.cpp.domain import Type, packed
 from kbh_lint.cpp.members import Injected, outer_arguments
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.values.cpp_objects import Pack, Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -40,6 +40,7 @@ class Types:
         self.run = run
         self.classes = Classes(self)
         self._pointers: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of variables, by scope and name
+        self._written_types: dict[tuple[int, Any], tuple[Any, TypeValue]] = {}  # of variables that may hold nothing
 
     def scope(self, env: Env, bound: Mapping[str, Value]) -> Env:
         """Returns the scope of a definition in `env`, with the template parameters in `bound` as variables."""
@@ -139,6 +140,36 @@ class Types:
                 self._pointers[(id(env.vars), name)] = env.vars, self.type_of(value)
             elif cpp_types.is_pointer(self.run, kind, env):
                 self._pointers[(id(env.vars), name)] = env.vars, TypeValue(kind, env)
+
+    def declares(self, table: dict[str, Value], node: ir.Decl, env: Env) -> None:
+        """Remembers the type of a variable that lies in `table` and holds one value or none, as written in `env`."""
+        ref = node.type
+        if ref is not None and not ref.pointers and (ref.args or table.get(node.name) is None):
+            self._written_types[id(table), node.name] = table, TypeValue(ref, env)
+
+    def held_type(self, node: ir.Expr, env: Env) -> TypeValue | None:
+        """Returns the type of what an optional variable or field holds, by its declared type; None where that is not
+        known."""
+        kind = self._field_type(node, env) if isinstance(node, ir.Attr) else None
+        slot = self.run.place(node, env) if kind is None else None
+        if slot is not None:
+            table, kind = self._written_types.get((id(slot.env), slot.name), (None, None))
+            kind = kind if table is slot.env else None
+        if kind is None:
+            return None
+        target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
+        one = target.args[0] if target.args and target.name.rpartition("::")[2] in ("optional", "any") else None
+        return TypeValue(one, scope) if isinstance(one, ir.TypeRef) else None
+
+    def _field_type(self, node: ir.Attr, env: Env) -> TypeValue | None:
+        """The declared type of a field of an object of the text."""
+        owner = self.run.eval(node.value, env)
+        owner = owner.get() if isinstance(owner, Slot) else owner
+        whole = owner.kwargs.get("class") if isinstance(owner, CStruct) else None
+        member = whole.members.get(node.name) if whole is not None else None
+        if member is None or not isinstance(member.node, ir.Decl) or member.node.type is None:
+            return None
+        return TypeValue(member.node.type, member.owner.env)
 
     def is_pointer(self, env: Env, name: str) -> bool:
         """Whether a variable of a scope was declared as a pointer to a place, rather than as a reference."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Env, Value
+from kbh_lint.base.values import Env, Sym, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp import types as cpp_types
@@ -30,6 +30,7 @@ HOLDERS = frozenset(
 VIEWS = frozenset({"ArrayRef", "TensorList", "ITensorListRef", "span"})  # of elements that lie elsewhere
 TENSORS = frozenset(("at::Tensor", "torch::Tensor", "Tensor"))
 SIZED = frozenset({"vector", "deque", "list", "SmallVector", "DimVector", "Stack"})  # `(3)` makes three elements
+_IN_PLACE = (Sym("std::in_place"), Sym("c10::in_place"))
 CONTAINERS = VIEWS | SIZED | {"initializer_list", "array"}
 
 
@@ -55,8 +56,11 @@ class Making:
 
 
 def _held(made: Making) -> Value:
-    """What holds one value is followed as that value."""
-    return made.items[0] if made.items else None
+    """What holds one value is followed as that value; behind `std::in_place` stands what it is made of."""
+    first, kind = made.items[0] if made.items else None, made.part(0)
+    if first not in _IN_PLACE:
+        return first
+    return made.items[1] if len(made.items) == 2 or kind is None else made.of(kind, made.items[1:])
 
 
 def _thread(made: Making) -> Value:

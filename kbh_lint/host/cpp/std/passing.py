@@ -77,6 +77,7 @@ _ROWS: dict[str, _Row] = {
     **dict.fromkeys(("std::min", "min", "std::max", "max", "fmin", "fmax"), _extreme),
     **dict.fromkeys(("std::move", "std::forward", "std::launder", "std::to_address"), _first),
     **dict.fromkeys(("std::ref", "std::cref", "std::as_const"), _first),
+    **dict.fromkeys(("std::make_optional", "c10::make_optional"), _first),
     **dict.fromkeys(("__builtin_expect", "__builtin_expect_with_probability", "C10_LIKELY", "C10_UNLIKELY"), _first),
     **dict.fromkeys(("std::make_tuple", "std::make_pair", "std::tie", "std::forward_as_tuple"), _all),
     "std::tuple_cat": _joined,
