@@ -89,7 +89,7 @@ def call_object(site: Site, owner: LibObject) -> Any:
     if made is not NotImplemented:
         return made
     if site.args and isinstance(site.args[0], (Func, Bound, ClassV)) and not tensor_arguments.tensors_in(site.args):
-        return site.args[0]
+        return site.run.decorate(owner, site.args[0], site.loc)
     return foreign.foreign(site)
 
 

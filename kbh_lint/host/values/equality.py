@@ -9,7 +9,7 @@ from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknow
 from kbh_lint.host.values.containers import Keys
 from kbh_lint.host.values.cpp_objects import CStruct
 from kbh_lint.host.values.named_objects import Device
-from kbh_lint.host.values.objects import Bound, Instance, LibObject, ProcessNumber, compared_as, find_method
+from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, ProcessNumber, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 
@@ -72,9 +72,15 @@ def _unknown(interp: Run, left: Value, right: Value) -> Value:
     return taint.presumed(True, Sort.ALIKE) if isinstance(answer, Unknown) and _alike(left, right) else answer
 
 
+def is_nameless(value: object) -> bool:
+    """Whether a value is taken for a tensor, or an attribute of one, and nobody knows what it is."""
+    owner = value.self if isinstance(value, Method) else value
+    return isinstance(owner, Tensor) and owner.is_nameless()
+
+
 def _nameless(interp: Run, left: Value, right: Value) -> Value:
     """What an operation of torch gave that is not known, and is taken for a tensor."""
-    if not any(isinstance(one, Tensor) and one.is_nameless() for one in (left, right)):
+    if not is_nameless(left) and not is_nameless(right):
         return NotImplemented
     return False if left is None or right is None else unknowns.merged(interp, why="a comparison")
 
@@ -164,7 +170,8 @@ def _of_libraries(interp: Run, left: Value, right: Value) -> Value:
         return NotImplemented
     if _alike(left, right):
         return taint.presumed(True, Sort.ALIKE)
-    return taint.presumed(_same_objects(interp, left, right) is True)
+    given = [(one.args, one.kwargs) for one in (left, right) if isinstance(one, LibObject)]
+    return taint.presumed(_same_objects(interp, left, right) is True and given[1:] == given[:-1])
 
 
 _KINDS = (
@@ -207,7 +214,7 @@ def _same_objects(interp: Run, left: Value, right: Value) -> Value:
     for one, other in ((left, right), (right, left)):  # numbers of classes that are not followed
         if isinstance(one, LibObject) and one.path.startswith(_NUMBERS) and isinstance(other, (int, float)):
             return unknowns.merged(interp, left, right, why="a comparison")
-    if isinstance(left, Device) or isinstance(right, LibObject):
+    if isinstance(left, Device) or isinstance(right, Device):
         return tensor_arguments.same_device(left, right)
     if isinstance(left, (bytes, bytearray)) != isinstance(right, (bytes, bytearray)):  # bytes of a text are the text
         text, data = (right, left) if isinstance(left, (bytes, bytearray)) else (left, right)

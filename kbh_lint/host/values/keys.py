@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base.values import Value
 from kbh_lint.host.values import bounds, equality, opaque
 from kbh_lint.host.values.objects import Instance, LibObject, compared_as, find_method
-from kbh_lint.host.values.tensors import Tensor, Unknown
+from kbh_lint.host.values.tensors import Unknown
 from kbh_lint.source.embedded import Text, doubts
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _is_walked(interp: Run, key: Value) -> bool:
         return any(_is_walked(interp, part) for part in key)
     if isinstance(key, Instance) and find_method(key, "__eq__") is not None:
         return True
-    unknown = isinstance(key, Unknown) or isinstance(key, Tensor) and key.is_nameless()
+    unknown = isinstance(key, Unknown) or equality.is_nameless(key)
     return unknown or bool(doubts(key)) or compared_as(key) is not key
 
 

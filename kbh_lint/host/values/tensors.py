@@ -284,9 +284,9 @@ class Tensor(Brief):
         )
 
     def is_nameless(self) -> bool:
-        """Whether nothing is known of what an operation of torch gave: it may be a number, or no tensor at all."""
-        event = self.storage.content.event
-        return self.shape is None and event is not None and event.kind == "op"
+        """Whether nothing is known of what torch, or code that was not read, gave: it may be a number, or no tensor."""
+        event = self.storage.content.event if self.shape is None else None
+        return event is not None and (event.kind in ("op", "unread") or "foreign" in event.attrs)
 
     def numel(self) -> int | None:
         """Returns the number of elements; None when a dimension is unknown."""
