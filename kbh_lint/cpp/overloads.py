@@ -83,12 +83,17 @@ def _best(
 
 
 def takes(
-    domain: Domain, funcs: Sequence[Func], args: Sequence[Bound | None], given: Sequence[ir.Expr], at: Scope
+    domain: Domain,
+    funcs: Sequence[Func],
+    args: Sequence[Bound | None],
+    given: Sequence[ir.Expr],
+    at: Scope,
+    below: int = NEVER,
 ) -> bool:
-    """Whether a call with arguments of types `args` can mean one of `funcs`. If not, it means a function of a library
-    with the same name: a text that defines `exp(float4)` still calls CUDA's `exp` for a float."""
+    """Whether a call with arguments of types `args` can mean one of `funcs`, at a cost `below` that. If not, it means a
+    function of a library with the same name: a text that defines `exp(float4)` still calls CUDA's `exp` for a float."""
     fits = (_fit(domain, func, args, given, at, {}) for func in funcs if arity(func.node, len(args)))
-    return any(fit is not None and fit[0] < NEVER for fit in fits)
+    return any(fit is not None and fit[0] < below for fit in fits)
 
 
 def _instantiates(func: Func) -> bool:
@@ -170,13 +175,13 @@ def conversion(domain: Domain, given: Bound | None, wanted: Bound | None, ref: i
     if one.pointers or other.pointers:
         return _of_pointers(domain, given, one, other)
     if ref.reference and not ref.const:
-        return CONVERSION if _derived(domain, given, other) else NEVER
+        return CONVERSION if derived(domain, given, other) else NEVER
     if one.base in _NUMBERS and other.base in _NUMBERS:
         if one.lanes != other.lanes:
             return NEVER  # a number is no vector, and nothing converts one to the other unasked
         if one.lanes == 1:
             return _of_numbers(str(one.base), str(other.base))
-    return CONVERSION if _derived(domain, given, other) else OWN
+    return CONVERSION if derived(domain, given, other) else OWN
 
 
 def _of_pointers(domain: Domain, given: Bound | None, one: Type, other: Type) -> int:
@@ -186,7 +191,7 @@ def _of_pointers(domain: Domain, given: Bound | None, one: Type, other: Type) ->
         return NEVER
     if other.base == "void" or "?" in (one.base, other.base):
         return CONVERSION
-    return CONVERSION if _derived(domain, domain.pointed(given, one.pointers), other) else NEVER
+    return CONVERSION if derived(domain, domain.pointed(given, one.pointers), other) else NEVER
 
 
 def _of_numbers(one: str, other: str) -> int:
@@ -200,7 +205,7 @@ def promotes(given: str, wanted: str) -> bool:
     return given in _SMALL and wanted == "i32" or given == "f32" and wanted == "f64"
 
 
-def _derived(domain: Domain, kind: Bound, other: Type) -> bool:
+def derived(domain: Domain, kind: Bound, other: Type) -> bool:
     """Whether a class is derived from another."""
     keys = (domain.key(base) for base in ancestors(domain, kind))
     return any(isinstance(key, Type) and (key.base, key.args) == (other.base, other.args) for key in keys)

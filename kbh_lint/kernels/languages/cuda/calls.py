@@ -165,6 +165,7 @@ class CudaCalls(Calls):
         with self.run.types.inside(scope):
             written = [param.type for param in node.params]
             kinds = [self.run.types.resolve_type(ref) if isinstance(ref, ir.TypeRef) else CType() for ref in written]
+        refers = isinstance(node.returns, ir.TypeRef) and node.returns.reference and not node.returns.const
         for position, param in enumerate(node.params):
             if param.kind == "star":
                 env[param.name] = V(x=tuple(args[position:]))
@@ -179,17 +180,24 @@ class CudaCalls(Calls):
                 env[param.name] = fresh if known is None else known
                 continue
             source = nodes[position] if position < len(nodes) else None
-            env[param.name] = self._parameter(param, ct, args[position], source, loc)
+            env[param.name] = self._parameter(param, ct, args[position], source, loc, by_place=refers)
         given_by = zip(node.params, nodes, strict=False)
         self.sources = {param.name: source for param, source in given_by if source is not None}
         self.sources |= {} if target is None else {THIS: target}
         return self.invoke(func, env, loc, this)
 
-    def _parameter(self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc) -> V:
+    def _parameter(
+        self, param: ir.Param, ct: CType, value: V, source: object, loc: ir.Loc, *, by_place: bool = False
+    ) -> V:
+        """What a parameter is bound to: the place of its argument for references to what may change there, which with
+        `by_place` all references are, since the function returns one that can be written to."""
         ref = param.type
+        made = self.run.objects.converted(value, ct, loc) if ct.decl is not None else value
+        if made is not value:
+            return made
         if isinstance(ref, ir.TypeRef) and ref.reference and source is not None:
             refers = not isinstance(source, ir.Call) or source.loc in self.run.facts.looked
-            if isinstance(source, PLACES) and refers and not (ref.const and not ct.decl):
+            if isinstance(source, PLACES) and refers and (by_place or not ref.const or ct.decl):
                 facts, place = self.run.facts, source.value if isinstance(source, ir.Attr) else source
                 seen = facts.loaded_at(source.loc)
                 seen += [] if place is source else facts.loaded_at(place.loc)

@@ -74,7 +74,8 @@ class CudaFields:
     def _of_struct(self, value: V, held: Struct, name: str, loc: ir.Loc) -> V:
         shared = self.anonymous_union(value, name)
         if shared is not None:
-            return self.run.memory.read_through(self.sub_pointer(shared, name), loc)
+            place = self.sub_pointer(shared, name)
+            return place if place.ct is not None and place.ct.dims else self.run.memory.read_through(place, loc)
         found: V | None = held.fields.get(name)
         if found is None:
             found = held.fields[name] = self._first(value.ct, name, held.type.role, loc)
@@ -98,16 +99,24 @@ class CudaFields:
         there is none."""
         if value.ct is None or value.ct.decl is None or not isinstance(value.x, Struct):
             return None
+        part = self._union_with(value.ct, name)
+        if part is None:
+            return None
+        key, ct = part
+        found = value.x.fields.get(key)
+        if found is None:
+            found = value.x.fields[key] = self.run.objects.default_value(ct, (value.x.type.role, key))
+        return found
+
+    def _union_with(self, ct: CType, name: str) -> tuple[str, CType] | None:
+        """The key and the type of the unnamed union or struct inside a struct type that declares the field `name`; None
+        where there is none."""
         cpp = self.run.types.cpp
-        owner = cpp.classes.of(V(const=value.ct))
+        owner = cpp.classes.of(V(const=ct))
         for part in owner.parts if owner is not None else ():
-            ct = cpp.made(part, {}).const
-            if self.field_decl(ct, name) is not None:
-                key = f"$union {part.node.name}"
-                found = value.x.fields.get(key)
-                if found is None:
-                    found = value.x.fields[key] = self.run.objects.default_value(ct, (value.x.type.role, key))
-                return found
+            made = cpp.made(part, {}).const
+            if self.field_decl(made, name) is not None:
+                return f"$union {part.node.name}", made
         return None
 
     def sub_pointer(self, value: V, name: str) -> V:
@@ -117,6 +126,10 @@ class CudaFields:
         field = self.field_type(inner, name)
         node = self.field_decl(inner, name)
         in_union = inner is not None and inner.decl is not None and is_union(inner.decl.node)
+        part = self._union_with(inner, name) if inner is not None and inner.decl is not None else None
+        if part is not None:
+            cells = value.cells if in_union else frozenset(cell.sub(part[0]) for cell in value.cells)
+            return self.sub_pointer(value.with_(cells=cells, ct=part[1]), name)
         cells = value.cells if in_union else frozenset(cell.sub(name) for cell in value.cells)
         pointed = field if field.dims else pointer_to(field)
         dtype = field.dtype

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir, values
-from kbh_lint.cpp import integers
+from kbh_lint.cpp import integers, overloads
 from kbh_lint.cpp.members import Member
 from kbh_lint.kernels.core.joins import join
 from kbh_lint.kernels.core.names import Names
@@ -35,6 +35,7 @@ class CudaNames(Names):
     def __init__(self, run: CudaRun) -> None:
         super().__init__(run)
         self.constants: dict[Member, V] = {}
+        self.with_own: dict[Any, bool] = {}  # texts, and whether a class of theirs has an `operator=`
 
     def unscoped(self, name: str, loc: ir.Loc) -> V:
         """The value of a name that is no local variable: a member of this struct, a global, or a built-in."""
@@ -220,6 +221,8 @@ class CudaNames(Names):
 
     def assign(self, target: ir.Expr, value: V) -> None:
         value = self.run.fields.given_struct(value)
+        if self._assigned_by_class(target, value):
+            return
         if not value.totals:
             super().assign(target, value)
             return
@@ -268,6 +271,37 @@ class CudaNames(Names):
             base = self.run.expressions.eval(target.func.value if isinstance(target.func, ir.Attr) else target.func)
             if base.cells:
                 self.run.memory.store(base, value, loc, raw=True)
+
+    def _assigned_by_class(self, target: ir.Expr, value: V) -> bool:
+        """Whether the class of what `target` names has an `operator=` of its own for the value, which is called then. A
+        value of that class is copied, unless an `operator=` takes it."""
+        types = self.run.types.cpp
+        kind = types.type_of(value)
+        if kind is None or isinstance(value.x, tuple) or not self._may_have_own(target):
+            return False
+        place = self.run.memory.address_of(target)
+        owner = element(place.ct)
+        if owner.decl is None or owner.pointers or owner.dims or not is_pointer(place.ct):
+            return False
+        funcs = [func for func in self.methods(owner, "operator=") if func.node.body is not None]
+        below = overloads.PROMOTION if types.key(kind) == types.key(V(const=owner)) else overloads.NEVER
+        if not overloads.takes(types, funcs, [kind], (), types.here(), below):
+            return False
+        self.run.calls.call_overloads(funcs, [value], (), [None], self.run.place, this=place, target=target)
+        return True
+
+    def _may_have_own(self, target: ir.Expr) -> bool:
+        """Whether `target` can be an object of a class with an `operator=`; cheap to ask."""
+        if isinstance(target, ir.Name):
+            old = self.run.frame.env.get(target.id)
+            if old is None or not isinstance(old.x, Ref) and (old.ct is None or old.ct.decl is None):
+                return False
+        elif not isinstance(target, (ir.Index, ir.Attr, ir.Unary)):
+            return False
+        unit = target.loc[0]
+        if unit not in self.with_own:
+            self.with_own[unit] = "operator=" in unit.text.replace("operator==", "")
+        return self.with_own[unit]
 
     def _assign_by(self, operator: str, base: V, args: list[V], target: ir.Index | ir.Unary, value: V) -> None:
         """Assigns to what an operator of an object gives."""

@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
-from kbh_lint.cpp import construction, integers
+from kbh_lint.cpp import construction, integers, overloads
+from kbh_lint.cpp.domain import Type
 from kbh_lint.kernels.core.joins import mix
 from kbh_lint.kernels.core.value import NOTHING, CType, Offset, Struct, Unbound, V
 from kbh_lint.kernels.languages.cuda.fields import is_union
@@ -41,9 +42,11 @@ class CudaObjects:
         return self.run.numbers.convert(value, ct.dtype, loc)
 
     def converted(self, value: V, ct: CType, loc: ir.Loc) -> V:
-        """The number that a conversion operator makes of the object `value` where the type `ct` is a number; otherwise
-        `value` itself."""
+        """What C++ makes of the object `value`, unasked, where the type `ct` is wanted: a number by its conversion
+        operator, an object of another class by a constructor of that; otherwise `value` itself."""
         kind = value.ct
+        if ct.decl is not None and not is_pointer(ct):
+            return self._of_another_class(value, ct, loc)
         if ct.dtype not in dtypes.BITS or ct.lanes > 1 or is_pointer(ct):
             return value
         if kind is None or kind.decl is None or is_pointer(kind) or isinstance(value.const, CType):
@@ -53,6 +56,21 @@ class CudaObjects:
         if func is None:
             return value
         return self.to_type(self.run.calls.call_method(value, func.node.name, [], (), None, loc), ct, loc)
+
+    def _of_another_class(self, value: V, ct: CType, loc: ir.Loc) -> V:
+        """The object of the class `ct` that one of its constructors makes of an object of another class; `value` itself
+        where none does."""
+        types = self.run.types.cpp
+        kind = types.type_of(value)
+        if kind is None or is_pointer(value.ct):
+            return value
+        wanted = types.key(V(const=ct))
+        if not isinstance(wanted, Type) or types.key(kind) == wanted or overloads.derived(types, kind, wanted):
+            return value
+        makers = [func for func in types.classes.constructors(V(const=ct)) if func.node.body is not None]
+        if not overloads.takes(types, makers, [kind], (), types.here(), overloads.OWN):
+            return value
+        return self.construct(ct, [value], loc, loc, "", [None])
 
     def default_value(self, ct: CType, key: object) -> V:
         """The value of `T x;` before any assignment."""
@@ -74,7 +92,7 @@ class CudaObjects:
         """The value of `(T)value`; with `bits` the bits of `value` read as that type."""
         if is_pointer(ct):
             return self.pointer_cast(value, ct)
-        if isinstance(value.x, Struct):
+        if isinstance(value.x, Struct) or value.x is IN_MEMORY:
             value = self.converted(value, ct, loc)
         if is_pointer(value.ct) or (value.cells and ct.dtype in dtypes.INTS):  # an address as a number
             return value.with_(ct=None, dtype=ct.dtype if ct.dtype != "?" else value.dtype)
