@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 
 
 _NOTHING = object()
+_OPERATORS = frozenset(
+    "aten prims prim quantized quantized_decomposed _quantized mkldnn mkldnn_prepacked mkl onednn c10d _c10d_functional"
+    " _c10d_functional_autograd c10d_functional profiler inductor fsdp rngprims debugprims sparse symm_mem streams cuda"
+    " higher_order static_runtime xnnpack cudnn linalg export inference dtensor _dtensor _inductor_test image".split()
+)  # the namespaces of operators that torch fills
 
 
 class Attributes(Builtin):
@@ -155,10 +160,20 @@ def _may_lack(interp: Run, owner: Sym, name: str) -> bool:
     return owner.path.partition(".")[0] == "torch" or name in unbound.given_names(interp.session)
 
 
+def _of_others(interp: Run) -> bool:
+    """Whether others may have registered operators: packages that the submission imports, or what it builds or loads
+    and cannot be read."""
+    noted = {kind for kind, _, _ in interp.trace.notes}
+    return interp.files.unread_build or not noted.isdisjoint(("binary", "import", "star-import"))
+
+
 def has_library_attr(interp: Run, path: str) -> Value:
-    """Models `hasattr` of a library: True for names modelled here and operators that torch has had for long, else an
-    unknown that is likely true."""
+    """Models `hasattr` of a library: True for names modelled here and operators that torch has had for long, what was
+    registered by now for the namespace of operators that a submission fills, else an unknown that is likely true."""
     owner, _, name = path.rpartition(".")
+    space = owner.removeprefix("torch.ops.")
+    if space != owner and space not in _OPERATORS and not _of_others(interp):
+        return any(label in interp.custom_ops for label in (f"{space}.{name}", name))
     if not isinstance(modules.resolve(interp, path), Sym) or name in schemas.names_in(owner):
         return True
     return Unknown((), "likely: the library has it", likely=True)
