@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import DType, Sym, TypeValue, Value
+from kbh_lint.base.values import DType, Env, Sym, TypeValue, Value
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.torch import recording
@@ -25,7 +25,25 @@ from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Content, Tensor, Unknown
 
 if TYPE_CHECKING:
+    from kbh_lint.host.cpp.interpreter import Cpp
     from kbh_lint.host.run import Run
+
+
+def address(run: Cpp, node: object, env: Env) -> Slot | None:
+    """Where an argument lies that is an address, so that the callee can write there: of a handle that a parameter holds
+    the address of (`encode(CUtensorMap* map)`), or of an element of an array of handles (`streams + i`)."""
+    if isinstance(node, ir.Name):
+        held = env.get(node.id)
+        known = isinstance(held, Slot) and isinstance(held.get(), (Unknown, LibObject, type(None)))
+        return held if isinstance(held, Slot) and known else None
+    if not isinstance(node, ir.Binary) or node.op != "+" or not isinstance(node.left, (ir.Name, ir.Attr)):
+        return None
+    if not isinstance(node.right, (ir.Name, ir.Const)):
+        return None
+    owner, at = run.eval(node.left, env), cpp_numbers.plain(run.eval(node.right, env))
+    if not isinstance(owner, list) or type(at) is not int or not 0 <= at < len(owner):
+        return None
+    return Slot(owner, at) if owner[at] is None or isinstance(owner[at], LibObject) else None
 
 
 def is_options(value: object) -> bool:

@@ -148,16 +148,6 @@ def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Value:
     return Unknown((), "sizeof") if found is None else integers.typed(found, "u64")
 
 
-def _new(run: Cpp, node: ir.Call, env: Env) -> Value:
-    """`new T(a)` and `new T[n]`: a pointer to an object is the object."""
-    ref, *rest = node.args
-    args = run.arguments(rest, env)
-    args = [a.get() if isinstance(a, Slot) else a for a in args]
-    if not isinstance(ref, ir.TypeRef):
-        return Unknown((), "new")
-    if cpp_types.element(run, ref, env) is not None and len(args) == 1 and integers.is_plain(args[0]):
-        return [Unknown() for _ in range(min(args[0], cpp_construction.MAX_ELEMENTS))]
-    return cpp_construction.construct(run, ref, args, env, node.loc)
 
 
 def _symbol_call(run: Cpp, node: ir.Call, env: Env) -> Value:
@@ -169,7 +159,7 @@ _Written = Callable[["Cpp", ir.Call, Env], Value]
 _BY_NAME: dict[str, _Written] = {
     **dict.fromkeys(CHECKS, _checked),
     **dict.fromkeys(("sizeof", "alignof"), _sizeof),
-    "new": _new,
+    "new": cpp_construction.new,
     **dict.fromkeys(device_flags.SYMBOL_CALLS, _symbol_call),
 }
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, Env, TypeValue, Value
+from kbh_lint.cpp import integers
 from kbh_lint.cpp.domain import Type
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import classes as cpp_classes
@@ -79,8 +80,8 @@ def _own_class(run: Cpp, ref: ir.TypeRef, env: Env) -> CppType | None:
     return None if ref.name in _UNNAMED else cpp_types.own_class(run, ref, env)
 
 
-def initial(run: Cpp, node: ir.Decl, env: Env) -> Value:
-    """Evaluates the initial value of a declared variable."""
+def initial(run: Cpp, node: ir.Decl, env: Env, *, lasting: bool = False) -> Value:
+    """Evaluates the initial value of a declared variable; of one that is `lasting`, which is zero before it is set."""
     init, ref = node.init, node.type
     if ref is not None and init is not None and not isinstance(init, ir.Seq):
         return _assigned(run, ref, init, env)
@@ -88,7 +89,7 @@ def initial(run: Cpp, node: ir.Decl, env: Env) -> Value:
     if ref is None:
         return items[0] if items else Unknown()
     if ref.dims:
-        return _array(run, ref, items, init is not None, env)
+        return _array(run, ref, items, lasting or init is not None, env)
     if isinstance(init, ir.Seq) and any(isinstance(item, ir.AssignE) for item in init.items):
         return _designated(run, ref, init, items, env, node.loc)
     braces = isinstance(init, ir.Seq) and init.kind == "init"
@@ -136,11 +137,11 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
     laid = size if isinstance(size, int) and size <= MAX_ELEMENTS else 0
     if not one.dims and (items or laid > 0) and cpp_types.own_class(run, one, env) is not None:
         return _objects(run, one, items, laid, env)
-    if not (items or one.dims or one.pointers) and laid > 0 and cpp_types.element(run, one, env) is None:
+    number = cpp_types.element(run, one, env) is not None
+    if not (items or one.dims or one.pointers or number) and laid > 0:
         return [construct(run, one, [], env, None) for _ in range(laid)]  # of a type of a library
-    if given and not one.dims and len(items) < laid:
-        if cpp_types.element(run, one, env) is not None and not ref.pointers:
-            items = [*items, *[0] * (laid - len(items))]
+    if given and not one.dims and len(items) < laid and (one.pointers or number):
+        items = [*items, *[None if one.pointers else 0] * (laid - len(items))]
     count = size if isinstance(size, int) and 0 < size <= MAX_PLAIN and not one.dims else 16
     return items or [Unknown() for _ in range(count)]
 
@@ -194,13 +195,36 @@ def construct(
     if scalar is not None:
         return converted(run, ref, items[0], env) if items else cpp_numbers.held(0, scalar)
     found = None if target.member else cpp_types.class_in(scope, target.name)
-    if found is None and braces and not items and _HANDLE.fullmatch(target.name):
+    if found is None and not items and _HANDLE.fullmatch(target.name.rpartition("::")[2]):
         return None  # a pointer
     return (
         _unread(run, target, items, scope, loc)
         if found is None
         else cpp_classes.struct(run, found, target, items, scope)
     )
+
+
+def new(run: Cpp, node: ir.Call, env: Env) -> Value:
+    """`new T(a)` and `new T[n]`: a pointer to an object is the object."""
+    ref, *rest = node.args
+    args = run.arguments(rest, env)
+    args = [a.get() if isinstance(a, Slot) else a for a in args]
+    if not isinstance(ref, ir.TypeRef):
+        return Unknown((), "new")
+    if len(args) == 1 and integers.is_plain(args[0]):
+        count = min(args[0], MAX_ELEMENTS)
+        if ref.pointers or is_handle(run, ref, env):
+            return [None for _ in range(count)]
+        if cpp_types.element(run, ref, env) is not None:
+            return [Unknown() for _ in range(count)]
+    return construct(run, ref, args, env, node.loc)
+
+
+def is_handle(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:
+    """Whether a type is one of the runtime's, the driver's or their libraries' that are pointers: `cudaStream_t`."""
+    target, scope = cpp_types.resolve(run, ref, env)
+    named = _HANDLE.fullmatch(target.name.rpartition("::")[2])
+    return named is not None and not ref.pointers and cpp_types.class_in(scope, target.name) is None
 
 
 def _unread(run: Cpp, ref: ir.TypeRef, items: list[Value], env: Env, loc: ir.Loc | None) -> LibObject:

@@ -141,9 +141,9 @@ class Cpp:
             known = self.nowhere[name, id(around)] = around, not cpp_names.begins_bound(name, around)
         return known[1]
 
-    def initial(self, node: ir.Decl, env: Env) -> Any:
-        """Evaluates the initial value of a declared variable or field."""
-        return cpp_construction.initial(self, node, env)
+    def initial(self, node: ir.Decl, env: Env, *, lasting: bool = False) -> Any:
+        """Evaluates the initial value of a declared variable or field; one that is `lasting` is zero before."""
+        return cpp_construction.initial(self, node, env, lasting=lasting)
 
     def converted(self, ref: ir.TypeRef, value: Value, env: Env) -> Any:
         """Returns `value` as a variable, parameter, field or result of the type `ref` holds it."""
@@ -314,14 +314,8 @@ class Cpp:
         if isinstance(node, ir.Cast) and isinstance(node.value, ir.Unary) and node.value.op == "&":
             found = cpp_expressions.e_cast(self, node, env)
             return found if isinstance(found, Slot) else self.eval(node, env)
-        if isinstance(node, ir.Name):  # a parameter that holds the address of a handle: `encode(CUtensorMap* map)`
-            try:
-                held = env.lookup(node.id)
-            except KeyError:
-                held = None
-            if isinstance(held, Slot) and isinstance(held.get(), (Unknown, LibObject, type(None))):
-                return held
-        return self.eval(node, env)
+        found = cpp_arguments.address(self, node, env)
+        return self.eval(node, env) if found is None else found
 
     def arguments(self, nodes: Sequence[ir.Expr], env: Env) -> list[Any]:
         """Evaluates the arguments of a call, with parameter packs expanded."""

@@ -190,7 +190,7 @@ def global_slot(run: Cpp, decl: ir.Decl, env: Env) -> Slot:
     """Returns the place of a global variable of the extension, which lives as long as the run."""
     table = run.globals.setdefault((id(decl), decl.name), {})
     if decl.name not in table:
-        table[decl.name] = cpp_construction.initial(run, decl, env)
+        table[decl.name] = cpp_construction.initial(run, decl, env, lasting=True)
         run.types.declares(table, decl, env)
     return Slot(table, decl.name)
 

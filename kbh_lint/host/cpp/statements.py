@@ -33,7 +33,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     if node.storage & {"static", "thread_local"}:
         table = run.statics.setdefault(id(node), {})
         if node.name not in table:
-            table[node.name] = cpp_construction.initial(run, node, env)
+            table[node.name] = cpp_construction.initial(run, node, env, lasting=True)
             run.types.declares(table, node, env)
         env.vars[node.name] = Slot(table, node.name)
         return

@@ -48,6 +48,8 @@ class Making:
     def part(self, at: int) -> ir.TypeRef | None:
         """Returns template argument number `at` of the constructed type; None where it is no type."""
         found = self.ref.args[at] if at < len(self.ref.args) else None
+        if isinstance(found, ir.Name):  # of a library: the text does not say that it is a type
+            return ir.TypeRef(found.id, (), found.loc)
         return found if isinstance(found, ir.TypeRef) else None
 
     def of(self, kind: ir.TypeRef, items: list[Value]) -> Value:
@@ -158,6 +160,9 @@ def _array(made: Making) -> Value:
         items += [made.of(one, []) for _ in missing]
     elif one.pointers or dtypes.from_cpp(one.name) is not None:
         items += [0 for _ in missing]
+    else:
+        made_of_nothing = [made.of(one, []) for _ in missing[:1]]
+        items += [None for _ in missing] if made_of_nothing == [None] else []  # pointers under a name of their own
     return items
 
 
