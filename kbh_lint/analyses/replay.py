@@ -234,7 +234,7 @@ def stale_reads(path: PathRun, call: Call) -> Stale:
             continue  # a state that the caller hands in, with what an earlier call left in it
         written = {w.storage.ident for w in event.writes} if event.call == call.index else ()
         by_flow = call.kind != "in place" or content.ident in carried
-        elsewhere = _flows_elsewhere(event, content) if by_flow else ()
+        elsewhere = _flows_elsewhere(event, content, call) if by_flow else ()
         if content.ident in returned:  # the old result itself: all that its kernel read is in it
             elsewhere = elsewhere if event.call == call.index else ()
             returned |= {read.ident for read, _ in event.reads} if event.kind == "copy" else set()
@@ -306,11 +306,12 @@ def _written_from(event: Event, ident: int) -> set[int | None]:
     return {starts.get(store.param) for store in stores if store.storage == ident}
 
 
-def _flows_elsewhere(event: Event, content: Content) -> set[int]:
+def _flows_elsewhere(event: Event, content: Content, call: Call) -> set[int]:
     """The contents that an event moved into other outputs only: a kernel may prepare two tensors at once.
 
-    One that picks both its source and its target by the block it runs on seems to mix them: of such a kernel, nothing
-    of an input is taken to be in an output that a weight went into.
+    One that picks both its source and its target by the block it runs on seems to mix them: of such a kernel of an
+    earlier call, nothing of an input is taken to be in an output that a weight went into. What a kernel of this `call`
+    reads, it reads now.
     """
     flows = event.flows or {}
     own = flows.get(content.ident)
@@ -318,7 +319,8 @@ def _flows_elsewhere(event: Event, content: Content) -> set[int]:
         return set()
     mine = {c.ident for c in own}
     others = {c.ident for ident, sources in flows.items() if ident != content.ident for c in sources}
-    if others == mine and len(mine) > 1 and any(_from_outside(c) == {"state"} for c in own):
+    earlier = event.call < call.index
+    if earlier and others == mine and len(mine) > 1 and any(_from_outside(c) == {"state"} for c in own):
         return {c.ident for c in own if _from_outside(c) == {"input"}}
     return others - mine
 
