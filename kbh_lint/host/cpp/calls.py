@@ -148,8 +148,6 @@ def _sizeof(run: Cpp, node: ir.Call, env: Env) -> Value:
     return Unknown((), "sizeof") if found is None else integers.typed(found, "u64")
 
 
-
-
 def _symbol_call(run: Cpp, node: ir.Call, env: Env) -> Value:
     """A copy to or from a variable of the device."""
     return device_flags.symbol_call(run, node.func.id, node, env) if isinstance(node.func, ir.Name) else NotImplemented
