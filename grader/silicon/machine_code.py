@@ -1,8 +1,9 @@
 """The machine code that a submission's compilers left behind: every cubin in its caches, kernel by kernel.
 
-Triton keeps a cubin and a description beside it, torch's extension builder a shared object with cubins inside. All of
-it was written by the submission's own process: only plain files count, each is copied before a tool opens it in a
-sandbox, and sizes, numbers and times are bounded. What cannot be read is said in `notes`, never left out silently.
+Triton keeps a cubin and a description beside it, CuPy one behind a digest, torch's extension builder a shared object
+with cubins inside. All of it was written by the submission's own process: only plain files count, each is copied before
+a tool opens it in a sandbox, and sizes, numbers and times are bounded. What cannot be read is said in `notes`, never
+left out silently.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ MOST_BYTES = 1 << 30
 MOST_CUBIN = 64 << 20
 MOST_CUBINS = 512
 MOST_DESCRIPTION = 1 << 20
+MOST_HEADER = 4096  # bytes in which code begins
+MAGIC = b"\x7fELF"
 LISTED = 64  # notes about single files
 THREADS = 4
 LEFT_OUT = frozenset({"inductor"})  # kernels that torch.compile wrote are not the submission's
@@ -237,7 +240,7 @@ def _cubins(tools: _Reader, path: Path, arch: str, place: Path) -> list[Path]:
     copy = place / ("code" + path.suffix)
     private_copy(path, copy)
     if path.suffix == ".cubin":
-        return [copy]
+        return [bare(copy)]
     try:
         listed = tools.dumped(copy, "-lelf", most=MOST_DESCRIPTION)
     except ToolError as error:
@@ -286,6 +289,19 @@ def private_copy(source: Path, target: Path) -> None:
             out.write(piece)
             left -= len(piece)
     target.chmod(0o644)
+
+
+def bare(cubin: Path) -> Path:
+    """A copied cubin, without what a cache put in front of it: CuPy writes a digest of 40 characters there. A file that
+    holds no code near its start stays as it is."""
+    with cubin.open("rb") as stream:
+        start = stream.read(MOST_HEADER).find(MAGIC)
+        if start > 0:
+            stream.seek(start)
+            rest = stream.read()
+    if start > 0:
+        cubin.write_bytes(rest)
+    return cubin
 
 
 def _hash(path: Path) -> str:

@@ -5,6 +5,7 @@ The kernels are the deck's own, compiled for chips that need not be here. Needs 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import re
@@ -244,6 +245,23 @@ def test_what_cannot_be_read_is_a_note_and_no_kernel(tmp_path: Path) -> None:
     assert code.kernels == ()
     assert {note.split(" ")[0].rstrip(":") for note in code.notes} >= {"text.cubin", "link.cubin", "triton/noise.cubin"}
     assert not any("host.so" in note or "\n" in note for note in code.notes)
+
+
+def test_code_behind_the_digest_that_a_cache_writes_is_the_code(built: Path, tmp_path: Path) -> None:
+    (cubin,) = (built / "hopper").rglob("*.cubin")
+    code = cubin.read_bytes()
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/0.cubin").write_bytes(hashlib.sha1(code).hexdigest().encode() + code)  # as CuPy keeps it
+    plain, kept = collect(built / "hopper", "sm_90a"), collect(tmp_path, "sm_90a")
+    assert kept.notes == () and kept.digests == plain.digests
+    assert {kernel.sha256 for kernel in kept.kernels} == {hashlib.sha256(code).hexdigest()}
+
+
+def test_code_far_from_the_start_is_none(built: Path, tmp_path: Path) -> None:
+    (cubin,) = (built / "hopper").rglob("*.cubin")
+    (tmp_path / "far.cubin").write_bytes(bytes(machine_code.MOST_HEADER) + cubin.read_bytes())
+    code = collect(tmp_path, "sm_90a")
+    assert code.kernels == () and len(code.notes) == 1
 
 
 def test_a_large_file_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
