@@ -31,7 +31,7 @@ from grader.silicon.kernels import SHARED, SHOWN_NAME, Tracing, library_of, same
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable
 from grader.silicon.passes import Begun, Bench, Counted, Counting, Traces, arch_of, count, trace
-from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside, lacks
+from grader.silicon.rebuild import Comparison, compiled_again, compiled_beside, lacks, loaded_again, unwritten
 from grader.silicon.record import CodeRow, ShapeEvidence, Silicon
 from grader.silicon.sass.census import Census
 from grader.silicon.shape_evidence import evidence_of
@@ -99,7 +99,10 @@ def gather(
             if snapshot.collects and isinstance(code, MachineCode) and lacks(code, counted.code, counted.launched):
                 code = _timed(spent, "whole build", lambda: compiled_again(bench, arch, scratch, whole=True))
     assert code is not None and not isinstance(counted, Counting)
-    found = tried(Judge(bench, capability, cache, promises, counted, traced, code).silicon)
+    loaded: frozenset[tuple[str, str]] | ProfilerError = frozenset()
+    if isinstance(counted, Counted) and unwritten(counted):
+        loaded = _timed(spent, "second load", lambda: loaded_again(bench, metrics_of(capability, problem)))
+    found = tried(Judge(bench, capability, cache, promises, counted, traced, code, loaded).silicon)
     if isinstance(found, ProfilerError):
         found = Judge(bench, capability, cache, promises, found, found, code).silicon()
     return replace(found, spent=spent)
@@ -136,6 +139,7 @@ class Judge:
     def __init__(
         self, bench: Bench, capability: str, cache: int, promises: Sequence[PromiseState],
         counted: Counted | ProfilerError, traces: Traces | ProfilerError, again: MachineCode | ProfilerError,
+        loaded: frozenset[tuple[str, str]] | ProfilerError = frozenset(),
     ) -> None:  # fmt: skip
         self.bench, self.capability, self.cache, self.promises = bench, capability, cache, promises
         self.counted = counted if isinstance(counted, Counted) else None
@@ -143,11 +147,12 @@ class Judge:
         self.lost: dict[str, object] = {"counters": counted, "trace": traces}
         code = self.counted.code if self.counted is not None else ToolError("no kernels were seen")
         self.code = code if isinstance(code, MachineCode) else None
-        self.again = Comparison(again)
+        self.again = Comparison(again, frozenset() if isinstance(loaded, ProfilerError) else loaded)
         self.per_shape: dict[str, Mapping[str, Mapping[str, State]]] = {}
         self.own = self.code.names if self.code is not None else None
         self.lost["machine code"] = code
         self.lost["loaded code"] = self.counted.loaded if self.counted is not None else code
+        self.lost["second load"] = loaded
         self.contract = next(iter(bench.problem.contracts.values()))
         self.declared = {promise.id: promise for promise in bench.problem.promises_for(self.contract.id)}
         self.findings: list[FindingRecord] = []

@@ -5,6 +5,9 @@ So a cubin that was put there by other means than compiling runs, and is read. A
 imported anew in a process that finds nothing and is called as often as beside the profiler, and each kernel that ran
 must come out again with the same instructions (`grader.silicon.sass.normal` says what may differ). What does not come
 out again proves nothing.
+
+NVRTC leaves no file of what it compiles. Kernels that no file of the first build holds are compared with what a further
+fresh process, which finds nothing either, has loaded beside the profiler.
 """
 
 from __future__ import annotations
@@ -23,9 +26,10 @@ from grader.sandbox import Sandbox, SandboxError
 from grader.sandbox.base import CheckError
 from grader.sandbox.folders import remove
 from grader.sandbox.snapshot import Snapshot
+from grader.silicon.kernels import library_of
 from grader.silicon.machine_code import Kernel, MachineCode, collect
 from grader.silicon.ncu import ProfilerError
-from grader.silicon.passes import MARKED_CALLS, Bench
+from grader.silicon.passes import MARKED_CALLS, Bench, Counted, count
 from grader.silicon.promises import products_of
 from grader.silicon.record import CodeRow
 from grader.silicon.sass.census import Census
@@ -34,7 +38,7 @@ from grader.silicon.tools import ToolError
 from grader.wire.marks import UNSEEN_CALLS
 from kbh_lint.problems import Problem
 
-__all__ = ["Comparison", "compiled_again", "compiled_beside", "lacks", "second_build"]
+__all__ = ["Comparison", "compiled_again", "compiled_beside", "lacks", "loaded_again", "second_build", "unwritten"]
 
 KEPT = "second-build"
 CALLS = UNSEEN_CALLS + MARKED_CALLS  # as beside a profiler
@@ -103,6 +107,28 @@ def second_build(
         raise ProfilerError(f"a second build did not come to its end: {said.refused or said.ended}")
 
 
+def unwritten(counted: Counted) -> set[str]:
+    """The kernels of the submission's own whose code was loaded and lies in no file that a compiler wrote: what NVRTC
+    compiles stays in memory.
+    """
+    if isinstance(counted.loaded, ToolError) or isinstance(counted.code, ToolError):
+        return set()
+    known = counted.code.names
+    own = {launch.kernel for calls in counted.calls.values() for one in calls for launch in one
+           if launch.number in counted.loaded and not library_of(launch.kernel, known)}  # fmt: skip
+    return own - known
+
+
+def loaded_again(bench: Bench, metrics: Sequence[str]) -> frozenset[tuple[str, str]]:
+    """The names and instructions of all kernels that a fresh process, which finds no caches, has loaded beside the
+    profiler. Raises ProfilerError.
+    """
+    found = count(replace(bench, caches=None, ahead=lambda _: None), metrics).read().loaded
+    if isinstance(found, ToolError):
+        raise ProfilerError(f"what a second process loads cannot be read: {found}")
+    return frozenset((plain_name(one.kernel), one.digest) for one in found.values())
+
+
 def lacks(again: MachineCode, ran: MachineCode, launched: Collection[str]) -> bool:
     """Whether the build `again` lacks code of kernels that were launched from `ran`, as a build that launches nothing
     may.
@@ -113,9 +139,12 @@ def lacks(again: MachineCode, ran: MachineCode, launched: Collection[str]) -> bo
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The second build, or why there is none."""
+    """The second build, or why there is none; and what a further process has loaded, by name and instructions, where
+    that was asked for.
+    """
 
     again: MachineCode | ProfilerError
+    loaded: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def lost(self) -> str:
@@ -129,6 +158,8 @@ class Comparison:
         `loaded` is compared where the loader writes no addresses into the code, else the kernels of the cache are.
         """
         found = tuple(kernels)
+        if loaded is not None and not found and (plain_name(loaded.kernel), loaded.digest) in self.loaded:
+            return ""
         if isinstance(self.again, ProfilerError):
             return "could not be compiled again" if found or loaded is not None else ""
         if loaded is not None and not self._relocated(loaded.kernel):

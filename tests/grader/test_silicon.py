@@ -32,6 +32,7 @@ from grader.silicon.kernels import SHARED, Traced, Tracing
 from grader.silicon.machine_code import Kernel, MachineCode
 from grader.silicon.ncu import Launch, ProfilerError, Unavailable, may_count
 from grader.silicon.passes import Bench, Counted, Traces
+from grader.silicon.rebuild import unwritten
 from grader.silicon.sass.census import Census
 from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError
@@ -84,6 +85,7 @@ def judged(
     traces: Mapping[str, Tracing] | None = None, code: MachineCode | None = None,
     cache: int = 1 << 20, rebuilt: MachineCode | ProfilerError | None = None,
     loaded: Mapping[int, Census] | ToolError = NO_CODE,
+    second: frozenset[tuple[str, str]] | ProfilerError = frozenset(),
 ) -> Silicon:  # fmt: skip
     """What the judge makes of one launch a shape, seen in two marked calls."""
     labels = [shape.label for shape in problem.shapes]
@@ -104,7 +106,7 @@ def judged(
     )
     counted_calls = Counted(calls, differences, "r" * 64, code or ToolError("none here"), loaded)
     again = rebuilt or code or UNBUILT
-    return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen, again).silicon()
+    return Judge(bench(problem, seconds), CHIP, cache, states, counted_calls, seen, again, second).silicon()
 
 
 def everywhere(problem: Problem = GEMM, **share: float) -> list[Launch]:
@@ -437,6 +439,36 @@ def test_what_the_driver_had_loaded_counts_before_what_a_cache_holds() -> None:
     two = code("e4m3", "f16")  # versions that a cache alone cannot tell apart
     assert judged(launches, problem=problem, code=two).layers["sass"]["fp8-products"] == "unproven"
     assert judged(launches, problem=problem, code=two, loaded={1: own.census}).layers["sass"]["fp8-products"] == "kept"
+
+
+def test_code_that_no_file_holds_is_compared_with_what_a_second_process_loads() -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    launches, none = everywhere(fp8=1.0), MachineCode((), (), "13.0")
+    census = replace(code("e4m3").kernels[0].census, digest="of NVRTC")
+
+    def state(second: frozenset[tuple[str, str]] | ProfilerError, found: MachineCode = none) -> Silicon:
+        return judged(launches, problem=problem, code=found, rebuilt=UNBUILT, loaded={1: census}, second=second)
+
+    same = state(frozenset({("_product", "of NVRTC")}))
+    assert same.layers["sass"]["fp8-products"] == "kept" and same.findings == ()
+    assert [(row.again, row.loaded) for row in same.code] == [(True, True)]
+    other = state(frozenset({("_product", "of another text")}))
+    assert other.layers["sass"]["fp8-products"] == "unproven"
+    assert "could not be compiled again" in other.reasons["fp8-products"]
+    lost = state(ProfilerError("it crashed"))
+    assert lost.layers["sass"]["fp8-products"] == "unproven" and "no second load: it crashed" in lost.notes
+    written = state(frozenset({("_product", "of NVRTC")}), code("e4m3"))  # a file holds it: that is compiled again
+    assert written.layers["sass"]["fp8-products"] == "unproven"
+
+
+def test_kernels_that_no_file_holds_are_those_of_the_submission_alone() -> None:
+    launches = [launch(GEMM, "4096x4096x4096", kernel=name) for name in ("_product", "_other", "nvjet_qqtst_128x256")]
+    numbered = [replace(one, number=at) for at, one in enumerate(launches)]
+    census = code("e4m3").kernels[0].census
+    found = Counted({"a": (tuple(numbered),)}, {}, "", code("e4m3"), dict.fromkeys(range(3), census))
+    assert unwritten(found) == {"_other"}
+    assert unwritten(replace(found, loaded={0: census})) == set()
+    assert unwritten(replace(found, loaded=NO_CODE)) == unwritten(replace(found, code=NO_CODE)) == set()
 
 
 def test_code_that_calls_what_is_not_listed_is_read_from_the_caches() -> None:
