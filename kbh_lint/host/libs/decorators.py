@@ -106,6 +106,8 @@ _NAMED: dict[str, _Named] = {
     "abc.abstractmethod": _marked("__isabstractmethod__"),
     "builtins.staticmethod": lambda interp, decorator, target, loc: StaticMethod(target),
     "builtins.classmethod": lambda interp, decorator, target, loc: ClassMethod(target),
+    "cupy.fuse": lambda interp, decorator, target, loc: target,
+    "cupy.memoize": _memo,
     **dict.fromkeys(("functools.lru_cache", "functools.cache", "functools.lru_cache.decorator"), _memo),
 }
 

@@ -15,6 +15,7 @@ from kbh_lint.host.libs import (
     module_methods,
     object_methods,
 )
+from kbh_lint.host.libs.launching import cupy
 from kbh_lint.host.libs.stdlib import itertools
 from kbh_lint.host.python import (
     attributes,
@@ -22,6 +23,7 @@ from kbh_lint.host.python import (
     plain_methods,
 )
 from kbh_lint.host.torch import subclasses, tensor_views, torchlib
+from kbh_lint.host.torch.arrays import calls as arrays
 from kbh_lint.host.values import tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import library_field
 from kbh_lint.host.values.library_objects import (
@@ -135,6 +137,10 @@ def _tensor_method(
     interp: Run, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Call a method of a tensor."""
+    if tensor_views.ARRAY in owner.attrs and not name.startswith("__"):
+        found = arrays.method(interp, owner, name, args, kwargs, loc)
+        site = Site(interp, f"cupy.ndarray.{name}", loc, [owner, *args], kwargs)
+        return cupy.unknown(site) if found is NotImplemented else found
     if name in torchlib.METADATA and not kwargs:
         return torchlib.asked(interp, owner, name, args, loc)
     if name == "__getitem__":

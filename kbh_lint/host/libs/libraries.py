@@ -172,7 +172,7 @@ LIBRARIES: dict[str, Library] = {
     "weakref": weakref.Weakref(),
     "struct": struct.Struct(),
     "uuid": Unfollowed(),
-    "cupy": cupy.Cupy(),
+    **dict.fromkeys(("cupy", "cupyx"), cupy.Cupy()),
     "pycuda": pycuda.Pycuda(),
     "timeit": timeit.Timeit(),
     "concurrent": threads.Concurrent(),

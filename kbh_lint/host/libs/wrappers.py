@@ -59,8 +59,8 @@ class OfTorch(Functorch, Registered):
 
     @models(*_IDENTITY)
     def identity(self, site: Site, value: Value, *more: Value, **options: Value) -> Value:
-        """Models functions that return their first argument unchanged."""
-        return value
+        """Models functions that return their first argument unchanged; of an array the tensor in its memory."""
+        return tensor_views.plain(value) if isinstance(value, Tensor) else value
 
     @models("torch.utils.checkpoint.checkpoint", "torch.jit.fork", "torch.jit._fork")
     def now(self, site: Site, function: Value, /, *args: Value, **kwargs: Value) -> Value:

@@ -13,6 +13,7 @@ from kbh_lint.host.datamodel import c_structs, enums, exceptions, modules
 from kbh_lint.host.effects import modes, saved, tampering
 from kbh_lint.host.python import class_attributes, classes, function_attributes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import recording, subclasses, tensor_attributes
+from kbh_lint.host.torch.arrays import calls
 from kbh_lint.host.torch.aten_names import family
 from kbh_lint.host.values import equality
 from kbh_lint.host.values.containers import Defaults
@@ -74,7 +75,7 @@ def _of_made(interp: Run, owner: Made, name: str, loc: ir.Loc | None) -> Value:
 
 def tensor_attr(interp: Run, owner: Tensor, name: str, loc: ir.Loc | None) -> Value:
     """Returns `tensor.name`: an attribute of torch's, or one that another package adds to tensors."""
-    part = subclasses.part(owner, name)
+    part = calls.attribute(interp, owner, name, loc) if calls.is_array(owner) else subclasses.part(owner, name)
     value = tensor_attributes.attribute(interp, owner, name, loc) if part is None else part
     row = registry.of_tensor(name) if value is NotImplemented else None
     value = value if row is None else row.library.tensor_attribute(owner, name)

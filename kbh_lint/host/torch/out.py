@@ -55,7 +55,8 @@ def write(
     """Writes the results of `event`, of the shapes and types `found`, into the tensors `brought` as `out=`; `lies`
     returns the strides of a new tensor of a shape."""
     results = found if isinstance(found, list) else [found]
-    name = "" if event.attrs.get("symbol", "").startswith("numpy.") else event.name  # numpy converts wherever it can
+    converts = event.attrs.get("symbol", "").startswith(("numpy.", "cupy"))  # wherever it can
+    name = "" if converts else event.name
     for number, target in enumerate(brought):
         shape, dtype = results[number] if number < len(results) else (None, dtypes.UNKNOWN)
         if not holds(name, target.dtype, dtype):

@@ -246,7 +246,7 @@ TABLE: Table = {
     **each("cummax cummin", "input dim", _along_with_places),
     **each("sort", "input dim=-1 descending=False", _along_with_places),
     **each("argsort msort_places", "input dim=-1 descending=False", _places),
-    **each("msort", "input", _along),
+    **each("msort", "input dim=-1", _along),
     **each("cumsum cumprod", "input dim", _along),
     **each("topk", "input k dim=-1 largest=True sorted=True", _topk),
     **each("quantile nanquantile", "input q dim=None keepdim=False", _quantile),

@@ -126,7 +126,7 @@ def attribute(interp: Run, tensor: Tensor, name: str, loc: ir.Loc | None) -> Any
     return tensor.attrs.get(name, NotImplemented)
 
 
-_KNOWN = frozenset("range known value holds lengths steer subclass lazy lazy_loc complex".split())
+_KNOWN = frozenset("range known value holds lengths steer subclass lazy lazy_loc complex array".split())
 
 
 def added(name: str) -> str:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import UNKNOWN
 from kbh_lint.base.values import DType, Value
-from kbh_lint.host.torch import memory_order, out, promotion, recording, shapes, tensor_copies, whole_numbers
+from kbh_lint.host.torch import (
+    memory_order,
+    out,
+    promotion,
+    recording,
+    shapes,
+    tensor_copies,
+    tensor_views,
+    whole_numbers,
+)
 from kbh_lint.host.torch.signatures import Shape
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.objects import Instance
@@ -145,6 +154,7 @@ def from_values(
     if isinstance(data, Instance):
         data = _lent(interp, data, loc)
     if isinstance(data, Tensor):
+        data = tensor_views.plain(data)
         dtype = tensor_arguments.dtype_of(kwargs.get("dtype"), data.dtype)
         return tensor_copies.convert(interp, data, dtype, loc) if dtype != data.dtype else data
     sample: Any = data

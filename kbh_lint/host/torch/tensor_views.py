@@ -24,7 +24,8 @@ VIEWS = frozenset(
     "diagonal reshape_as alias requires_grad_ squeeze_ unsqueeze_ t_ transpose_ detach_ tensor_split split_with_sizes "
     "numpy_T swapdims meshgrid broadcast_tensors slice".split()
 )
-_KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex")  # what holds for a view as for its tensor
+ARRAY = "array"  # the attribute of a tensor that is an array of a package with numpy's names (`arrays`)
+_KEPT = ("range", "steer", "subclass", "lazy", "lazy_loc", "complex", ARRAY)  # what holds for a view as for its tensor
 _COMPLEX_OF = {"f32": "c64", "f64": "c128"}
 _PARTS_OF = {wide: part for part, wide in _COMPLEX_OF.items()}
 
@@ -79,6 +80,22 @@ def alias(
         attrs={name: tensor.attrs[name] for name in _KEPT if name in tensor.attrs},
         is_slice=tensor.is_slice or is_slice,
     )  # fmt: skip
+
+
+def marked_as(made: Tensor, given: Sequence[Tensor]) -> Tensor:
+    """Marks what was computed as an array, where one of the tensors that it was computed from is one; returns it."""
+    if any(ARRAY in tensor.attrs for tensor in given):
+        made.attrs[ARRAY] = True
+    return made
+
+
+def plain(tensor: Tensor) -> Tensor:
+    """Returns the tensor of torch in the memory of an array; a tensor as it is."""
+    if ARRAY not in tensor.attrs:
+        return tensor
+    made = alias(tensor, tensor.shape, tensor.strides)
+    made.attrs.pop(ARRAY)
+    return made
 
 
 def view(interp: Run, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Value:
@@ -189,7 +206,8 @@ def index(interp: Run, tensor: Tensor, key: Value, loc: ir.Loc | None) -> Any:
     if picked or any(isinstance(k, list) for k in keys):
         event = recording.record(interp, "copy", "index", loc, [tensor, *picked], {"cast": False})
         strides = None if tensor.is_contiguous() or shape is None else (None,) * len(shape)
-        return recording.make(interp, shape, tensor.dtype, event=event, strides=strides, device=tensor.device)
+        made = recording.make(interp, shape, tensor.dtype, event=event, strides=strides, device=tensor.device)
+        return marked_as(made, [tensor])
     if all(map(_takes_all, keys)):
         return alias(tensor, shape, view_shapes.indexed_strides(tensor, keys))
     offset = view_offsets.indexed(tensor, keys)

@@ -177,11 +177,12 @@ def compute(
         whole_numbers.note(name, args, kwargs, made)
         memory_order.note_sparse(name, args, kwargs, made)
         recording.addresses(interp, made, args)
-        return made
-    return tuple(
+        return tensor_views.marked_as(made, inputs)
+    several = (
         recording.make(interp, shape, dtype, event=event, strides=_strides(name, shape, inputs))
         for shape, dtype in found
     )
+    return tuple(tensor_views.marked_as(one, inputs) for one in several)
 
 
 _UNORDERED = SOLVERS | frozenset("eigh qr rot90 nonzero cholesky_inverse cholesky_ex pinv pinverse argwhere".split())

@@ -1,17 +1,35 @@
-"""CuPy: kernels that it compiles from texts, and arrays."""
+"""CuPy: kernels that it compiles from texts, arrays, streams, and the runtime of CUDA by its names."""
 
 from __future__ import annotations
 
-from kbh_lint.base.values import Value
+from kbh_lint.base.values import Func, Value
+from kbh_lint.host.effects import foreign
+from kbh_lint.host.libs import driver
 from kbh_lint.host.libs.launching import raw_kernels
-from kbh_lint.host.libs.plain import Foreign
-from kbh_lint.host.values.modelled import Site, models
+from kbh_lint.host.libs.launching.cuda_core import CoreDevice, stream_of
+from kbh_lint.host.python import lanes
+from kbh_lint.host.torch import tensor_views
+from kbh_lint.host.torch.arrays import calls as arrays
+from kbh_lint.host.values import tensor_arguments
+from kbh_lint.host.values.modelled import Library, Modelled, Site, models
+from kbh_lint.host.values.named_objects import GpuEvent, Stream
+from kbh_lint.host.values.objects import Bound, LibObject
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 REFUSED = "cupy_backends.cuda.api.driver.CUDADriverError"  # what it raises where the driver refuses a launch
+_RUNTIME = "cupy.cuda.runtime."
 
 
-class Cupy(Foreign):
-    """The package `cupy`, of which only what compiles texts is followed."""
+class Place(Modelled):
+    """`cupy.cuda.MemoryPointer(memory, offset)`, and memory that CuPy is told of."""
+
+    def __init__(self, address: Value) -> None:
+        super().__init__("cupy.cuda.MemoryPointer", {"ptr": address})
+        self.address = address
+
+
+class Cupy(Library):
+    """The packages `cupy` and `cupyx`."""
 
     @models("cupy.RawKernel")
     def kernel(self, site: Site, code: Value = None, name: Value = None, *more: Value, **options: Value) -> Value:
@@ -25,3 +43,85 @@ class Cupy(Foreign):
     ) -> Value:  # fmt: skip
         """Models `cupy.RawModule(code=...)`."""
         return raw_kernels.module(site.run, code, site.loc, (), REFUSED, path)
+
+    @models("cupy.fuse")
+    def fuse(self, site: Site, function: Value = None, **options: Value) -> Value:
+        """Models `cupy.fuse(function)`: what it computes is the same."""
+        return function if isinstance(function, (Func, Bound)) else LibObject.by_path(site.path)
+
+    @models("cupy.cuda.ExternalStream", "cupy.cuda.Stream.from_external")
+    def external_stream(self, site: Site, ptr: Value, device_id: Value = -1) -> Value:
+        """Models `cupy.cuda.ExternalStream(handle)`: the stream of the handle."""
+        return stream_of(site.run, ptr, site.loc)
+
+    @models("cupy.cuda.Stream", "cupy.cuda.stream.Stream")
+    def stream(
+        self, site: Site, null: Value = False, non_blocking: Value = False, ptds: Value = False, **more: Value
+    ) -> Value:
+        """Models `cupy.cuda.Stream(non_blocking=True)`; another is ordered with the caller's."""
+        return lanes.current(site.run) if null is True or non_blocking is False else Stream("cpp.stream")
+
+    @models("cupy.cuda.get_current_stream")
+    def current_stream(self, site: Site, device_id: Value = -1) -> Value:
+        """Models `cupy.cuda.get_current_stream()`."""
+        return lanes.current(site.run)
+
+    @models("cupy.cuda.Event")
+    def event(self, site: Site, **options: Value) -> Value:
+        """Models `cupy.cuda.Event()`."""
+        return GpuEvent("torch.cuda.Event")
+
+    @models("cupy.cuda.Device")
+    def device(self, site: Site, device: Value = None) -> Value:
+        """Models `cupy.cuda.Device(0)`."""
+        return CoreDevice()
+
+    @models("cupy.cuda.UnownedMemory")
+    def memory(self, site: Site, ptr: Value, size: Value = None, owner: Value = None, **more: Value) -> Value:
+        """Models `cupy.cuda.UnownedMemory(address, size, owner)`."""
+        return Place(ptr)
+
+    @models("cupy.cuda.MemoryPointer")
+    def pointer(self, site: Site, mem: Value, offset: Value = 0) -> Value:
+        """Models `cupy.cuda.MemoryPointer(memory, offset)`."""
+        base = site.run.get_attr(mem, "ptr", site.loc)
+        known = isinstance(base, int) and isinstance(offset, int)
+        return Place(base + offset if known else Unknown(site.run.contents_of([base, offset]), "an address"))
+
+    @models("cupy.ndarray")
+    def array(
+        self, site: Site, shape: Value, dtype: Value = float, memptr: Value = None, strides: Value = None,
+        order: Value = "C",
+    ) -> Value:  # fmt: skip
+        """Models `cupy.ndarray(shape, dtype, memptr)`: an array at a place, or a new one."""
+        if memptr is None:
+            return arrays.call(site.run, "cupy.empty", [shape, dtype], {}, site.loc)
+        place = site.run.get_attr(memptr, "ptr", site.loc)
+        tensor = site.run.tensor_at(place)
+        if tensor is None or not isinstance(place, int):
+            return Unknown(site.run.contents_of(place), "an array at an address")
+        found = arrays.dtype_of(dtype) or "f64"
+        sizes = tensor_arguments.size_args([shape])
+        whole = sizes == tensor.shape and place == tensor.address
+        offset = None if not whole and place != tensor.address else 0
+        return arrays.lent(tensor_views.alias(tensor, sizes, None, found, not whole, offset))
+
+    def other(self, site: Site) -> Value:
+        """Answers a call of any other function (`Library.other`): torch's of the same meaning, one of the CUDA runtime,
+        or one that nobody read."""
+        run, path = site.run, site.path
+        if path.startswith(_RUNTIME):
+            name = f"cuda{site.name[:1].upper()}{site.name[1:]}"
+            return driver.call(run, name, [*site.args, *site.kwargs.values()], site.loc)
+        if path.startswith(("cupy.cuda.", "cupy.testing.")):
+            return foreign.foreign(site)
+        if site.name[:1].isupper() and not tensor_arguments.tensors_in(site.args):
+            return foreign.foreign(site)
+        made = arrays.call(run, path, site.args, site.kwargs, site.loc)
+        return unknown(site) if made is NotImplemented else made
+
+
+def unknown(site: Site) -> Value:
+    """Calls a function of CuPy that is no operation of torch: what a package of others computes."""
+    made = foreign.foreign(site)
+    return arrays.lent(made) if isinstance(made, Tensor) else made
