@@ -334,3 +334,94 @@ def test_work_of_cupy_beside_a_kernel_is_told_as_torchs_is(tmp_path: Path, work:
 def test_what_cupy_computes_that_nobody_knows_is_of_others(tmp_path: Path, call: str) -> None:
     verdict, rules = _told(tmp_path, WHOLE.format(body=f"        return torch.as_tensor({call})"), SOFTMAX)
     assert verdict != "clean" and "KBH504" in rules
+
+
+# --- kernels of expressions are the submission's own
+
+EXPRESSIONS = """
+import cupy as cp
+import torch
+import torch.nn as nn
+
+TOP = cp.ReductionKernel("T x", "T y", "x", "max(a, b)", "y = a", "-3.0e38f", "top")
+PLAIN = cp.ReductionKernel("T x, T top", "T y", "exp(x - top)", "a + b", "y = a", "0", "plain")
+DIVIDE = cp.ElementwiseKernel("T x, T top, T total", "T y", "y = exp(x - top) / total", "divide")
+SUM = cp.RawKernel(r'''
+extern "C" __global__ void sums(const float* x, const float* tops, float* totals, int n) {
+    __shared__ float part[256], rest[256];
+    float s = 0.f, c = 0.f;
+    for (int i = threadIdx.x; i < n; i += 256) {
+        float v = expf(x[(size_t)blockIdx.x * n + i] - tops[blockIdx.x]), y = __fsub_rn(v, c), t = __fadd_rn(s, y);
+        c = __fsub_rn(__fsub_rn(t, s), y);
+        s = t;
+    }
+    part[threadIdx.x] = s;
+    rest[threadIdx.x] = -c;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        s = 0.f;
+        c = 0.f;
+        for (int i = 0; i < 256; ++i) {
+            float y = __fsub_rn(__fadd_rn(part[i], rest[i]), c), t = __fadd_rn(s, y);
+            c = __fsub_rn(__fsub_rn(t, s), y);
+            s = t;
+        }
+        totals[blockIdx.x] = s;
+    }
+}
+''', "sums")
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+        self.batch, self.vocab = batch, vocab
+
+    def forward(self, x):
+        a = cp.from_dlpack(x.detach())
+        tops = TOP(a, axis=1)
+        totals = cp.empty(self.batch, cp.float32)
+        SUM((self.batch,), (256,), (a, tops, totals, cp.int32(self.vocab)))
+        return torch.from_dlpack(DIVIDE(a, tops[:, None], totals[:, None]))
+"""
+LAUNCHED = "        SUM((self.batch,), (256,), (a, tops, totals, cp.int32(self.vocab)))\n"
+
+
+def test_kernels_of_expressions_are_followed(tmp_path: Path) -> None:
+    assert _told(tmp_path, EXPRESSIONS, SOFTMAX) == ("clean", set())
+    plain = EXPRESSIONS.replace(LAUNCHED, "        totals = PLAIN(a, tops[:, None], axis=1)\n")
+    assert _told(tmp_path, plain, SOFTMAX)[1] == {"KBH103"}
+    unknown = EXPRESSIONS.replace('"y = exp(x - top) / total"', "open(__file__).read()")
+    assert _told(tmp_path, unknown, SOFTMAX)[0] == "unproven"
+
+
+def test_a_finding_points_at_the_expression(tmp_path: Path) -> None:
+    plain = EXPRESSIONS.replace(LAUNCHED, "        totals = PLAIN(a, tops[:, None], axis=1)\n")
+    (finding,) = report_of(tmp_path, plain, SOFTMAX).findings
+    lines = plain.splitlines()
+    places = [finding.span, *(related.span for related in finding.related)]
+    assert any(place is not None and "PLAIN" in lines[place.line - 1] for place in places)
+
+
+# --- other packages that compute on arrays are libraries
+
+OTHERS = {
+    "cuda.compute": "import cuda.compute\n", "cuda.cccl": "import cuda.cccl.parallel.experimental as parallel\n",
+    "numba": "from numba import cuda\n", "nvmath": "import nvmath\n", "jax": "import jax\nimport jax.numpy as jnp\n",
+}  # fmt: skip
+TOPS = {
+    "cuda.compute": "cuda.compute.reduce_into(x, tops, cuda.compute.OpKind.MAXIMUM, x.numel(), None)",
+    "cuda.cccl": "parallel.algorithms.reduce_into(x, tops, max, None)(None, x, tops, x.numel(), None)",
+    "numba": "tops = cuda.reduce(lambda a, b: max(a, b))(cuda.as_cuda_array(x))",
+    "nvmath": "tops = nvmath.linalg.advanced.matmul(x, x.mT)",
+    "jax": "tops = torch.from_dlpack(jnp.max(jax.dlpack.from_dlpack(x), axis=1))",
+}
+
+
+@pytest.mark.parametrize("package", OTHERS)
+def test_what_other_packages_compute_is_not_the_submissions(tmp_path: Path, package: str) -> None:
+    text = EXPRESSIONS.replace("import torch\n", f"import torch\n{OTHERS[package]}", 1)
+    text = text.replace(
+        "        tops = TOP(a, axis=1)\n", f"        tops = x.new_empty(self.batch)\n        {TOPS[package]}\n"
+    )
+    assert _told(tmp_path, text.replace("tops[:, None]", "cp.asarray(tops)[:, None]"), SOFTMAX)[0] != "clean"

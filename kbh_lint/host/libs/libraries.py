@@ -184,6 +184,7 @@ LIBRARIES: dict[str, Library] = {
 # Parts of torch and of cuda, by how their paths begin; the first that fits.
 PARTS: tuple[tuple[str, Library], ...] = (
     ("cuda.core.", cuda_core.Core()),
+    *((f"cuda.{name}", _FOREIGN) for name in ("compute.", "cccl.", "parallel.", "coop", "stf.")),
     ("torch.cuda.graph", OfTorch()),
     ("torch.cuda.", lib_cuda.Cuda()),
     ("torch.backends.", lib_torch.Settings()),

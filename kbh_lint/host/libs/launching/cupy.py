@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from kbh_lint.base.values import Func, Value
+from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.libs import driver
-from kbh_lint.host.libs.launching import raw_kernels
+from kbh_lint.host.libs.launching import cupy_kernels, raw_kernels
 from kbh_lint.host.libs.launching.cuda_core import CoreDevice, stream_of
 from kbh_lint.host.python import lanes
 from kbh_lint.host.torch import tensor_views
@@ -43,6 +44,27 @@ class Cupy(Library):
     ) -> Value:  # fmt: skip
         """Models `cupy.RawModule(code=...)`."""
         return raw_kernels.module(site.run, code, site.loc, (), REFUSED, path)
+
+    @models("cupy.ElementwiseKernel")
+    def elementwise(
+        self, site: Site, in_params: Value, out_params: Value, operation: Value, name: Value = "kernel",
+        reduce_dims: Value = True, preamble: Value = "", no_return: Value = False, return_tuple: Value = False,
+        loop_prep: Value = "", after_loop: Value = "", options: Value = (), **more: Value,
+    ) -> Value:  # fmt: skip
+        """Models `cupy.ElementwiseKernel(inputs, outputs, operation)`."""
+        texts = {"operation": operation, "preamble": preamble, "loop_prep": loop_prep, "after_loop": after_loop}
+        return cupy_kernels.Expression(site.path, in_params, out_params, texts, REFUSED)
+
+    @models("cupy.ReductionKernel")
+    def reduction(
+        self, site: Site, in_params: Value, out_params: Value, map_expr: Value, reduce_expr: Value,
+        post_map_expr: Value, identity: Value = "0", name: Value = "kernel", reduce_type: Value = None,
+        reduce_dims: Value = True, preamble: Value = "", options: Value = (), **more: Value,
+    ) -> Value:  # fmt: skip
+        """Models `cupy.ReductionKernel(inputs, outputs, map, reduce, post, identity)`."""
+        texts = {"map_expr": map_expr, "reduce_expr": reduce_expr, "post_map_expr": post_map_expr}
+        texts |= {"identity": shown.show(identity), "preamble": preamble}
+        return cupy_kernels.Expression(site.path, in_params, out_params, texts, REFUSED)
 
     @models("cupy.fuse")
     def fuse(self, site: Site, function: Value = None, **options: Value) -> Value:
