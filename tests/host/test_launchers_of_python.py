@@ -181,6 +181,29 @@ def run(x, y, batch, vocab):
     stream = torch.cuda.current_stream().cuda_stream
     checked(driver.cuLaunchKernel(kernel, batch, 1, 1, 1024, 1, 1, SHARED, stream, values, 0))
 
+# the driver with arguments in arrays
+from cuda.bindings import driver, nvrtc
+
+def run(x, y, batch, vocab):
+    error, program = nvrtc.nvrtcCreateProgram(str.encode(TEXT), b"rows.cu", 0, [], [])
+    (error,) = nvrtc.nvrtcCompileProgram(program, 1, [b"--gpu-architecture=sm_90"])
+    error, size = nvrtc.nvrtcGetPTXSize(program)
+    text = b" " * size
+    (error,) = nvrtc.nvrtcGetPTX(program, text)
+    error, module = driver.cuModuleLoadData(np.char.array(text).ctypes.data)
+    error, kernel = driver.cuModuleGetFunction(module, b"rows")
+    most = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    (error,) = driver.cuFuncSetAttribute(kernel, most, SHARED)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(error)
+    values = [np.array([x.data_ptr()], dtype=np.uint64), np.array([y.data_ptr()], dtype=np.uint64)]
+    values += [np.array(vocab, dtype=np.int32)]
+    places = np.array([value.ctypes.data for value in values], dtype=np.uint64)
+    stream = torch.cuda.current_stream().cuda_stream
+    (error,) = driver.cuLaunchKernel(kernel, batch, 1, 1, 1024, 1, 1, SHARED, stream, places.ctypes.data, 0)
+    if error != driver.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(error)
+
 # the driver by the older names
 from cuda import cuda, nvrtc
 

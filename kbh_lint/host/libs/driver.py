@@ -17,6 +17,7 @@ from kbh_lint.host.values.modelled import Library, Site
 from kbh_lint.host.values.named_objects import CCell
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Tensor
+from kbh_lint.host.values.unknowns import Packed
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -89,6 +90,9 @@ def argument(interp: Run, value: Value) -> Value:
         return Pointer(tensor, tensor.dtype) if tensor is not None else value
     if isinstance(value, CCell):
         return value.attrs["value"]
+    if isinstance(value, Packed):  # the addresses of the arguments of a launch, or one of them
+        given = [argument(interp, one) for one in value.numbers]
+        return given if isinstance(value.numbers[0], Packed) else given[0]
     if isinstance(value, Slot):
         held = value.get()
         found = interp.tensor_at(held)

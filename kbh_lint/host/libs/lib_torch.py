@@ -132,6 +132,9 @@ class Numpy(Library):
         if name in _NUMPY_NUMBERS and len(args) == 1 and isinstance(first, (int, float)):
             kind = Single if name == "float32" else float if name.startswith("float") else int
             return kind(first)
+        packed = unknowns.packed(site.run, first, site.path) if name == "array" else None
+        if packed is not None:
+            return packed
         if family(name) == "selection" and not isinstance(first, Tensor):
             made = recording.ordered(site.run, site.path, args, site.loc)
             if made is not None:

@@ -16,6 +16,29 @@ if TYPE_CHECKING:
 
 
 MAX_ELEMENTS = 4096  # of a set, that are looked at
+MAX_PACKED = 64  # as many as a kernel has arguments
+
+
+class Packed(Unknown):
+    """An array of the host with a few numbers, `numpy.array([x.data_ptr()])`, and its address. To the program it is a
+    value that nobody knows; `numbers` are what lies there, for a C function that is given the address."""
+
+    __slots__ = ("numbers",)
+    numbers: tuple[Value, ...]
+
+    def like(self, contents: tuple[Content, ...] = (), made: int = 0) -> Unknown:
+        """Returns its address for `array.ctypes.data`, and itself for any other attribute."""
+        return self
+
+
+def packed(interp: Run, given: Value, why: str) -> Packed | None:
+    """Returns the array of numbers that are given, or of addresses of such arrays; None for all else."""
+    items = given if isinstance(given, (list, tuple)) else [given]
+    if not 0 < len(items) <= MAX_PACKED or not all(isinstance(one, (int, float, Packed)) for one in items):
+        return None
+    made = Packed(interp.contents_of(list(items)), why, origin=why)
+    object.__setattr__(made, "numbers", tuple(items))
+    return made
 
 
 def merged(
