@@ -153,6 +153,13 @@ a.T.strides
 a.itemsize
 len(a)
 a.shape
+cp.shape(a)
+a.dtype == cp.float32
+a.dtype == cp.int32
+cp.dtype("float32") == a.dtype
+isinstance(a, cp.ndarray)
+a[..., cp.newaxis].shape
+[row.shape for row in a]
 """.strip().splitlines()
 
 

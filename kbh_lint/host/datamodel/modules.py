@@ -107,7 +107,7 @@ def _fixed(path: str) -> Value:
         return NotImplemented
     if root == "math" and name in ("pi", "e", "inf", "tau", "nan"):
         return getattr(math, name)
-    if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi"):
+    if path in ("torch.inf", "numpy.inf", "torch.nan", "torch.pi", "numpy.pi", "cupy.inf", "cupy.nan", "cupy.pi"):
         return getattr(math, name)
     if path in taint.READ or root == "__main__" or path == "os.environ":
         return NotImplemented
@@ -152,6 +152,7 @@ _CONSTANTS: dict[str, Any] = {
     "torch.__version__": "2.11.0", "triton.__version__": "3.6.0", "sys.platform": "linux", "os.sep": "/",
     "os.name": "posix", "torch.version.cuda": "13.0", "torch.version.hip": None, "torch.version.xpu": None,
     "sys.maxsize": 2**63 - 1, "sys.version_info": (3, 11, 7), "os.pathsep": ":", "typing.TYPE_CHECKING": False,
+    "cupy.newaxis": None,
 }  # fmt: skip
 
 

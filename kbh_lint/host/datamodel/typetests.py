@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base.values import DType, Sym, Value
+from kbh_lint.host.torch import tensor_views
 from kbh_lint.host.values import unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.named_objects import BuiltinObject, TorchLayer, UnionType
@@ -121,7 +122,8 @@ def _is_size(interp: Run, value: Value) -> Value:
 
 
 _NAMED: dict[str, Callable[[Run, Value], Value]] = {  # by the last part of a class's name, or by all of it
-    "Tensor": lambda interp, value: isinstance(value, Tensor),
+    "Tensor": lambda interp, value: isinstance(value, Tensor) and tensor_views.ARRAY not in value.attrs,
+    "cupy.ndarray": lambda interp, value: isinstance(value, Tensor) and tensor_views.ARRAY in value.attrs,
     "Parameter": lambda interp, value: isinstance(value, Tensor) and value.parameter,
     "dtype": lambda interp, value: isinstance(value, DType),
     "Module": lambda interp, value: isinstance(value, (Instance, TorchLayer)),

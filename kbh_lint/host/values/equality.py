@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kbh_lint.base.values import Sym, Value
+from kbh_lint.base import dtypes
+from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.values import bounds, opaque, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.containers import Keys
 from kbh_lint.host.values.cpp_objects import CStruct
@@ -62,6 +63,16 @@ def _bound(interp: Run, left: Value, right: Value) -> Value:
     """The same method of the same object."""
     both = isinstance(left, Bound) and isinstance(right, Bound) and left.self is right.self and left.func is right.func
     return True if both else NotImplemented
+
+
+def _types(interp: Run, left: Value, right: Value) -> Value:
+    """An element type, and one by the name that numpy and CuPy give it."""
+    known, named = (left, right) if isinstance(left, DType) else (right, left)
+    if not isinstance(known, DType) or not isinstance(named, Sym):
+        return NotImplemented
+    package, _, name = named.path.rpartition(".")
+    found = dtypes.from_torch(name) if package in ("numpy", "cupy") else None
+    return NotImplemented if found is None else found == known.name
 
 
 def _unknown(interp: Run, left: Value, right: Value) -> Value:
@@ -182,6 +193,7 @@ _KINDS = (
     _doubted,
     _by_class,
     _statuses,
+    _types,
     _of_fields,
     _sequences,
     _sets,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from kbh_lint.base.values import Func, Value
+from typing import TYPE_CHECKING
+
+from kbh_lint.base import ir
+from kbh_lint.base.values import DType, Func, Sym, Value
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import foreign
 from kbh_lint.host.libs import driver
@@ -17,8 +20,23 @@ from kbh_lint.host.values.named_objects import GpuEvent, Stream
 from kbh_lint.host.values.objects import Bound, LibObject
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
+if TYPE_CHECKING:
+    from kbh_lint.host.run import Run
+
 REFUSED = "cupy_backends.cuda.api.driver.CUDADriverError"  # what it raises where the driver refuses a launch
+_NUMBERS = frozenset("int8 int16 int32 int64 intp intc uint8 uint16 uint32 uint64 float32 float64".split())
+_ABOUT = ("shape", "ndim", "size")
 _RUNTIME = "cupy.cuda.runtime."
+
+
+class Device(CoreDevice):
+    """`cupy.cuda.Device(0)`."""
+
+    def attribute(self, interp: Run, name: str, loc: ir.Loc | None) -> Value:
+        """Returns what the device says of itself: its generation as one text."""
+        if name == "attributes":
+            return Unknown((), "attributes of the GPU")
+        return super().attribute(interp, {"compute_capability": "arch", "id": "device_id"}.get(name, name), loc)
 
 
 class Place(Modelled):
@@ -96,7 +114,18 @@ class Cupy(Library):
     @models("cupy.cuda.Device")
     def device(self, site: Site, device: Value = None) -> Value:
         """Models `cupy.cuda.Device(0)`."""
-        return CoreDevice()
+        return Device()
+
+    @models("cupy.get_array_module")
+    def package(self, site: Site, *args: Value) -> Value:
+        """Models `cupy.get_array_module(array)`: the package of arrays on the device."""
+        return Sym("cupy")
+
+    @models("cupy.dtype")
+    def dtype(self, site: Site, dtype: Value, *more: Value, **options: Value) -> Value:
+        """Models `cupy.dtype(cupy.float32)`."""
+        found = arrays.dtype_of(dtype)
+        return self.other(site) if found is None else DType(found)
 
     @models("cupy.cuda.UnownedMemory")
     def memory(self, site: Site, ptr: Value, size: Value = None, owner: Value = None, **more: Value) -> Value:
@@ -137,6 +166,10 @@ class Cupy(Library):
             return driver.call(run, name, [*site.args, *site.kwargs.values()], site.loc)
         if path.startswith(("cupy.cuda.", "cupy.testing.")):
             return foreign.foreign(site)
+        if site.name in _NUMBERS and len(site.args) == 1 and isinstance(site.args[0], (int, float)):
+            return run.call(Sym(f"numpy.{site.name}"), site.args, {}, site.loc)
+        if site.name in _ABOUT and len(site.args) == 1 and isinstance(site.args[0], Tensor):
+            return run.get_attr(site.args[0], site.name, site.loc)
         if site.name[:1].isupper() and not tensor_arguments.tensors_in(site.args):
             return foreign.foreign(site)
         made = arrays.call(run, path, site.args, site.kwargs, site.loc)
