@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SAME = ("multiple_of", "max_contiguous", "max_constancy", "expand_dims", "broadcast_to", "cast", "to", "reshape",
         "__builtin_assume_aligned", "view", "static_cast")  # fmt: skip
-_OPERATIONS = ("+", "-", "*", "//", "%", "<<", ">>", "&")
+_OPERATIONS = frozenset(("+", "-", "*", "//", "%", "<<", ">>", "&"))
 _EXTREMES = {word: kind for kind in ("min", "max") for word in spellings(kind, f"reduce_{kind}", languages=BY_POINTERS)}
 _OF_NUMBERS = frozenset((*SAME, *_EXTREMES, "arange", "cdiv"))  # functions that make numbers of numbers
 _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
@@ -48,7 +48,7 @@ class Expressions:
         run.steps += 1  # as `run.step()`, of which most calls would be made here
         if run.steps > run.most:
             raise OutOfFuel
-        handler = _EXPRESSIONS.get(type(node))
+        handler = HANDLERS.get(type(node))
         return run.unknown() if handler is None else handler(self, node)
 
     def _const(self, node: ir.Const) -> Value:
@@ -164,6 +164,9 @@ class Expressions:
 
     def binary(self, op: str, a: Value, b: Value) -> Value:
         """The value of `a op b`."""
+        if type(a) is Linear and type(b) is Linear:  # as most are
+            whole = "//" if op == "/" and self.run.cpp else op
+            return self.run.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.run.unknown()
         if op in ("&", "|") and isinstance(a, Test) and isinstance(b, Test):
             return self.both(op == "&", [a, b])
         if op == "+" and isinstance(b, Pointer):
@@ -172,10 +175,7 @@ class Expressions:
             atoms = self.run.atoms
             by = b if a.unit == 1 else atoms.apply("*", b, Linear(a.unit))
             return Pointer(a.storage, atoms.apply(op, a.offset, by), a.unit, a.kind)
-        if not (isinstance(a, Linear) and isinstance(b, Linear)):
-            return self.run.unknown()
-        whole = "//" if op == "/" and self.run.cpp else op
-        return self.run.atoms.apply(whole, a, b) if whole in _OPERATIONS else self.run.unknown()
+        return self.run.unknown()
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """The condition `a op b`."""
@@ -296,7 +296,7 @@ class Expressions:
         return name if isinstance(kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
 
 
-_EXPRESSIONS: dict[type, Callable[[Expressions, Any], Value]] = {
+HANDLERS: dict[type, Callable[[Expressions, Any], Value]] = {
     ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
     ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
     ir.Unary: Expressions._unary, ir.Cond: Expressions._cond, ir.Cast: Expressions._cast,

@@ -120,6 +120,8 @@ def limited(limits: Limits, a: Linear, b: Linear, room: int = 0) -> Limits:
 
 def lowest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Bound:
     """The least value of a sum under `limits`; None where unknown."""
+    if not value[1]:
+        return highest(atoms, value, limits, depth)
     most = highest(atoms, scaled(value, -1), limits, depth)
     return None if most is None else -most
 
@@ -130,6 +132,9 @@ def highest(atoms: Atoms, value: Linear, limits: Limits, depth: int = 0) -> Boun
     Computed once for sums that differ by a constant. A stored answer costs as many steps as computing it did.
     """
     const, terms = value
+    if not terms:  # nothing is unknown
+        atoms.steps += 1
+        return const if depth <= MAX_DEPTH and atoms.steps <= MAX_STEPS else None
     if atoms.limits is not limits:
         atoms.turn(limits)
     key = terms, depth
@@ -162,15 +167,18 @@ def _highest(atoms: Atoms, terms: Terms, limits: Limits, depth: int) -> Bound:
     if extremes:
         found = _by_sides(atoms, terms, limits, depth, found)
     by_atom = atoms.bounds.limits
-    on_these = [limit for atom, _ in terms if atom in by_atom for limit in by_atom[atom]] if by_atom else None
-    if not on_these:
+    if not by_atom:
         return found
-    factors = dict(terms)
-    for _, limit, most in sorted(on_these):
-        whole = factors[limit[0][0]]
-        factor = whole // limit[0][1]
-        if factor <= 0:
-            continue
+    on_these = [
+        (*limit, whole, times)
+        for atom, whole in terms
+        if atom in by_atom
+        for limit in by_atom[atom]
+        if (times := whole // limit[1][0][1]) > 0
+    ]
+    if len(on_these) > 1:
+        on_these.sort()
+    for _, limit, most, whole, factor in on_these:
         if len(limit) == 1:  # of one number, as most are
             atom, unit = limit[0]
             left = tuple([term for term in terms if term[0] != atom]) if unit * factor == whole else None

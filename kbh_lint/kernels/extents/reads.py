@@ -14,7 +14,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.kernels.core.walker import Enough, OutOfFuel
 from kbh_lint.kernels.extents.assigned import AROUND
-from kbh_lint.kernels.extents.expressions import Expressions
+from kbh_lint.kernels.extents.expressions import HANDLERS, Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
@@ -321,11 +321,6 @@ class Remembered(Expressions):
 
     def value(self, node: object) -> Value:
         run = self.run
-        if isinstance(node, (ir.Name, ir.Const)):  # as `Expressions.value`, of which most calls would be made here
-            run.steps += 1
-            if run.steps > run.most:
-                raise OutOfFuel
-            return self._name(node) if isinstance(node, ir.Name) else self._const(node)
         known = self.known.get(id(node))
         if known is not None:
             run.steps += known[1]
@@ -333,11 +328,22 @@ class Remembered(Expressions):
                 raise OutOfFuel
             return known[0]
         before = run.steps
-        found = self._worked_out(node) if self.ranges else Expressions.value(self, node)
+        found = self._element(node) if self.ranges else None
+        if found is None:
+            run.steps += 1  # as in `Expressions.value`, of which most calls would be made here
+            if run.steps > run.most:
+                raise OutOfFuel
+            if type(node) is ir.Name:
+                return run.frame.env.get(node.id) or self._name(node)
+            if type(node) is ir.Const:
+                return self._const(node)
+            handler = HANDLERS.get(type(node))
+            found = run.unknown() if handler is None else handler(self, node)
         self.known[id(node)] = found, run.steps - before
         return found
 
-    def _worked_out(self, node: object) -> Value:
+    def _element(self, node: object) -> Value | None:
+        """An element of an input of whole numbers that lies in a known range; None for another expression."""
         if isinstance(node, (ir.Index, ir.Unary, ir.Call)):
             there = self._loaded(node)
             if isinstance(there, Pointer) and there.storage in self.ranges:
@@ -346,7 +352,7 @@ class Remembered(Expressions):
                 if isinstance(node, ir.Call) and not self.run.cpp and (len(node.args) > 1 or node.keywords):
                     return self.run.atoms.between(min(low, 0), max(high, 0))  # lanes that are masked hold 0
                 return Linear(low) if low == high else self.run.atoms.between(low, high)
-        return super().value(node)
+        return None
 
     def _loaded(self, node: ir.Index | ir.Unary | ir.Call) -> object:
         """The address that an expression loads from; None where it loads nothing, or something else where masked."""
