@@ -14,6 +14,7 @@ from kbh_lint.host.gpu import launch_limits
 from kbh_lint.host.gpu.launch_arguments import Argument
 from kbh_lint.host.values.unbound import nowhere_bound
 from kbh_lint.kernels.core.facts import KernelFacts
+from kbh_lint.kernels.extents.assigned import assigned_names
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -96,12 +97,13 @@ def _uses_nothing(interp: Run, func: Func, seen: set[int]) -> bool:
     if not ours or id(func.node) in seen or len(seen) > _MAX_FUNCTIONS:
         return False
     seen.add(id(func.node))
-    here = func.env.vars
+    here, own = func.env.vars, assigned_names(func.node.body or (), False)
     for name in _names(func.node):
         found = here.get(name, _NOTHING)
         if found is _NOTHING:
             found = func.env.get(name, _NOTHING)
-            if found is _NOTHING and nowhere_bound(interp.session, name):
+            # most are variables of the function, of which the rest of the file need not be asked
+            if found is _NOTHING and name not in own and nowhere_bound(interp.session, name):
                 return True
         inner = found.func if isinstance(found, JitFunction) else None
         if inner is not None and _uses_nothing(interp, inner, seen):

@@ -21,9 +21,11 @@ _OF_PYTHON = frozenset((*dir(builtins), *dir(type(builtins))))  # what an attrib
 def nowhere_bound(session: Session, name: str) -> bool:
     """Whether neither a statement of the submission, in any scope or branch, nor Python binds a name. False where names
     may come from elsewhere: through a star import, a file beside it, or code made at run time."""
+    if name in _OF_PYTHON:
+        return False
     if session.bound is None:
         session.bound = _bound(session.module.body, bool(session.sidecars))
-    return name not in session.bound and _ANY not in session.bound and name not in _OF_PYTHON
+    return name not in session.bound and _ANY not in session.bound
 
 
 def given_names(session: Session) -> frozenset[str]:
