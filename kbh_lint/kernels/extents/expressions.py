@@ -38,6 +38,7 @@ class Expressions:
     known whatever they are given."""
 
     whole = True
+    handlers: dict[type, Callable[[Any, Any], Value]]  # by the kind of a node, what works out its value
 
     def __init__(self, run: Follow) -> None:
         self.run = run
@@ -48,7 +49,7 @@ class Expressions:
         run.steps += 1  # as `run.step()`, of which most calls would be made here
         if run.steps > run.most:
             raise OutOfFuel
-        handler = HANDLERS.get(type(node))
+        handler = self.handlers.get(type(node))
         return run.unknown() if handler is None else handler(self, node)
 
     def _const(self, node: ir.Const) -> Value:
@@ -296,7 +297,7 @@ class Expressions:
         return name if isinstance(kernel.env.get(root.id, _OUTSIDE), values.Sym) else ""
 
 
-HANDLERS: dict[type, Callable[[Expressions, Any], Value]] = {
+Expressions.handlers = {
     ir.Const: Expressions._const, ir.Name: Expressions._name, ir.Binary: Expressions._binary,
     ir.Call: Expressions._call, ir.Compare: Expressions._compare, ir.Bool: Expressions._bool,
     ir.Unary: Expressions._unary, ir.Cond: Expressions._cond, ir.Cast: Expressions._cast,

@@ -303,7 +303,7 @@ def _by_value(func: ir.FuncDef, position: int) -> bool:
 @by_node
 def _has_only_followed(body: tuple[object, ...]) -> tuple[bool, bool]:
     """Whether nothing in a body is not followed, and whether nothing but references to elements of memory is."""
-    others = [node for node in all_nodes(body) if _unfollowed(node)]
+    others = [node for node in all_nodes(body) if type(node) in _LOOKED_AT and _unfollowed(node)]
     return not others, all(map(_refers_to_a_place, others))
 
 
@@ -315,6 +315,9 @@ def _computes(body: tuple[object, ...]) -> bool:
         isinstance(step, ir.Assign) or isinstance(step, ir.ExprS) and isinstance(step.value, ir.Const) for step in steps
     )
     return plain and isinstance(last, ir.Return) and last.value is not None
+
+
+_LOOKED_AT = frozenset((ir.Jump, ir.Lambda, ir.FuncDef, ir.Decl))  # the kinds of nodes that may be none
 
 
 def _unfollowed(node: object) -> bool:

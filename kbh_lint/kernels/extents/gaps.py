@@ -328,17 +328,16 @@ class _Loads(Expressions):
         super().__init__(run)
         self.known = known
 
-    def value(self, node: object) -> Value:
-        if not isinstance(node, ir.Call):
-            return Expressions.value(self, node)
+    def _noted(self, node: ir.Call) -> Value:
         name = self.called(node.func)
         if not name and self.run.is_own(node):
             return self._handed_on(node)
         if name not in ("load", "where"):
-            return super().value(node)
+            return self._call(node)
         if name == "where":
             return self._chosen(node)
-        where = super().value(node.args[0]) if node.args else None
+        at = node.args[0] if node.args else None
+        where = self._call(at) if isinstance(at, ir.Call) else self.value(at)
         for part in (*node.args[1:], *(value for _, value in node.keywords)):
             self.value(part)
         run = self.run
@@ -373,3 +372,6 @@ class _Loads(Expressions):
         if not a.terms and not b.terms:
             return yes if a.const <= b.const else no
         return add(no, atoms.apply("*", atoms.apply("<=", a, b), add(yes, no, -1)))
+
+
+_Loads.handlers = {**Expressions.handlers, ir.Call: _Loads._noted}

@@ -139,8 +139,8 @@ class Loads:
         env, value = run.frame.env, run.expressions.value
         for node in nodes:
             found = env.get(node.id) if type(node) is ir.Name else value(node)
-            if not isinstance(found, Place):  # of which what is there is read
-                run.lose_value(found)
+            if isinstance(found, (Pointer, Described)):  # what is at a `Place` is read
+                run.lost.add(found.storage)
 
     def target(self, target: object, op: str, limits: Limits) -> None:
         """Records the loads for an assignment to `target`, which is read itself only by operators such as `+=`."""

@@ -14,7 +14,7 @@ from kbh_lint.base import dtypes, ir, values
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.kernels.core.walker import Enough, OutOfFuel
 from kbh_lint.kernels.extents.assigned import AROUND
-from kbh_lint.kernels.extents.expressions import HANDLERS, Expressions
+from kbh_lint.kernels.extents.expressions import Expressions
 from kbh_lint.kernels.extents.follow import NOT_FOLLOWED, Follow, can_be_followed
 from kbh_lint.kernels.extents.intervals import Limits, Linear
 from kbh_lint.kernels.extents.loads import READS, Loads
@@ -337,7 +337,7 @@ class Remembered(Expressions):
                 return run.frame.env.get(node.id) or self._name(node)
             if type(node) is ir.Const:
                 return self._const(node)
-            handler = HANDLERS.get(type(node))
+            handler = self.handlers.get(type(node))
             found = run.unknown() if handler is None else handler(self, node)
         self.known[id(node)] = found, run.steps - before
         return found

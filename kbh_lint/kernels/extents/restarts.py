@@ -78,25 +78,26 @@ def _before(follow: Rounds, loops: Collection[ir.Loc]) -> int | None:
 def _beginning_anew(body: tuple[ir.Stmt, ...]) -> dict[ir.Loc, tuple[ir.Loc, ...]]:
     """The loops of a kernel that begin a state anew, each with the loops that bring it up to where that one begins:
     asked once, whatever it is launched with."""
-    loops = [node for node in all_nodes(body) if isinstance(node, ir.For)]
-    known = ((loop, _begun_in(loop, loops, body)) for loop in loops)
+    nodes = all_nodes(body)
+    loops = [node for node in nodes if isinstance(node, ir.For)]
+    given = [(node, target, value) for node in nodes if loops for target, value in _assigned(node)]
+    known = ((loop, _begun_in(loop, loops, given)) for loop in loops)
     return {loop.loc: tuple(one.loc for one in before) for loop, before in known if before is not None}
 
 
-def _begun_in(loop: ir.For, loops: list[ir.For], body: tuple[ir.Stmt, ...]) -> list[ir.For] | None:
+def _begun_in(loop: ir.For, loops: list[ir.For], given: list[tuple[object, str, object]]) -> list[ir.For] | None:
     """The loops in which a name that is zero before them comes to what it is before `loop`, where it is, in all of
     them, a side of a product and made of one; None where there is no such name, or a side of a product is loaded before
-    them.
+    them. `given` has what the kernel assigns: where, the name, and the value.
     """
     inside = {id(node) for node in all_nodes(loop.body)}
     outside: dict[str, list[tuple[object, object]]] = {}
     within: set[str] = set()
-    for node in all_nodes(body):
-        for name, value in _assigned(node):
-            if id(node) in inside:
-                within.add(name)
-            else:
-                outside.setdefault(name, []).append((node, value))
+    for node, name, value in given:
+        if id(node) in inside:
+            within.add(name)
+        else:
+            outside.setdefault(name, []).append((node, value))
     for name in sorted(within & outside.keys()):
         others = [node for node, value in outside[name] if not _zeros(value)]
         before = [one for one in loops if others and _all_in(others, one) and one.loc[1:] < loop.loc[1:]]
