@@ -178,9 +178,9 @@ def gathered(event: Event) -> int:
 
 def by_index(event: Event, names: Iterable[str]) -> bool:
     """Whether `event` is a torch gather whose index was computed from inputs in `names`; masks and other tensors of
-    places do not count."""
+    places do not count, and words that data of other inputs was packed into do."""
     found = _picked(event)
-    if found is None or found[0][1].dtype in PLACES:
+    if found is None or found[0][1].dtype in PLACES and _named(found[:1]) <= set(names):
         return False
     return bool(set(names) & _named(found[1]))
 

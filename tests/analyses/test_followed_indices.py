@@ -88,6 +88,12 @@ WAYS = {
     "from wider tables": (
         "cos, sin = (t[pos_t.flatten()] for t in self.padded())\nat = torch.arange(pos_t.numel(), device=q.device), "
         "pos_h * 0, pos_w * 0", True),
+    "from words of two elements": (
+        "cos, sin = (t.view(torch.int32)[pos_t.flatten()].view(torch.bfloat16) for t in self.tables())\n"
+        "at = torch.arange(pos_t.numel(), device=q.device), pos_h * 0, pos_w * 0", True),
+    "positions by positions": (
+        "cos, sin = self.tables()\norder = torch.arange(pos_t.numel(), device=q.device)\n"
+        "at = [p.flatten()[order] for p in (pos_t, pos_h, pos_w)]", False),
 }  # fmt: skip
 
 
