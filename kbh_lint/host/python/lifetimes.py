@@ -33,9 +33,11 @@ def _watch(interp: Run, value: Instance, then: Callable[[], Any]) -> Callable[[]
     if _notice not in gc.callbacks:
         gc.callbacks.append(_notice)
 
+    dying = interp.dying  # the run may itself be taken apart by then
+
     def ended(_: object) -> None:
         if not _collecting:
-            interp.dying.append(then)
+            dying.append(then)
 
     found = weakref.ref(value, ended)
     interp.watched.append(found)
