@@ -16,11 +16,11 @@ from kbh_lint.base.dtypes import INTS
 from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Func, Value
 from kbh_lint.frontends.walk import walk
-from kbh_lint.host.explore import exploration, parameters, probes
+from kbh_lint.host.explore import background, exploration, parameters, probes
 from kbh_lint.host.explore.layouts import Box, Layout, Leaf
 from kbh_lint.host.explore.parameters import Param
 from kbh_lint.host.libs import trace_nn
-from kbh_lint.host.python import lanes, module_calls
+from kbh_lint.host.python import module_calls
 from kbh_lint.host.run import Run
 from kbh_lint.host.torch import recording
 from kbh_lint.host.values import escapes, tensor_arguments
@@ -264,7 +264,7 @@ class _World:
                 interp.decisions.asked = {}
                 if index == 2:
                     probes.change(interp, run.inputs.items(), "input")
-                    lanes.tick(interp)
+                    background.tick(interp)
                 given = probes.holding(interp, tuple(run.inputs.values()))
                 start = len(interp.trace.events)
                 result = probes.called(interp, run, callee, run.inputs)

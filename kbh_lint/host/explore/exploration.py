@@ -11,9 +11,9 @@ from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.effects import outside
-from kbh_lint.host.explore import layouts, loading, probes
+from kbh_lint.host.explore import background, layouts, loading, probes
 from kbh_lint.host.libs import trace_nn
-from kbh_lint.host.python import lanes, module_calls
+from kbh_lint.host.python import module_calls
 from kbh_lint.host.run import Run
 from kbh_lint.host.values import escapes, taint
 from kbh_lint.host.values.decisions import ALL, FORK, Asked, Later
@@ -152,7 +152,7 @@ def run_shape(interp: Run, contract: Contract, shape: Shape, further: bool) -> S
             if call == 2:
                 probes.change(interp, run.inputs.items(), "input")
                 probes.change(interp, run.state.items(), "state")
-                lanes.tick(interp)
+                background.tick(interp)
             given = probes.holding(interp, (*run.inputs.values(), *run.state.values()))
             start = len(interp.trace.events)
             result = probes.called(interp, run, model, run.inputs)

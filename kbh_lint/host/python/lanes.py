@@ -256,8 +256,10 @@ class _ThreadEvents(Methods[Owner]):
 
     @models("is_set", "isSet")
     def is_set(self, site: Site, owner: LibObject) -> Value:
-        """Models `event.is_set()` of a threading.Event: False where nothing in the submission could set one."""
-        return NotImplemented if _sets_any(site.run) else False
+        """Models `event.is_set()` of a threading.Event: False where nothing in the submission could set one, and for a
+        thread that asks whether it is to end, since it runs as soon as it was started."""
+        lane = site.run.lanes.current[-1:]
+        return False if lane and isinstance(lane[0], Thread) or not _sets_any(site.run) else NotImplemented
 
 
 class _Threads(Methods[Owner]):
@@ -387,14 +389,3 @@ def run(
         del interp.frames[frames:]
         interp.fuel = before - (given - max(interp.fuel, 0))
     return Unknown((), "a thread")
-
-
-def tick(interp: Run) -> None:
-    """Lets threads that loop for ever run once more between two calls of `forward`."""
-    for lane in list(interp.lanes.endless):
-        target, args, kwargs = lane.attrs["again"]
-        before = len(interp.trace.events)
-        run(interp, lane, target, args, kwargs, lane.attrs.get("loc"))
-        reads = (content for event in interp.trace.events[before:] for content, _ in event.reads)
-        if any(content.label.startswith("input:") for content in reads):
-            outside.note(interp, "thread", "threading.Thread", "the inputs between two calls", lane.attrs.get("loc"))

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import names, operators
 from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
+from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -352,3 +354,10 @@ def _is_plain(node: ir.Expr) -> bool:
     if isinstance(node, ir.Compare):
         return _is_plain(node.left) and all(map(_is_plain, node.rights))
     return isinstance(node, ir.Cond) and _is_plain(node.test) and _is_plain(node.yes) and _is_plain(node.no)
+
+
+def goes_on(interp: Run, test: ir.Expr) -> bool:
+    """Whether a thread is in a loop that goes on until somebody says that it is to end: `while not stop.is_set()`."""
+    lane = interp.lanes.current[-1:]
+    asks = isinstance(test, ir.Const) or any(isinstance(node, ir.Attr) and node.name == "is_set" for node in walk(test))
+    return asks and bool(lane) and isinstance(lane[0], Thread)
