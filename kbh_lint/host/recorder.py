@@ -68,6 +68,7 @@ class Recorder:
         self.authored: list[Authored] = []  # all that were made, wherever they are kept
         self.made = 0  # texts that were made into code
         self.spread = False  # whether the last call was given `*` or `**` of something that is not known
+        self.handing = False  # whether code that is not followed calls what it was given
         self.guarding = False  # whether the test of an if statement is evaluated
         self.aged = False  # whether numbers stand where they may never stand, to see what hangs on them
         self.training = False  # whether models are in training mode until somebody says otherwise
@@ -89,6 +90,10 @@ class Recorder:
         """Records a hole: something that could not be followed, with the reason."""
         if len(self.trace.unread) < MOST_UNREAD:
             self.trace.unread.append(Hole(reason, loc, kind))
+
+    def lost(self, reason: str, loc: ir.Loc | None) -> None:
+        """Records a hole: something that the program did and nobody followed, so that no file with it is clean."""
+        self.miss(reason, loc, HoleKind.LOST)
 
     def may_fail(self, name: str, loc: ir.Loc | None) -> None:
         """Records that an operation fails, with Python's exception `name` (`IndexError`), on what is known of its

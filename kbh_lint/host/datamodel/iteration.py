@@ -71,7 +71,7 @@ def by_index(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value]:
         if not exceptions.catches(interp, Sym("builtins.IndexError"), error.value):
             raise
         return items
-    interp.miss(f"an object that gives more than {MAX_DRAWN} items", loc)
+    interp.lost(f"an object that gives more than {MAX_DRAWN} items", loc)
     return items
 
 
@@ -104,5 +104,5 @@ def drawn(interp: Run, value: Instance, loc: ir.Loc | None) -> list[Value] | Non
                 return items
             raise
     if found is not None:
-        interp.miss(f"an iterator that gives more than {MAX_DRAWN} items", loc)
+        interp.lost(f"an iterator that gives more than {MAX_DRAWN} items", loc)
     return items if found is not None else None

@@ -308,7 +308,7 @@ def record(
         stores.setdefault(storage, dtype)
         flows.setdefault(storage, set()).update(sources)
     if _leads_nowhere(distinct, traffic):
-        interp.miss(f"{kernel.node.name} writes through addresses that lead to nothing known", loc)
+        interp.lost(f"{kernel.node.name} writes through addresses that lead to nothing known", loc)
     blind = any(f.unread for f in distinct)
     if blind and not stores.keys() & tensors.keys():
         # what could not be read is taken to write its scratch and output buffers, never inputs or weights

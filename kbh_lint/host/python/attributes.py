@@ -301,10 +301,6 @@ def set_plain(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | 
     _WRITERS[type(owner)](interp, owner, name, value, loc)
 
 
-def _put_nowhere(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
-    """Of other values attributes are not followed."""
-
-
 def _put_in_instance(interp: Run, owner: Instance, name: str, value: Value, loc: ir.Loc | None) -> None:
     """An attribute of an object of the submission; a property or an object with `__set__` comes before it."""
     found = owner.cls.get(name)
@@ -380,7 +376,7 @@ _WRITERS = ByClass[Callable[["Run", Any, str, Value, "ir.Loc | None"], None]](
         Unknown: _put_in_unknown,
         **function_attributes.WRITERS,
     },
-    _put_nowhere,
+    function_attributes.put_nowhere,
 )
 
 

@@ -33,7 +33,7 @@ def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, An
             return made
     if len(interp.frames) > MAX_FRAMES:
         interp.may_fail("RecursionError", loc)
-        interp.miss("calls nest too deep", loc)
+        interp.lost("calls nest too deep", loc)
         return Unknown((), "calls nest too deep")
     interp.burn(4)
     if func.node.generator and contextmanagers.MARK in func.attrs and interp.around is None:

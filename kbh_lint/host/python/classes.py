@@ -126,7 +126,7 @@ def call_instance(interp: Run, owner: Instance, args: list[Any], kwargs: dict[st
     if called or owner.cls.has("forward"):
         found = owner.cls.find("__call__" if called else "forward")
         return interp.call(bind(interp, owner, found, loc), args, kwargs, loc)
-    interp.miss("an object without __call__ was called", loc)
+    interp.lost("an object without __call__ was called", loc)
     return Unknown()
 
 

@@ -12,7 +12,7 @@ from kbh_lint.host.datamodel import names
 from kbh_lint.host.values.frames import Frame, builtin
 from kbh_lint.host.values.library_objects import Cell
 from kbh_lint.host.values.named_objects import Code
-from kbh_lint.host.values.objects import Bound, Compiled, Configured, Graph, Memo, Method, Partial
+from kbh_lint.host.values.objects import Blob, Bound, Compiled, Configured, ExtFunction, Graph, Memo, Method, Partial
 from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
@@ -134,6 +134,12 @@ def _put_in_function(interp: Run, owner: Func, name: str, value: Value, loc: ir.
 def _put_in_kernel(interp: Run, owner: JitFunction, name: str, value: Value, loc: ir.Loc | None) -> None:
     """`kernel.name = value` is an attribute of its function."""
     owner.func.attrs[name] = value
+
+
+def put_nowhere(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
+    """Evaluates `owner.name = value` of values whose attributes are not followed; a function of ctypes has types."""
+    if not isinstance(owner, (ExtFunction, Blob, Method)):
+        interp.lost(f"an attribute of a {type(owner).__name__} is not followed", loc)
 
 
 WRITERS: dict[type, Callable[[Run, Any, str, Value, ir.Loc | None], None]] = {

@@ -277,7 +277,7 @@ def s_opaque(interp: Run, node: ir.Opaque, frame: Frame) -> None:
     for child in node.children:
         if child is not None:
             interp.eval(child, frame)
-    interp.miss(node.reason, node.loc)
+    interp.lost(node.reason, node.loc)
 
 
 STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
