@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -62,16 +63,42 @@ _FITTED = frozenset((Func, Bound, ClassV))  # whose parameters say which argumen
 def e_call(interp: Run, node: ir.Call, frame: Frame) -> Value:
     func = EXPRESSIONS[type(node.func)](interp, node.func, frame)
     args, kwargs = interp.arguments(node, frame)
-    if func is interp.builtins.get("super"):
-        return interp.super_(args, frame)
-    if func is interp.builtins.get("locals"):
-        return frame.env.vars
-    if func is interp.builtins.get("globals"):
-        return frame.globals.vars
+    if type(func) is FunctionType:
+        made = _of_frame(interp, func, args, kwargs, frame, node.loc)
+        if made is not NotImplemented:
+            return made
     if type(func) in _FITTED and calls.misfit(func, args, kwargs):
         if not any(isinstance(arg, ir.Star) for arg in node.args) and all(key for key, _ in node.keywords):
             calls.refuse(interp, func, node.loc)
     return interp.call(func, args, kwargs, node.loc)
+
+
+def _of_frame(
+    interp: Run, func: Value, args: Sequence[Value], kwargs: Mapping[str, Value], frame: Frame, loc: ir.Loc
+) -> Value:
+    """Models the built-in functions that see the variables around their call; NotImplemented for others. What `exec`
+    and `eval` bind without a scope of their own, a function does not see."""
+    known = interp.builtins
+    if func is known.get("super"):
+        return interp.super_(args, frame)
+    if func is known.get("locals"):
+        return frame.env.vars
+    if func is known.get("globals"):
+        return frame.globals.vars
+    inside = frame.env is not frame.globals and len(args) == 1 and not kwargs
+    if inside and (func is known.get("exec") or func is known.get("eval")):
+        return interp.run_text(args[0], frame.globals.vars, loc, _seen(frame))
+    return NotImplemented
+
+
+def _seen(frame: Frame) -> dict[str, Value]:
+    """The variables of a function and of those around it, by name."""
+    seen: dict[str, Value] = {}
+    env: Env | None = frame.env
+    while env is not None and env is not frame.globals:
+        seen = {**env.vars, **seen}
+        env = env.parent
+    return seen
 
 
 def e_binary(interp: Run, node: ir.Binary, frame: Frame) -> Value:
