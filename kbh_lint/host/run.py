@@ -14,7 +14,7 @@ and writes down is the `Recorder` it derives from; names and targets are `datamo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -22,7 +22,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Single, Sym, Value
 from kbh_lint.host.datamodel import enums, iteration, modules, names, subscripts
-from kbh_lint.host.effects import decoding, foreign
+from kbh_lint.host.effects import decoding, foreign, handing
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
 from kbh_lint.host.libs import decorators, extensions, lib_objects, libraries
@@ -157,7 +157,7 @@ class Run(Recorder):
             raise OutOfFuel
         handler = statements.STATEMENTS.get(type(node))
         if handler is None:
-            self.miss(f"statement {type(node).__name__}", node.loc)
+            self.lost(f"statement {type(node).__name__}", node.loc)
             return None
         try:
             signal = handler(self, node, frame)
@@ -167,7 +167,7 @@ class Run(Recorder):
         except (Raised, OutOfFuel, MemoryError, SetupError):
             raise
         except RecursionError:
-            self.miss("recursion too deep", node.loc)
+            self.lost("recursion too deep", node.loc)
             return None
         except Exception as error:
             if not isinstance(error, bounds.TooLarge):
@@ -272,6 +272,10 @@ class Run(Recorder):
         if isinstance(func, Unknown):
             return foreign.call_unknown(self, func, args, kwargs, loc)
         return foreign.call_data(self, func, args, kwargs, loc)
+
+    def may_call(self, path: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> None:
+        """Lets a function that is not followed call what it is given, in a run of its own."""
+        handing.may_call(self, path, args, kwargs, loc)
 
     def launch(
         self, func: Configured | JitFunction, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None

@@ -184,6 +184,7 @@ def patched(interp: Run, owner: str, name: str, value: Value, loc: ir.Loc | None
     quiet = owner in ("sys", "os") and not callable_value(value)
     if quiet or path.startswith(("warnings.", "logging.", "ctypes.")):
         interp.process.patches[path] = value
+        interp.may_call(path, [value], {}, loc)
         return
     parts = set(path.split("."))
     if path.startswith(LIBRARIES):

@@ -18,7 +18,7 @@ from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import CCell
-from kbh_lint.host.values.objects import Blob, Bound, Instance, LibObject
+from kbh_lint.host.values.objects import Blob, Bound, ClassV, Instance, LibObject
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 MAX_DEPTH = 6  # arrays and structs in one another that addresses are looked for in
 MAX_BYTES = 4096  # as many as all arguments of a kernel may take
 _ADDRESS = struct.Struct("<Q")
+_CHANGING = frozenset((Instance, ClassV, list, dict, set))  # what a function may change that is given it
 
 
 def foreign(site: Site) -> Value:
@@ -42,6 +43,8 @@ def foreign(site: Site) -> Value:
         event = recording.record(interp, "unread", path, loc, inputs, {"keeps": True})
         return recording.make(interp, None, "?", event=event)
     if not inputs:
+        if any(type(value) in _CHANGING for value in (*args, *kwargs.values())) and _is_missing(interp, path):
+            interp.lost(f"what {path}, of a module that is not there, does to what it is given", loc)
         addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
         return LibObject.by_path(path, {}, tuple(args), kwargs)
     interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
@@ -170,6 +173,7 @@ def call_unknown(
     symbol = taint.symbol_of(func)
     if taint.CALLED.get(symbol) == taint.OBJECTS:
         outside.note(interp, "grader", symbol, "an object that was found by a walk", loc)
+    interp.may_call(func.why or "an unknown function", args, kwargs, loc)
     if not inputs:
         addressed(interp, func.why or "an unknown function", args, loc)
         return unknowns.merged(interp, func, *args, like=func)
@@ -187,5 +191,5 @@ def call_data(
         return unread_call(interp, "a value that is not a function", inputs, loc)
     if exceptions.plain(func) or isinstance(func, (str, list, dict, tuple)):
         interp.may_fail("TypeError", loc)
-    interp.miss(f"a {type(func).__name__} was called", loc)
+    interp.lost(f"a {type(func).__name__} was called", loc)
     return Unknown()

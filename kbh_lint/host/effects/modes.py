@@ -36,6 +36,8 @@ def method(owner: Instance, name: str) -> Callable[..., Value]:
 
 
 def note(interp: Run, mode: Instance, entered: bool, loc: ir.Loc | None) -> None:
-    """Notes that a mode is entered or left."""
+    """Notes that a mode is entered or left; operations of torch call it meanwhile."""
+    if entered:
+        interp.may_call(f"{mode.cls.name}.__enter__", [mode], {}, loc)
     key = (f"{mode.cls.name}.__enter__", str(id(mode)))
     interp.process.hooks.setdefault(key, []).append((mode if entered else None, loc, interp.trace.call_index))

@@ -137,6 +137,7 @@ def _tensor_method(
     interp: Run, owner: Tensor, name: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None
 ) -> Any:
     """Call a method of a tensor."""
+    interp.may_call(f"torch.Tensor.{name}", args, kwargs, loc)
     if tensor_views.ARRAY in owner.attrs and not name.startswith("__"):
         found = arrays.method(interp, owner, name, args, kwargs, loc)
         site = Site(interp, f"cupy.ndarray.{name}", loc, [owner, *args], kwargs)

@@ -26,7 +26,7 @@ from kbh_lint.host.python import module_calls, module_tables
 from kbh_lint.host.torch import tensor_copies
 from kbh_lint.host.values.library_objects import Super
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
-from kbh_lint.host.values.objects import Instance, LibObject, is_module, is_named_tuple
+from kbh_lint.host.values.objects import Instance, LibObject, Method, is_module, is_named_tuple
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 _OF_CONTAINERS = frozenset("append extend insert keys values items get pop update clear".split())
@@ -126,7 +126,22 @@ class _Modules(OfModules):
         """Models registering a hook that runs when a module's state is saved or loaded."""
         owner.attrs[STATE_HOOKS] = [*state_hooks(owner), (site.name, hook)]
 
-    @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_", "apply", "_apply")
+    @models("apply")
+    def apply(self, site: Site, owner: Instance, fn: Value) -> Value:
+        """Models `module.apply(fn)`: calls the function with each module below, then with the module itself."""
+        for below in list(owner.attrs.values()):
+            if isinstance(below, Instance) and is_module(below.cls):
+                site.run.call(Method(below, "apply"), [fn], {}, site.loc)
+        site.run.call(fn, [owner], {}, site.loc)
+        return owner
+
+    @models("_apply")
+    def _apply(self, site: Site, owner: Instance, fn: Value, *options: Value, **named: Value) -> Value:
+        """Models `module._apply(fn)`, which gives the function each weight; the module stays as it is."""
+        site.run.may_call(site.path, [fn, *owner.attrs.values()], {}, site.loc)
+        return owner
+
+    @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_")
     def same(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
         """Models `module.to(...)`, `module.cuda()` and the like, which change no value computed here; returns the
         module."""
@@ -150,6 +165,8 @@ class _Modules(OfModules):
     def other(self, site: Site, owner: Owner) -> Value:
         """Answers a call of a method without a model (`Methods.other`): a method of the container that the class
         derives from, or a listing of modules and weights."""
+        if isinstance(owner, Instance) and not is_module(owner.cls):  # it may call what the class puts over its own
+            site.run.may_call(site.path, [owner, *site.args], site.kwargs, site.loc)
         if site.name == "items" and "items" not in owner.attrs:
             return list(state_of(owner).items())
         base = layer_base(owner) if site.name in _OF_CONTAINERS and isinstance(owner, Instance) else ""

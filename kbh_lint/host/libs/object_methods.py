@@ -67,6 +67,7 @@ def call(site: Site, owner: LibObject) -> Value:
     made = of(owner).call(site, owner)
     if made is not NotImplemented:
         return made
+    site.run.may_call(site.path, site.args, site.kwargs, site.loc)
     inputs = tensor_arguments.tensors_in(site.args) + tensor_arguments.tensors_in(site.kwargs)
     if inputs and not owner.path.startswith(("torch.cuda", "torch.Stream")):
         return foreign.foreign(site)

@@ -20,7 +20,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Func, JitFunction, Made
 from kbh_lint.base.values import Value as Value
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.objects import Instance, LibObject, Method, Specialized
+from kbh_lint.host.values.objects import HANDED, Instance, LibObject, Method, Specialized
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -114,7 +114,11 @@ class Library:
         `other`."""
         found = self.functions.get(site.path) or self.functions.get(site.name)
         made = _answer(found, (self, site), site) if found is not None else NotImplemented
-        return self.other(site) if made is NotImplemented else made
+        if made is not NotImplemented:
+            return made
+        if not HANDED.isdisjoint(map(type, site.args)) or site.kwargs:
+            site.run.may_call(site.path, site.args, site.kwargs, site.loc)
+        return self.other(site)
 
     def other(self, site: Site) -> Value:
         """Answers a call that has no model, or whose arguments do not fit its model."""

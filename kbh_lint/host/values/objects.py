@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field
+from types import FunctionType
 from typing import Any, TypeVar
 
 from kbh_lint.base import ir
@@ -359,6 +360,10 @@ class Specialized(Brief):
 
 
 CALLABLES = (Func, Bound, Method, Partial, Memo, Configured, ExtFunction, JitFunction, ClassV, Compiled, Specialized)
+
+
+# What others may call that they are given: functions of the submission or built in, objects and classes.
+HANDED = frozenset((Func, Bound, Partial, Memo, Compiled, Instance, ClassV, FunctionType))
 
 
 def is_module(cls: ClassV) -> bool:

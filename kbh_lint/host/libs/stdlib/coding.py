@@ -34,6 +34,7 @@ class Json(Library):
         self, site: Site, obj: Value, *, sort_keys: Value = False, indent: Value = None, **options: Value
     ) -> Value:
         """Models `json.dumps(obj)`."""
+        site.run.may_call(site.path, [], options, site.loc)
         if not bounds.is_small(obj):
             return NotImplemented
         if not isinstance(indent, (int, str, type(None))):
@@ -46,6 +47,7 @@ class Json(Library):
     @models("loads")
     def loads(self, site: Site, s: Value, **options: Value) -> Value:
         """Models `json.loads(s)`."""
+        site.run.may_call(site.path, [], options, site.loc)
         if not isinstance(s, (str, bytes)) or len(s) > decoding.MAX_IN // 4:
             return NotImplemented
         site.run.burn(len(s) // 64)
