@@ -22,8 +22,8 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import calling, holders, texts
 from kbh_lint.host.cpp.std import functions as cpp_std
-from kbh_lint.host.cpp.std import holders, texts
 from kbh_lint.host.cpp.std.making import MAKERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign
@@ -246,6 +246,7 @@ def _operation(run: Cpp, target: Schema, args: list[Value], node: ir.Call, env: 
 
 def _object(run: Cpp, target: LibObject, args: list[Value], node: ir.Call, env: Env) -> Value:
     """An object of a library, of which nothing is known."""
+    calling.may_call(run, target.path, target.attrs.get("items", ()), node.loc)
     return cpp_libraries.opaque(run, target.path, [target, *args], node.loc)
 
 
@@ -319,6 +320,8 @@ def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -
     letters = texts.laid(node.args, args) if name.startswith("std::") else {}
     made = cpp_libraries.library(run, name, (), [letters.get(i, arg) for i, arg in enumerate(args)], node.loc)
     texts.put_back(run, node.args, letters, args, env)
+    if made is not None and made is run.unread and any(map(cpp_libraries.is_address, node.args)):
+        cpp_libraries.changed(run, name, node.loc)
     return made
 
 

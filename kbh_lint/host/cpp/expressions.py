@@ -326,7 +326,7 @@ def _folded(run: Cpp, node: ir.Call, env: Env) -> Value:
     op = node.args[0].value if isinstance(node.args[0], ir.Const) else ""
     laid = [(item, run.each(item, env)) for item in node.args[1:]]
     if all(scopes is None for _, scopes in laid):
-        run.interp.miss("a fold expression could not be followed", node.loc)
+        run.interp.lost("a fold expression could not be followed", node.loc)
         return Unknown((), "a fold expression")
     value: Any = {"||": False, "&&": True, ",": None}.get(op, _NOTHING)
     for item, scopes in laid:

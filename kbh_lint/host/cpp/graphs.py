@@ -75,7 +75,7 @@ def _node(run: Cpp, name: str, args: Sequence[Value], plain: Sequence[Value], lo
     if "Add" in name and graph is not None:
         does = _does(run, name, plain)
         if does is None:
-            run.interp.miss(f"what {name} adds to a graph could not be read", loc)
+            run.interp.lost(f"what {name} adds to a graph could not be read", loc)
             does = {"unread": list(plain), "name": name}
         made = LibObject("cpp.graph_node", {_DOES: does})
         _set(args, made)
@@ -83,7 +83,7 @@ def _node(run: Cpp, name: str, args: Sequence[Value], plain: Sequence[Value], lo
     elif "SetParams" in name:
         does = _does(run, name, plain)
         if does is None or node is None:
-            run.interp.miss(f"which node of a graph {name} changes could not be read", loc)
+            run.interp.lost(f"which node of a graph {name} changes could not be read", loc)
         elif graph is None:
             node.attrs[_DOES] = does
         else:

@@ -33,7 +33,6 @@ from kbh_lint.host.datamodel import operators
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Raised, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
-from kbh_lint.host.values.run_state import HoleKind
 from kbh_lint.host.values.tensors import CutlassType, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ class Cpp:
         self.given: dict[int, Slot | None] = {}  # by the calls that stand as arguments, what theirs refer to
         self.refused_launch = False  # whether the last error, which nobody asked for yet, is that of a launch
         self.failed = False  # whether somebody did
+        self.unread: Unknown | None = None  # what a function gave last that is not followed
         self.opted_in = False  # whether Python asked the driver for more dynamic shared memory of a block
         self.named: dict[CppType, TypeValue] = {}  # one type for each class that is no template, for equal launches
         self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
@@ -182,7 +182,7 @@ class Cpp:
             fast = len(target.funcs[-1].node.params) == 3
             args = [None, list(args), len(args)] if fast else [None, list(args)]
         if not isinstance(target, (Func, Overloads)):
-            self.interp.miss(f"{func.name} of an extension is not a function that could be read", loc)
+            self.interp.lost(f"{func.name} of an extension is not a function that could be read", loc)
             return Unknown((), "extension")
         choice = self.choose(target, args, given, func.extension.env)
         chosen = choice.func
@@ -220,7 +220,7 @@ class Cpp:
         if func.node.body is None:
             return cpp_libraries.declared(self, func.node.name, args, loc)
         if self.depth > MAX_FRAMES:
-            interp.miss("C++ calls nest too deep", loc)
+            interp.lost("C++ calls nest too deep", loc)
             return Unknown()
         interp.burn(4)
         env = Env(dict(template or {}), func.env)
@@ -289,7 +289,7 @@ class Cpp:
             return handler(self, node, env)
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
             why = f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})"
-            self.interp.miss(why, node.loc, HoleKind.LOST)
+            self.interp.lost(why, node.loc)
             target: Any = getattr(node, "target", None)
             for name in target_names(target) if target is not None else ():
                 env.vars[name] = Unknown((), "not followed")
@@ -353,6 +353,8 @@ class Cpp:
         function of torch gave that is not known may be no tensor."""
         if isinstance(value, cpp_std_texts.Stream):
             return not value.attrs["failed"]
+        if isinstance(value, CStruct) and (made := cpp_classes.conversion(self, value, "bool")) is not NotImplemented:
+            value = made
         if isinstance(value, Tensor) and value.is_nameless():
             value = Unknown((), "what a function of torch that is not known gave", likely=True)
         held = isinstance(value, Tensor) and value.shape != () or isinstance(value, (Func, Overloads))

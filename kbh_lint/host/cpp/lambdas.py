@@ -156,7 +156,7 @@ def dispatch(run: Cpp, node: ir.Call, env: Env) -> Value:
         if wanted == kind or not isinstance(kind, DType) or not isinstance(wanted, DType):
             made = kind if isinstance(kind, DType) else wanted if isinstance(wanted, DType) else DType("f32")
             return run.call(Func(func, Env({"scalar_t": made}, env)), [], node.loc)
-    run.interp.miss("a dispatch by element types could not be followed", node.loc)
+    run.interp.lost("a dispatch by element types could not be followed", node.loc)
     return None
 
 

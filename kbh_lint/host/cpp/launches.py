@@ -72,7 +72,7 @@ def launch_value(run: Cpp, target: Value, args: list[Any], grid: Value, loc: ir.
         func, given, env = target.attrs["overloads"], target.attrs["args"], target.attrs["env"]
     if isinstance(func, (Func, Overloads)):
         return launch_kernel(run, run.choose(func, args, given, env), args, grid, loc)
-    run.interp.miss("a kernel that is not in the text was launched", loc)
+    run.interp.lost("a kernel that is not in the text was launched", loc)
     return cpp_libraries.opaque(run, "unread kernel", args, loc)
 
 

@@ -39,6 +39,7 @@ C_FUNCTIONS = frozenset(
     "sprintf sqrt sqrtf srand strcmp strlen strncmp time usleep write".split()
 )
 _QUIET = ("CHECK", "ASSERT", "TORCH_", "AT_", "C10_", "LOG", "VLOG", "GLOG", "DCHECK", "NVTX", "PYBIND11_")
+_TELLING = ("log", "print", "warn", "trace", "debug", "profile", "range", "nvtx", "check", "assert", "unused")
 _DEVICE_QUERIES = frozenset(
     "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
     "getDeviceProperties".split()
@@ -163,7 +164,8 @@ def _other(run: Cpp, call: Asked) -> Value:
         if short.startswith(("cuda", "cu", "nvrtc")):
             return LibObject.by_path(name)
         casts = call.args and name in ("static_cast", "int", "round", "std::round")
-        return call.args[0] if casts else Unknown((), name)
+        run.unread = Unknown((), name)
+        return call.args[0] if casts else run.unread
     if short.startswith(_OF_THE_RUNTIME):
         return LibObject.by_path(name, {"pointers": found})
     cpp_arguments.note_fresh(run.interp, name, call.args, call.loc)
@@ -325,10 +327,11 @@ def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     return opaque(run, name, args, loc)
 
 
-def for_its_effect(run: Cpp, func: ir.Expr, value: object, env: Env, loc: ir.Loc | None) -> None:
+def for_its_effect(run: Cpp, node: ir.Call, value: object, env: Env, loc: ir.Loc | None) -> None:
     """Records a call in statement position, of a function or macro that neither the submission nor a known library
     defines: it may do anything to its arguments, and a macro to any name in scope. (Where the value is used, the name
     may be that of a type.)"""
+    func = node.func
     if isinstance(value, LibObject) and value.attrs.get("called"):
         name, given = value.path, value.attrs["items"]
     elif isinstance(value, Unknown) and isinstance(func, ir.Name) and not _is_bound(func.id, env):
@@ -339,7 +342,26 @@ def for_its_effect(run: Cpp, func: ir.Expr, value: object, env: Env, loc: ir.Loc
         return
     if not given and name.isupper():
         run.interp.ran_unread(f"{name} is used here and defined nowhere that could be read", loc)
+    places = any(isinstance(arg, (ir.Name, ir.Attr, ir.Index)) or is_address(arg) for arg in node.args)
+    if places and not given:
+        changed(run, name, loc)
     opaque(run, name, given, loc)
+
+
+def changed(run: Cpp, name: str, loc: ir.Loc | None) -> None:
+    """Records that a function which is not followed may have changed the variables that it was given."""
+    known = (
+        name in C_FUNCTIONS
+        or name.startswith(("std::", *_QUIET, *cpp_names.SOLID))
+        or any(word in name.lower() for word in _TELLING)
+    )
+    if not known:
+        run.interp.lost(f"what {name} does to what it is given is not known", loc)
+
+
+def is_address(node: ir.Expr) -> bool:
+    """Whether an expression is `&place`."""
+    return isinstance(node, ir.Unary) and node.op == "&"
 
 
 def _is_bound(name: str, env: Env) -> bool:

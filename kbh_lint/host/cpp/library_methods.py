@@ -18,9 +18,10 @@ from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import texts
+from kbh_lint.host.cpp.std import calling, texts
 from kbh_lint.host.cpp.std.containers import Heap
-from kbh_lint.host.cpp.std.methods import HEAPS, LISTS, MAPS
+from kbh_lint.host.cpp.std.heaps import HEAPS
+from kbh_lint.host.cpp.std.methods import LISTS, MAPS
 from kbh_lint.host.datamodel import comparisons
 from kbh_lint.host.gpu import graphs
 from kbh_lint.host.python import lanes
@@ -167,6 +168,7 @@ def _object(owner: LibObject, asked: Asked) -> Value:
 
 def _unread(owner: LibObject, asked: Asked) -> LibObject:
     """A method of an object of an unknown type: it may keep what it is given, and give any of what it holds."""
+    calling.may_call(asked.run, f"{owner.path}.{asked.name}", asked.args, asked.node.loc)
     held = [*owner.attrs.get("pointers", ()), *cpp_arguments.pointers(asked.args)]
     if len(held) > len(owner.attrs.get("pointers", ())) and owner.path.startswith("cpp:"):
         owner.attrs["pointers"] = held

@@ -146,6 +146,10 @@ def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
         items = parts.items(run, node.args[0], owner, env) if isinstance(owner, (list, tuple)) else None
         return Slot(items, index) if items is not None and isinstance(index, int) else None
     run.result_place = None
+    owner = run.eval(node.func.value, env) if isinstance(node.func, ir.Attr) else None
+    owner = owner.get() if isinstance(owner, Slot) else owner
+    if isinstance(owner, (list, dict)) and isinstance(node.func, ir.Attr):
+        return parts.element(run, owner, node.func.name, run.arguments(node.args, env))
     run.eval(node, env)
     return run.result_place
 
@@ -229,7 +233,11 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     if isinstance(value, Slot) and isinstance(target, ir.Name) and _point_elsewhere(target.id, value, env):
         return
     slot = place(run, target, env)
-    if slot is not None:
+    if slot is None and parts.is_opaque(run, target, env):
+        pass  # a part of what nobody knows
+    elif slot is None:
+        run.interp.lost("what is assigned to a place that is not known", target.loc)
+    else:
         holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
         value = cpp_numbers.held(value, dtype) if holder is slot.env else value
         old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None

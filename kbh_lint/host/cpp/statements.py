@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, Env, Value
+from kbh_lint.base.values import CppType, Env, Overloads, Value
 from kbh_lint.cpp import templates
 from kbh_lint.frontends import cuda
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
@@ -84,7 +85,7 @@ def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
 def s_expr(run: Cpp, node: ir.ExprS, env: Env) -> None:
     value = run.eval(node.value, env)
     if isinstance(node.value, ir.Call):
-        cpp_libraries.for_its_effect(run, node.value.func, value, env, node.loc)
+        cpp_libraries.for_its_effect(run, node.value, value, env, node.loc)
 
 
 def s_if(run: Cpp, node: ir.If, env: Env) -> Any:
@@ -151,7 +152,10 @@ def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
     for i, item in enumerate(items[:MAX_LOOP]):
         inner = Env({}, env)
         if isinstance(node.target, ir.Name):
-            inner.vars[node.target.id] = Slot(found, i) if node.reference and isinstance(found, list) else item
+            held = item
+            if node.reference and isinstance(found, dict) and isinstance(item, tuple):
+                held = containers.iterator(found, item[0])
+            inner.vars[node.target.id] = Slot(found, i) if node.reference and isinstance(found, list) else held
         elif node.reference and isinstance(node.target, ir.Seq):
             parts.of_element(node.target, found, i, item, inner)
         else:
@@ -161,6 +165,8 @@ def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
             break
         if isinstance(signal, Returned):
             return signal
+    if len(items) > MAX_LOOP:
+        _left_out(run, node, env)
     return None
 
 
@@ -288,6 +294,7 @@ def _rounds(
                 for table, name, value in numbers:
                     if table.get(name) != value:  # a counter: where it ends is not known
                         table[name] = Unknown((), "counted in a loop that was not followed to its end")
+                _left_out(run, node, env)
                 break
             numbers = scope.whole() if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
             if test is not None and not (once and done == 0):
@@ -296,7 +303,7 @@ def _rounds(
                     if done:
                         _so_often(interp.contents_of(value), first, lists)
                         break
-                elif not interp.truth(value, test.loc):
+                elif not run.truth(value, test.loc):
                     break
             earlier, before = before, len(events)
             known = (scope.numbers(), scope.kept()) if done == FULL_ITERATIONS - 1 else None
@@ -327,6 +334,23 @@ def _rounds(
         for event in events[before:]:
             event.weight *= done
     return None
+
+
+def _left_out(run: Cpp, node: ir.While | ir.CFor | ir.For, env: Env) -> None:
+    """What the rounds of a loop assign that are left out may be anything, and what functions do that they call, too."""
+    for part in walk(node.body):
+        if (
+            isinstance(part, ir.Call)
+            and isinstance(part.func, ir.Name)
+            and isinstance(env.get(part.func.id), Overloads)
+        ):
+            run.interp.lost("calls in a loop that was not followed to its end", part.loc)
+        if isinstance(part, (ir.Assign, ir.AugAssign, ir.AssignE)):
+            targets = part.targets if isinstance(part, ir.Assign) else (part.target,)
+            for target in targets:
+                slot = run.place(target, env) if isinstance(target, (ir.Name, ir.Attr)) else None
+                if slot is not None and slot.is_filled() and isinstance(slot.get(), (bool, int, float, str)):
+                    slot.set(Unknown((), "assigned in a loop that was not followed to its end"))
 
 
 def _so_often(contents: tuple[Content, ...], numbers: cpp_numbers.Counted, lists: cpp_numbers.Lists) -> None:

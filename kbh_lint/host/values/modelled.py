@@ -116,7 +116,7 @@ class Library:
         made = _answer(found, (self, site), site) if found is not None else NotImplemented
         if made is not NotImplemented:
             return made
-        if not HANDED.isdisjoint(map(type, site.args)) or site.kwargs:
+        if not HANDED.isdisjoint(map(type, (*site.args, *site.kwargs.values()))):
             site.run.may_call(site.path, site.args, site.kwargs, site.loc)
         return self.other(site)
 

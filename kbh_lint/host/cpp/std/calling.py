@@ -3,17 +3,19 @@ that it is given, and write where it is told to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
-from kbh_lint.base.values import Func, Value
+from kbh_lint.base.values import Env, Func, Overloads, Value
+from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp.std import removing
 from kbh_lint.host.cpp.std.containers import END, put_through
 from kbh_lint.host.python import lanes
 from kbh_lint.host.values import bounds, unknowns
-from kbh_lint.host.values.cpp_objects import Future, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Future, OwnMethod, Slot
 from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
@@ -28,7 +30,10 @@ WRITERS = frozenset(
     "nth_element partial_sort partition".split()
 )
 # What keeps a function that it is given, and does not call it.
-HANDED_ON = frozenset("move forward make_pair make_tuple tie get as_const ref cref from_blob".split())
+HANDED_ON = frozenset(
+    "move forward make_pair make_tuple tie get as_const ref cref from_blob atexit at_quick_exit signal set_terminate "
+    "make_optional".split()
+)
 
 
 @dataclass(slots=True)
@@ -58,13 +63,30 @@ def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
     any other function."""
     short = name.removeprefix("std::")
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
-    found = next(((at, value) for at, value in enumerate(plain) if isinstance(value, Func)), None)
+    found = next(((at, func) for at, value in enumerate(plain) if (func := function_of(value, name)) is not None), None)
     if found is not None and name.rpartition("::")[2] not in HANDED_ON and not short.startswith(("cu", "nvrtc")):
         asked = _Call(run, short, plain, *found, loc)
         model = _ROWS.get("parallel_for" if short.endswith("parallel_for") else short)
         made = NotImplemented if model is None else model(asked)
         return _any(asked) if made is NotImplemented else made
     return _written(run, name, plain, args) if short in WRITERS else NotImplemented
+
+
+def function_of(value: Value, name: str = "std::") -> Func | None:
+    """Returns the function of the host that a value is: a lambda, a function by its name, a method of an object, an
+    object that can be called. None for others, and where a library of the device is given it."""
+    if isinstance(value, Func) or not isinstance(value, (Overloads, OwnMethod, CStruct)):
+        return value if isinstance(value, Func) else None
+    if "::" in name and not name.startswith(("std::", "pybind11::", "py::")):
+        return None
+    owner = value.attrs["this"] if isinstance(value, OwnMethod) else value if isinstance(value, CStruct) else None
+    found = value if isinstance(value, Overloads) else None
+    if owner is not None:
+        found = value.attrs["overloads"] if isinstance(value, OwnMethod) else cpp_classes.method(owner, "operator()")
+    funcs = [func for func in found.funcs if func.node.body is not None] if found is not None else []
+    if len(funcs) != 1 or funcs[0].node.kind in ("global", "device") or funcs[0].node.template:
+        return None
+    return funcs[0] if owner is None else replace(funcs[0], env=Env({"this": owner}, funcs[0].env))
 
 
 def _written(run: Cpp, name: str, plain: list[Value], args: list[Value]) -> Unknown:
@@ -173,6 +195,14 @@ def _any(asked: _Call) -> Value:
 def thread(run: Cpp, items: list[Value], loc: ir.Loc | None) -> LibObject:
     """Models `std::thread`: the function runs from here on, beside the caller."""
     made = Thread("threading.Thread", {})
-    if items and isinstance(items[0], Func):
-        made.attrs[lanes.GAVE] = lanes.run(run.interp, made, items[0], items[1:], {}, loc)
+    func = function_of(items[0], "std::thread") if items else None
+    if func is not None:
+        made.attrs[lanes.GAVE] = lanes.run(run.interp, made, func, items[1:], {}, loc)
     return made
+
+
+def may_call(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> None:
+    """Lets something of a library that is not followed call the functions that it is given, in a run of its own."""
+    found = [func for value in args if (func := function_of(value)) is not None]
+    if found:
+        run.interp.may_call(name, found, {}, loc)

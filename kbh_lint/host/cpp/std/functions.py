@@ -47,6 +47,13 @@ class _Values(Library):
         """Models `getenv(name)`: the environment is clean, so only what the submission set itself is set."""
         return site.run.process.environ.get(str(name))
 
+    @models("setenv")
+    def set_variable(self, site: Site, name: Value, value: Value, overwrite: Value = 1, /) -> int:
+        """Models `setenv(name, value, overwrite)`."""
+        known = site.run.process.environ
+        known[str(name)] = value if overwrite or str(name) not in known else known[str(name)]
+        return 0
+
     @models("std::string", "std::string_view")
     def text(self, site: Site, *given: Value) -> Value:
         """Models `std::string(text)` and the like, on a text or characters."""

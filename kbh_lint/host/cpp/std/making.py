@@ -61,6 +61,7 @@ def _held(made: Making) -> Value:
     """What holds one value is followed as that value; behind `std::in_place` stands what it is made of."""
     first, kind = made.items[0] if made.items else None, made.part(0)
     if first not in _IN_PLACE:
+        calling.may_call(made.run, made.ref.name, made.items[1:], made.loc)  # what ends what is held
         return first
     return made.items[1] if len(made.items) == 2 or kind is None else made.of(kind, made.items[1:])
 

@@ -7,11 +7,10 @@ from functools import partial
 
 from kbh_lint.base.values import Func, Sym, Value
 from kbh_lint.host.cpp import copies
-from kbh_lint.host.cpp.std import removing
+from kbh_lint.host.cpp.std import removing, unread
 from kbh_lint.host.cpp.std.containers import (
     END,
     Entries,
-    Heap,
     Keys,
     Objects,
     SoMany,
@@ -20,7 +19,6 @@ from kbh_lint.host.cpp.std.containers import (
     in_order,
     iterator,
 )
-from kbh_lint.host.torch import recording
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.cpp_objects import Pointer
@@ -196,56 +194,12 @@ class _Lists(Methods[list[Value]]):
 
     def other(self, site: Site, owner: list[Value]) -> Value:
         """Answers a call of a method without a model (`Methods.other`): an unknown value."""
-        return Unknown((), site.name)
+        return unread.method(site)
 
 
 def _asked(site: Site, func: Func, item: Value) -> Value:
     """What a function of the text says of an element."""
     return site.run.cpp.call(func, [item], site.loc)
-
-
-class _Heaps(Methods[Heap]):
-    """std::priority_queue."""
-
-    @models("push")
-    def push(self, site: Site, owner: Heap, value: Value, /) -> None:
-        """Models `push(value)`."""
-        owner.append(value)
-
-    @models("emplace")
-    def emplace(self, site: Site, owner: Heap, /, *given: Value) -> None:
-        """Models `emplace(args...)`: of several arguments, a pair of them."""
-        owner.append(list(given) if len(given) > 1 else next(iter(given), None))
-
-    @models("size")
-    def size(self, site: Site, owner: Heap) -> int:
-        """Models `size()`."""
-        return len(owner)
-
-    @models("empty")
-    def empty(self, site: Site, owner: Heap) -> bool:
-        """Models `empty()`."""
-        return not owner
-
-    @models("top")
-    def top(self, site: Site, owner: Heap) -> Value:
-        """Models `top()`: what was read from tensors was put in order for it; of numbers, the largest."""
-        made = recording.ordered(site.run, "std::priority_queue", owner, site.loc)
-        numbers = [item for item in owner if type(item) is int]
-        if made is None and numbers and len(numbers) == len(owner) and not owner.by:
-            return max(numbers)
-        return Unknown((), site.name) if made is None else made
-
-    @models("pop")
-    def pop(self, site: Site, owner: Heap) -> None:
-        """Models `pop()`: removes the largest of numbers, of others any."""
-        if owner:
-            plain = all(type(item) is int for item in owner) and not owner.by
-            del owner[owner.index(max(owner)) if plain else 0]
-
-    def other(self, site: Site, owner: Heap) -> Value:
-        """Answers a call of a method without a model (`Methods.other`): an unknown value."""
-        return Unknown((), site.name)
 
 
 class _Maps(Methods[dict[Value, Value]]):
@@ -376,9 +330,20 @@ class _Maps(Methods[dict[Value, Value]]):
         """The key that is there; MISSING where none is."""
         return keys.held_key(site.run, owner, hashed(key))
 
+    @models("swap")
+    def swap(self, site: Site, owner: dict[Value, Value], other: Value, /) -> Value:
+        """Models `swap(other)`: exchanges the entries of two maps."""
+        if not isinstance(other, dict):
+            return NotImplemented
+        mine, theirs = dict(owner), dict(other)
+        for held, entries in ((owner, theirs), (other, mine)):
+            held.clear()
+            held.update(entries)
+        return None
+
     def other(self, site: Site, owner: dict[Value, Value]) -> Value:
         """Answers a call of a method without a model (`Methods.other`): an unknown value."""
-        return Unknown((), site.name)
+        return unread.method(site)
 
 
 def _from(order: Sequence[Value], key: Value, behind: bool) -> Sequence[Value] | None:
@@ -393,5 +358,4 @@ def _from(order: Sequence[Value], key: Value, behind: bool) -> Sequence[Value] |
 
 
 LISTS = _Lists()
-HEAPS = _Heaps()
 MAPS = _Maps()

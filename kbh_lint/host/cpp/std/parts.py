@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
+from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp.std import containers
 from kbh_lint.host.datamodel import iteration
+from kbh_lint.host.values import keys
 from kbh_lint.host.values.cpp_objects import CStruct, Slot
+from kbh_lint.host.values.objects import LibObject
+from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -70,3 +75,26 @@ def of_element(target: ir.Seq, owner: Value, at: int, item: Value, env: Env) -> 
         env.vars.update(zip(names, (item[0], Slot(owner, item[0])), strict=False))
     elif isinstance(item, (list, tuple)):
         env.vars.update(zip(names, item, strict=False))
+
+
+def element(run: Cpp, owner: list[Value] | dict[Value, Value], name: str, args: list[Value]) -> Slot | None:
+    """Returns where the element lies that a method of a container refers to; None where that is not known."""
+    first = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
+    key = cpp_numbers.plain(first) if args else {"front": 0, "back": -1}.get(name)
+    if isinstance(owner, dict):
+        held = containers.entry(run, owner, key) if name == "at" else keys.MISSING
+        return None if held is keys.MISSING else Slot(owner, held)
+    known = name in ("at", "front", "back") and isinstance(key, int) and -1 <= key < len(owner) and owner
+    return Slot(owner, key % len(owner)) if known and isinstance(key, int) else None
+
+
+def is_opaque(run: Cpp, target: ir.Expr, env: Env) -> bool:
+    """Whether a place that is not known is a part of a library's value, of which nothing is known either."""
+    owners: tuple[ir.Expr, ...] = (target.value,) if isinstance(target, (ir.Attr, ir.Index)) else ()
+    if isinstance(target, ir.Call):
+        owners = (target.func.value,) if isinstance(target.func, ir.Attr) else target.args
+    values = [run.eval(owner, env) for owner in owners]
+    values = [value.get() if isinstance(value, Slot) else value for value in values]
+    return bool(values) and all(
+        isinstance(value, (Unknown, LibObject)) and not isinstance(value, CStruct) for value in values
+    )
