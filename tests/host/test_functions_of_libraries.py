@@ -11,6 +11,13 @@ LIBRARY = """
 import ctypes, operator
 from ctypes import cdll
 blas = ctypes.CDLL("libcublas.so.12")
+
+
+def mapped(name):
+    with open("/proc/self/maps") as maps:
+        return next(line.split()[-1] for line in maps if name in line)
+
+
 handle = ctypes.c_void_p()
 blas.cublasCreate_v2(ctypes.byref(handle))
 """
@@ -20,6 +27,8 @@ WAYS = {
     "an item": 'blas["cublasGemmEx"]',
     "an item of a loader": 'cdll.LoadLibrary("libcublas.so.12")["cublasGemmEx"]',
     "a loader's item": 'operator.getitem(blas, "cublas{}".format("GemmEx"))',
+    "of a library found in memory": 'ctypes.CDLL(mapped("libcublas.so"))["cublas" + "GemmEx"]',
+    "an attribute of a library found in memory": 'ctypes.CDLL(mapped("libcublas.so")).cublasGemmEx',
     "a prototype": 'ctypes.CFUNCTYPE(ctypes.c_int)(("cublasGemmEx", blas))',
 }
 BODY = """\

@@ -17,6 +17,7 @@ from kbh_lint.host.values.library_objects import Environment, OwnModule
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import SystemLibrary
 from kbh_lint.host.values.objects import (
+    Blob,
     ClassV,
     Configured,
     Extension,
@@ -213,7 +214,7 @@ def _of_kernel(interp: Run, owner: JitFunction, key: Value, loc: ir.Loc | None) 
     return Configured(owner, key) if made is NotImplemented else made
 
 
-def _of_library(interp: Run, owner: SystemLibrary | Extension, key: Value, loc: ir.Loc | None) -> Value:
+def _of_library(interp: Run, owner: SystemLibrary | Extension | Blob, key: Value, loc: ir.Loc | None) -> Value:
     """`library["name"]`, a function of what ctypes loaded."""
     return interp.get_attr(owner, key, loc) if type(key) is str else NotImplemented
 
@@ -227,7 +228,7 @@ _ITEMS: dict[type, Callable[[Run, Any, Value, ir.Loc | None], Value]] = {
     dict: _of_dict,
     str: _of_text,
     Instance: _of_object,
-    **dict.fromkeys((SystemLibrary, Extension), _of_library),
+    **dict.fromkeys((SystemLibrary, Extension, Blob), _of_library),
     **dict.fromkeys((list, tuple, range), _of_sequence),
     **dict.fromkeys((bytes, bytearray), _of_bytes),
 }

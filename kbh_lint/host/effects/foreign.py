@@ -17,8 +17,8 @@ from kbh_lint.host.values import packages, taint, tensor_arguments, unknowns
 from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.library_objects import UnreadKernel
 from kbh_lint.host.values.modelled import Site
-from kbh_lint.host.values.named_objects import CCell
-from kbh_lint.host.values.objects import Blob, Bound, ClassV, Instance, LibObject
+from kbh_lint.host.values.named_objects import CCell, SystemLibrary
+from kbh_lint.host.values.objects import Blob, Bound, ClassV, Instance, LibObject, Method, UnknownLibrary
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MAX_DEPTH = 6  # arrays and structs in one another that addresses are looked for
 MAX_BYTES = 4096  # as many as all arguments of a kernel may take
 _ADDRESS = struct.Struct("<Q")
 _CHANGING = frozenset((Instance, ClassV, list, dict, set))  # what a function may change that is given it
+VENDORS = ("cublas", "cudnn", "cusparse", "cusolver", "cutensor")  # how names of functions begin
 
 
 def foreign(site: Site) -> Value:
@@ -112,6 +113,14 @@ def unread_call(interp: Run, name: str, inputs: list[Tensor], loc: ir.Loc | None
     event = recording.record(interp, "unread", name, loc, inputs)
     recording.may_fill(interp, inputs, event)
     return recording.make(interp, None, "?", event=event)
+
+
+def part_of(owner: Blob, name: str) -> Value:
+    """Returns a function of machine code without source: of nobody knows which library, one by a vendor's name is that
+    vendor's."""
+    if isinstance(owner, UnknownLibrary) and name.startswith(VENDORS):
+        return Method(SystemLibrary("ctypes.system", {"name": owner.path}), name)
+    return Blob(f"{owner.path}:{name}", owner.loc)
 
 
 def call_blob(interp: Run, func: Blob, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:

@@ -13,7 +13,7 @@ from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import artifacts, builds, includes
 from kbh_lint.host.libs import custom_ops
 from kbh_lint.host.values.named_objects import SystemLibrary
-from kbh_lint.host.values.objects import Blob, Extension
+from kbh_lint.host.values.objects import Blob, Extension, UnknownLibrary
 from kbh_lint.source.embedded import doubts
 
 if TYPE_CHECKING:
@@ -196,7 +196,8 @@ def load_library(interp: Run, name: str, loc: ir.Loc | None) -> Value:
         return build(interp, name, read_all(interp, list(made.sources), loc), list(made.flags), loc)
     if name in interp.files.asked:
         interp.files.left_over = True
-    return Blob(artifacts.without_source(interp, name, loc), loc)
+    kind = UnknownLibrary if name.startswith("<") else Blob
+    return kind(artifacts.without_source(interp, name, loc), loc)
 
 
 def linked(interp: Run, flags: list[str], loc: ir.Loc | None) -> None:

@@ -10,7 +10,7 @@ from kbh_lint.base import dtypes, ir
 from kbh_lint.base.by_class import ByClass
 from kbh_lint.base.values import DType, Func, Made, Sym, Value
 from kbh_lint.host.datamodel import c_structs, enums, exceptions, modules
-from kbh_lint.host.effects import modes, saved, tampering
+from kbh_lint.host.effects import foreign, modes, saved, tampering
 from kbh_lint.host.python import class_attributes, classes, function_attributes, lanes, module_calls, module_tables
 from kbh_lint.host.torch import recording, subclasses, tensor_attributes
 from kbh_lint.host.torch.arrays import calls
@@ -114,7 +114,7 @@ def _of_config(interp: Run, owner: Config, name: str, loc: ir.Loc | None) -> Val
 
 def _of_blob(interp: Run, owner: Blob, name: str, loc: ir.Loc | None) -> Value:
     """A part of foreign code."""
-    return Blob(f"{owner.path}:{name}", owner.loc)
+    return foreign.part_of(owner, name)
 
 
 def _of_pointer(interp: Run, owner: Pointer, name: str, loc: ir.Loc | None) -> Value:

@@ -336,6 +336,12 @@ class Blob(Brief):
     loc: ir.Loc | None
 
 
+class UnknownLibrary(Blob):
+    """A library that was loaded from a place that is not known."""
+
+    __slots__ = ()
+
+
 @dataclass(slots=True, eq=False, repr=False)
 class Compiled(Brief):
     """A function or module under torch.compile."""
