@@ -169,8 +169,16 @@ class Exprs(Types):
         first = node.children[0]
         post = first.type not in ("++", "--")
         op = self.source(node.children[-1] if post else first)[:1]
-        where = self.loc(node)
-        return ir.AssignE(self.field(node, "argument"), op, ir.Const(1, where), where, post)
+        where, target = self.loc(node), self.field(node, "argument")
+        signs: list[ir.Unary] = []  # `!count++`, which the grammar takes for `(!count)++`
+        part = node.child_by_field_name("argument")
+        while post and part is not None and part.type == "unary_expression" and isinstance(target, ir.Unary):
+            signs.append(target)
+            part, target = part.child_by_field_name("argument"), target.value
+        made: ir.Expr = ir.AssignE(target, op, ir.Const(1, where), where, post)
+        for sign in reversed(signs):
+            made = ir.Unary(sign.op, made, sign.loc)
+        return made
 
     def _assignment(self, node: Node) -> ir.Expr:
         operator = node.child_by_field_name("operator")
