@@ -146,10 +146,10 @@ def _of_call(run: Cpp, node: ir.Call, env: Env) -> Slot | None:
         items = parts.items(run, node.args[0], owner, env) if isinstance(owner, (list, tuple)) else None
         return Slot(items, index) if items is not None and isinstance(index, int) else None
     run.result_place = None
-    owner = run.eval(node.func.value, env) if isinstance(node.func, ir.Attr) else None
-    owner = owner.get() if isinstance(owner, Slot) else owner
-    if isinstance(owner, (list, dict)) and isinstance(node.func, ir.Attr):
-        return parts.element(run, owner, node.func.name, run.arguments(node.args, env))
+    if isinstance(node.func, ir.Attr) and isinstance(node.func.value, (ir.Name, ir.Attr)):  # no call is made twice
+        owner = run.eval(node.func.value, env)
+        if isinstance(owner, (list, dict)):
+            return parts.element(run, owner, node.func.name, run.arguments(node.args, env))
     run.eval(node, env)
     return run.result_place
 
