@@ -70,3 +70,56 @@ def test_work_of_a_thread_between_calls_is_told(tmp_path: Path, how: str) -> Non
     report = report_of(tmp_path, code, PROBLEM)
     assert report.verdict == verdict, (report.findings, report.unread)
     assert ("KBH314" in {finding.rule for finding in report.findings}) is (verdict != "clean")
+
+
+WORKER = """import queue
+import threading
+
+import torch
+import torch.nn as nn
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def scaled(x, w, y, row, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + row * n + at, tl.load(x + row * n + at, at < n) * tl.load(w + at, at < n), at < n)
+
+
+class Model(nn.Module):
+    def __init__(self, batch, vocab):
+        super().__init__()
+        self.register_buffer("w", torch.ones(vocab))
+        self.stop = threading.Event()
+
+    def work(self, jobs, x, y):
+        LOOP
+            scaled[(triton.cdiv(x.shape[1], 1024),)](x, self.w, y, row, x.shape[1], BLOCK=1024)
+
+    def forward(self, x):
+        y, jobs = torch.empty_like(x), queue.Queue()
+        self.stop.clear()
+        for row in [*range(x.shape[0]), None]:
+            jobs.put(row)
+        worker = threading.Thread(target=self.work, args=(jobs, x, y))
+        worker.start()
+        worker.join()
+        self.stop.set()
+        return y
+"""
+LOOPS = {
+    "a mark at the end": "while True:|    row = jobs.get()|    if row is None:|        return",
+    "until told": "while not self.stop.is_set():|    row = jobs.get()|    if row is None:|        break",
+    "until told, or nothing is left": (
+        "while True:|    if self.stop.is_set() or jobs.qsize() < 2:|        return|    row = jobs.get()"
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LOOPS)
+def test_a_worker_that_empties_a_queue_ends_with_it(tmp_path: Path, how: str) -> None:
+    text = WORKER.replace("LOOP", LOOPS[how].replace("|", "\n        "))
+    rules = {finding.rule for finding in report_of(tmp_path, text, "04_kahan_softmax").findings}
+    assert "KBH712" in rules or "KBH103" in rules  # it was followed
+    assert not rules & {"KBH310", "KBH314"}

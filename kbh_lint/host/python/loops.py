@@ -356,8 +356,16 @@ def _is_plain(node: ir.Expr) -> bool:
     return isinstance(node, ir.Cond) and _is_plain(node.test) and _is_plain(node.yes) and _is_plain(node.no)
 
 
-def goes_on(interp: Run, test: ir.Expr) -> bool:
-    """Whether a thread is in a loop that goes on until somebody says that it is to end: `while not stop.is_set()`."""
+def goes_on(interp: Run, node: ir.While) -> bool:
+    """Whether a thread is in a loop that goes on until somebody says that it is to end: `while not stop.is_set()`. One
+    that draws from a queue or a list ends with that."""
     lane = interp.lanes.current[-1:]
-    asks = isinstance(test, ir.Const) or any(isinstance(node, ir.Attr) and node.name == "is_set" for node in walk(test))
-    return asks and bool(lane) and isinstance(lane[0], Thread)
+    if not lane or not isinstance(lane[0], Thread):
+        return False
+    parts = list(walk((node.test, *node.body)))
+    named = {part.name for part in parts if isinstance(part, ir.Attr)}
+    named |= {part.id for part in parts if isinstance(part, ir.Name)}
+    return "is_set" in named and named.isdisjoint(_DRAWS)
+
+
+_DRAWS = frozenset("get get_nowait pop popleft popitem next empty qsize".split())

@@ -81,7 +81,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
                 if stands:
                     interp.weight, last = outer * stands, done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
-                if isinstance(node.test, ir.Const) and not _leaves(node.body) or loops.goes_on(interp, node.test):
+                if isinstance(node.test, ir.Const) and not _leaves(node.body) or loops.goes_on(interp, node):
                     raise OutOfFuel  # nothing in it ends it
                 break
             interp.burn(2)
