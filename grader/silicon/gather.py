@@ -353,9 +353,11 @@ class Judge:
         return dict.fromkeys(asked, "unproven")
 
     def _combined(self, found: Mapping[str, State], promise: Promise) -> State:
-        """Over the shapes; those that could not be asked for again leave an `every` promise unproven."""
-        labels = {shape.label for shape in self.bench.problem.shapes}
-        missing: dict[str, State] = dict.fromkeys(labels - found.keys(), "unproven")
+        """Over the shapes of which something is said; those that could not be asked for again leave an `every` promise
+        unproven."""
+        asked = {shape.label for shape in self.bench.shapes}
+        labels = [shape.label for shape in self.bench.problem.shapes if shape.label not in asked]
+        missing: dict[str, State] = dict.fromkeys(labels, "unproven")
         for label in sorted(missing):
             self.reasons.setdefault(promise.id, f"no result of {label} could be asked for again")
         return combine({**found, **missing}, promise.quantifier)

@@ -104,7 +104,9 @@ def _narrow_kind(one: Census, promised: frozenset[str], group: frozenset[str]) -
 
 
 def _int4_packed(promise: Promise, source: State | None, ran: Sequence[Ran]) -> Settled | None:
-    """Four-bit fields are taken out of words in the very kernel that multiplies."""
+    """Four-bit fields are taken out of words in the very kernel that multiplies. Where the code does not show how it
+    takes them, it says nothing: the bytes that were read tell.
+    """
     matrix = any(one.matrix for kernel in ran for one in kernel.found)
     kinds = [_alike(kernel, lambda one: _int4_kind(one, matrix)) for kernel in ran]
     if "" in kinds:
@@ -116,9 +118,7 @@ def _int4_packed(promise: Promise, source: State | None, ran: Sequence[Ran]) -> 
     if dark is not None:
         return _unproven(dark, _no_code(dark))
     if "unclear" in kinds:
-        return _unproven(
-            ran[kinds.index("unclear")], "multiplies, and whether it takes four-bit fields out of words is unclear"
-        )
+        return None
     if "unpacks" not in kinds:
         return Settled("unproven", "no kernel that ran is seen to multiply")
     kernel = ran[kinds.index("unpacks")]

@@ -48,11 +48,9 @@ CALLS = [
     (INT4, "kept", [made({BF16: 8}, nibbles=16)], "kept"),
     (INT4, "kept", [made({BF16: 8}, {"I2FP": 64}, small_masks=16)], "kept"),
     (INT4, "kept", [made({BF16: 8}, small_masks=16, exponents=16)], "kept"),
-    (INT4, "kept", [made({BF16: 8}, small_masks=16, exponents=3)], "unproven"),
     (INT4, "kept", [made({BF16: 8}, exponents=16)], "broken"),
     (INT4, "kept", [made({BF16: 8})], "broken"),
     (INT4, "kept", [made(nibbles=32), made({BF16: 8})], "broken"),
-    (INT4, "kept", [made({BF16: 8}, nibbles=1)], "unproven"),
     (INT4, "kept", [made(opcodes={"FFMA": 64}, nibbles=16)], "kept"),
     (INT4, "kept", [made(opcodes={"FADD": 64})], "unproven"),
     (KAHAN, "kept", [made(residuals=4), made()], "kept"),
@@ -70,6 +68,13 @@ def test_machine_code_settles_a_promise(promised: Promise, source: Any, kernels:
     found = settle(promised, source, [Ran(f"kernel{n}", (one,)) for n, one in enumerate(kernels)])
     assert found is not None and found.state == state
     assert found.reason and "\n" not in found.reason
+
+
+@pytest.mark.parametrize("one", [made({BF16: 8}, nibbles=1), made({BF16: 8}, small_masks=16, exponents=3)])
+def test_code_that_may_take_four_bit_fields_says_nothing(one: Census) -> None:
+    assert settle(INT4, "kept", [Ran("mine", (one,))]) is None
+    plain = settle(INT4, "kept", [Ran("mine", (one,)), Ran("other", (made({BF16: 8}),))])
+    assert plain is not None and plain.state == "broken"
 
 
 @pytest.mark.parametrize("promised", [FP8, INT4, KAHAN])

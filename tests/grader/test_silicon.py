@@ -22,6 +22,7 @@ from grader.silicon.counters import (
     MOST_PADDING,
     MOST_UNPACKED,
     TENSOR,
+    Judged,
     compulsory,
     counted,
     metrics_of,
@@ -37,7 +38,7 @@ from grader.silicon.sass.census import Census
 from grader.silicon.sass.products import Product
 from grader.silicon.tools import ToolError
 from kbh_lint.findings import PromiseState, State
-from kbh_lint.problems import Problem, load_problem
+from kbh_lint.problems import Problem, Promise, Shape, load_problem
 
 DECK = Path(__file__).parents[2] / "problems"
 CHIP = "9.0"
@@ -512,3 +513,17 @@ def test_the_documentation_has_the_limits_of_the_code() -> None:
     ):
         assert said in text, said
     assert (gathering.LIBRARY_SHARE, MOST_UNPACKED) == (0.5, 0.5)  # "half" in words
+
+
+def test_a_shape_of_which_the_code_says_nothing_is_left_to_the_other_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = replace(GEMM, promises=tuple(replace(p, settled_by=("source", "sass")) for p in GEMM.promises))
+    launches, found = everywhere(fp8=1.0), code("e4m3")
+    whole = Judge._machine_code
+
+    def but_one(self: Judge, promise: Promise, shape: Shape, ran: Sequence[Launch], said: State) -> Judged | None:
+        return None if shape == problem.shapes[1] else whole(self, promise, shape, ran, said)
+
+    monkeypatch.setattr(Judge, "_machine_code", but_one)
+    assert judged(launches, problem=problem, code=found).layers["sass"]["fp8-products"] == "kept"
+    monkeypatch.setattr(Judge, "_machine_code", lambda *given: None)
+    assert judged(launches, problem=problem, code=found).layers.get("sass", {}) == {}
