@@ -130,9 +130,11 @@ def test_exponents_above_four_bit_fields_are_told_from_other_constants() -> None
     found = one(
         "LOP3.LUT R4, R4, 0x43004300, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x64006400, R5, 0xf8, !PT",
         "LOP3.LUT R4, R4, 0x4b000000, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x4300, RZ, 0xfc, !PT",
+        "LOP3.LUT R4, R4, 0x43000000, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x48800000, RZ, 0xfc, !PT",
         "LOP3.LUT R4, R4, 0x43006400, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x80008000, RZ, 0xfc, !PT",
+        "LOP3.LUT R4, R4, 0x3f800000, RZ, 0xfc, !PT", "LOP3.LUT R4, R4, 0x4b800000, RZ, 0xfc, !PT",
     )  # fmt: skip
-    assert found.exponents == 4
+    assert found.exponents == 6
 
 
 def test_tma_and_async_copies_are_counted() -> None:

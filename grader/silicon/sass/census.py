@@ -112,8 +112,11 @@ _UNPACK = re.compile(r"U?F2FP\.(?:(?:RELU|SATFINITE|RZ|RN)\.)*(\w+)\.(\w+)\.UNPA
 _HEX = re.compile(r"0x([0-9a-f]{1,8})")
 _SEVERAL = re.compile(r"0*(?:f0+)+f0*")
 _ONE = re.compile(r"f0*")
-# 2^4 to 2^7 in bf16 and 2^4 to 2^10 in fp16, for one value or two; 2^23 in fp32. Four bits have room below each.
-_EXPONENT = re.compile(r"(4180|4200|4280|4300|4c00|5000|5400|5800|5c00|6000|6400)(?:\1)?|4b000000")
+# 2^4 to 2^7 in bf16 and 2^4 to 2^10 in fp16, for the lower value of a word, the upper one or both; 2^4 to 2^23 in fp32.
+# Four bits have room below each.
+_EXPONENT = re.compile(
+    r"(4180|4200|4280|4300|4c00|5000|5400|5800|5c00|6000|6400)(?:\1|0000)?|4(?:18|[2-9a][08]|b0)00000"
+)
 _FLOATS = {
     "E4M3": "e4m3", "E5M2": "e5m2", "E3M2": "e3m2", "E2M3": "e2m3", "E2M1": "e2m1", "E8": "ue8m0", "UE8M0": "ue8m0",
     "F16": "f16", "BF16": "bf16", "BF16_V2": "bf16", "F32": "f32",
