@@ -21,7 +21,7 @@ from pathlib import Path
 
 from grader.sandbox import Sandbox, choose
 from grader.silicon.sass.census import Census, SassError, census
-from grader.silicon.sass.elf import ElfError, calls_runtime_alone
+from grader.silicon.sass.elf import ElfError, calls_runtime_alone, cut_off
 from grader.silicon.sass.normal import plain_name
 from grader.silicon.sass.opcodes import family_of
 from grader.silicon.tools import MOST_TEXT, ToolError, Tools, find_tools, run_tool
@@ -292,15 +292,16 @@ def private_copy(source: Path, target: Path) -> None:
 
 
 def bare(cubin: Path) -> Path:
-    """A copied cubin, without what a cache put in front of it: CuPy writes a digest of 40 characters there. A file that
-    holds no code near its start stays as it is."""
+    """A copied cubin, without what a cache put in front of it and with what it cut off: CuPy writes a digest of 40
+    characters there, and drops the last byte, a zero, as if the code were a text. A file that holds no code near its
+    start stays as it is."""
     with cubin.open("rb") as stream:
         start = stream.read(MOST_HEADER).find(MAGIC)
-        if start > 0:
-            stream.seek(start)
-            rest = stream.read()
-    if start > 0:
-        cubin.write_bytes(rest)
+        stream.seek(max(start, 0))
+        rest = stream.read()
+    short = cut_off(rest) == 1
+    if start > 0 or short:
+        cubin.write_bytes(rest + b"\0" * short)
     return cubin
 
 

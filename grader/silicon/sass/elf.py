@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["RUNTIME", "ElfError", "calls_runtime_alone"]
+__all__ = ["RUNTIME", "ElfError", "calls_runtime_alone", "cut_off"]
 
 RUNTIME = frozenset({"__assertfail", "free", "malloc", "vprintf"})
 """Functions of the device's runtime that compute nothing."""
@@ -59,6 +59,15 @@ def calls_runtime_alone(cubin: Path) -> bool:
         return all(_is_harmless(data, sections, symbol) for sections, symbol in _addresses(data))
     except (struct.error, IndexError, OverflowError) as error:
         raise ElfError(f"its ELF structure is broken ({error})") from None
+
+
+def cut_off(data: bytes) -> int:
+    """How many bytes of the tables of headers lie behind the end of a file; 0 where it is whole, or no ELF file."""
+    if len(data) < _HEADER.size:
+        return 0
+    magic, *_, segments, sections, _flags, _size, one, many, each, count, _names = _HEADER.unpack_from(data)
+    ends = (segments + one * many, sections + each * count)
+    return max(*ends, len(data)) - len(data) if magic == b"\x7fELF" else 0
 
 
 def _addresses(data: bytes) -> Iterator[tuple[list[_Section], tuple[bytes, int, int]]]:
