@@ -9,6 +9,7 @@ import torch
 from host_support import ARGUMENTS, GRID, HEAD, KERNEL, OUTPUT, TILES, classes, lint, model, reasons, states
 
 from kbh_lint.host.datamodel import schemas
+from kbh_lint.host.python import builtin_attributes
 
 REGISTERED = {str(schema): schema for schema in torch._C._jit_get_all_schemas()}
 
@@ -174,3 +175,8 @@ def test_torch_has_what_it_has_had_for_long(tmp_path: Path) -> None:
     body = f"if hasattr(torch, '_scaled_mm'):\n    return torch._scaled_mm{CALL}{OUTPUT.strip()}\n{launch}"
     report = lint(tmp_path, SETUP + KERNEL + model(body, ONES))
     assert states(report)["authored-compute"] == "broken", reasons(report)
+
+
+def test_namespaces_that_torch_fills_are_known() -> None:
+    operators = [*torch._C._dispatch_get_all_op_names(), *(schema.name for schema in REGISTERED.values())]
+    assert {name.split("::")[0] for name in operators} <= builtin_attributes.OPERATORS

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
 
 
 _NOTHING = object()
-_OPERATORS = frozenset(
+OPERATORS = frozenset(
     "aten prims prim quantized quantized_decomposed _quantized mkldnn mkldnn_prepacked mkl onednn c10d _c10d_functional"
     " _c10d_functional_autograd c10d_functional profiler inductor fsdp rngprims debugprims sparse symm_mem streams cuda"
-    " higher_order static_runtime xnnpack cudnn linalg export inference dtensor _dtensor _inductor_test image".split()
+    " higher_order static_runtime xnnpack cudnn linalg export inference dtensor _dtensor _inductor_test image"
+    " _native _test debug_mode_ops flex_lib inductor_prims onnx onnx_symbolic quantization".split()
 )  # the namespaces of operators that torch fills
 
 
@@ -172,7 +173,7 @@ def has_library_attr(interp: Run, path: str) -> Value:
     registered by now for the namespace of operators that a submission fills, else an unknown that is likely true."""
     owner, _, name = path.rpartition(".")
     space = owner.removeprefix("torch.ops.")
-    if space != owner and space not in _OPERATORS and not _of_others(interp):
+    if space != owner and space not in OPERATORS and not _of_others(interp):
         return any(label in interp.custom_ops for label in (f"{space}.{name}", name))
     if not isinstance(modules.resolve(interp, path), Sym) or name in schemas.names_in(owner):
         return True
