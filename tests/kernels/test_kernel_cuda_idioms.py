@@ -430,3 +430,18 @@ def test_what_a_helper_writes_to_rows_of_shared_memory_is_read_there(way: str) -
         x=Buffer("f32", 1, "f32"), out=F32,
     )  # fmt: skip
     assert [params(s.origins) for s in facts.stores if s.param == "out"] == [{"x"}, {"x"}]
+
+
+def test_what_a_lambda_declares_hides_the_variable_around_it_and_leaves_it_alone() -> None:
+    facts = run(
+        """
+        __global__ void kernel(const float* x, const float* w, float* out, float* other, int n) {
+          float s = 0, t = 0;
+          auto step = [&](int i) { t += x[i]; float s = w[i]; other[i] = s; };
+          for (int i = 0; i < n; i++) { step(i); s += t; }
+          out[0] = s;
+        }""",
+        x=F32, w=F32, out=F32, other=F32, n=N,
+    )  # fmt: skip
+    stored = {store.param: params(store.origins) for store in facts.stores}
+    assert stored == {"out": {"x"}, "other": {"w"}}

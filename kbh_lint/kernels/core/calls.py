@@ -113,7 +113,7 @@ class Calls:
         if isinstance(definer, Frame):
             frame.this = frame.this or definer.this
         with self.run.sides.in_frame():
-            self.run.statements.activate(frame, node.body)
+            self.run.statements.activate(frame, node.body, scoped=isinstance(definer, Frame) and node.kind == "lambda")
         if isinstance(definer, Frame) and node.kind == "lambda":
             for name, value in frame.env.items():
                 if name not in own and definer.env.get(name, value) is not value:

@@ -181,12 +181,13 @@ class Walker(ABC, Generic[T, F]):
         None."""
         return self.block(body)
 
-    def activate(self, frame: F, body: Iterable[object] | None) -> None:
-        """Executes a function's body with `frame` as the running frame."""
+    def activate(self, frame: F, body: Iterable[object] | None, *, scoped: bool = False) -> None:
+        """Executes a function's body with `frame` as the running frame; `scoped` where the frame has the variables
+        around the function too, which those that the body declares only hide."""
         saved, self.owner.frame = self.owner.frame, frame
         self.depth += 1
         try:
-            self.block(body)
+            self.scoped(body) if scoped else self.block(body)
         finally:
             self.depth -= 1
             self.owner.frame = saved
