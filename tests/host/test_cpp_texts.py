@@ -80,6 +80,21 @@ WAYS = {  # what stands at file scope, and what makes `name`
         'std::istringstream s("a b aten::topk"); std::string name; for (;;) { if (!(s >> name) || s.eof()) break; }',
     ),
     "torch's": ("", 'std::string name = c10::str("aten::", "top", "k");'),
+    "beside a number": (
+        "",
+        'std::string name; for (int i = 9; i > 6; --i) if ("v" + std::to_string(i) == "v7") name = "aten::topk";',
+    ),
+    "a member that a method makes": (
+        'struct Names { const char* tail = "topk"; std::string whole = with("aten::");\n'
+        "  std::string with(const char* space) const { return std::string(space) + tail; } };",
+        "Names names; std::string name = names.whole;",
+    ),
+    "a member that a static template makes": (
+        'struct Names { static std::string open() { return "aten::"; } std::string space = open();\n'
+        "  template <class T> T with(const char* tail) const { return T(space + tail); }\n"
+        '  std::string whole = with<std::string>("topk"); };',
+        "static Names names; std::string name = names.whole;",
+    ),
 }
 
 

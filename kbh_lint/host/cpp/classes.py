@@ -55,8 +55,8 @@ def _fields(run: Cpp, made: LibObject, kind: Class, items: Sequence[Value]) -> N
     for i, member in enumerate(kind.own):
         field, env = member.node, member.owner.env
         assert isinstance(field, ir.Decl)
-        if i >= len(items):
-            made.attrs[field.name] = run.initial(field, env)
+        if i >= len(items):  # what it is made of may name the fields before it, and call the object's methods
+            made.attrs[field.name] = run.initial(field, env if field.init is None else Env({"this": made}, env))
         elif field.type is None:
             made.attrs[field.name] = items[i]
         elif items[i] == [] and not field.type.reference:  # `{}`: as it is made of nothing

@@ -65,6 +65,13 @@ class _Values(Library):
         known = [str(one) for one in parts if isinstance(one, str) or integers.is_plain(one)]
         return "".join(known) if len(known) == len(parts) else NotImplemented
 
+    @models("to_string")
+    def number(self, site: Site, value: Value, /) -> Value:
+        """Models `std::to_string(number)`: six digits behind the point of a float."""
+        if isinstance(value, float):
+            return f"{value:f}"
+        return str(int(value)) if integers.is_plain(value) else NotImplemented
+
     @models("fill")
     def fill(self, site: Site, first: Value, last: Value, value: Value, /) -> Value:
         """Models `std::fill`: all elements become one value."""
