@@ -233,3 +233,50 @@ return y"""
     report = lint(tmp_path, HEAD + setup + model(OUTPUT.strip() + call))
     assert "fp8-upcast-bf16-gemm" in classes(report), report.trace  # its product is seen
     assert "binary-blob-kernel" not in classes(report)
+
+
+SORTING = """
+import ctypes, os, subprocess, tempfile
+SOURCE = r'''
+#include <cub/cub.cuh>
+__global__ void first(const float* keys, const int* at, float* top, long* where, int n, int k) {
+  int row = blockIdx.x, j = threadIdx.x;
+  if (j < k) { top[row * k + j] = keys[row * n + j]; where[row * k + j] = at[row * n + j]; }
+}
+extern "C" int order(void* room, size_t* size, const float* x, float* keys, const int* ids, int* at, float* top,
+                     long* where, int rows, const int* edges, int n, int k, void* stream) {
+  BODY
+  if (room) first<<<rows, k, 0, (cudaStream_t)stream>>>(keys, at, top, where, n, k);
+  return 0;
+}
+'''
+def build():
+    folder = tempfile.mkdtemp()
+    with open(folder + "/k.cu", "w") as f:
+        f.write(SOURCE)
+    subprocess.run(["nvcc", "-shared", "-Xcompiler", "-fPIC", folder + "/k.cu", "-o", folder + "/k.so"], check=True)
+    return ctypes.CDLL(folder + "/k.so")
+LIB = build()
+class Model(nn.Module):
+    def __init__(self, batch, n, k):
+        super().__init__()
+        self.batch, self.n, self.k = batch, n, k
+        self.register_buffer("_dummy", torch.zeros(1))
+    def forward(self, x):
+        b, n, k = self.batch, self.n, self.k
+        keys, at = torch.empty_like(x), torch.empty(b, n, dtype=torch.int32, device=x.device)
+        ids = torch.arange(n, dtype=torch.int32, device=x.device).repeat(b)
+        edges = torch.arange(0, (b + 1) * n, n, dtype=torch.int32, device=x.device)
+        top, where = torch.empty(b, k, device=x.device), torch.empty(b, k, dtype=torch.int64, device=x.device)
+        size = ctypes.c_size_t(0)
+        for room in (None, torch.empty(1 << 20, dtype=torch.uint8, device=x.device).data_ptr()):
+            LIB.order(room, ctypes.byref(size), x.data_ptr(), keys.data_ptr(), ids.data_ptr(), at.data_ptr(),
+                      top.data_ptr(), where.data_ptr(), b, edges.data_ptr(), n, k, 0)
+        return top, where
+"""
+SORT = "cub::DeviceSegmentedRadixSort::SortPairsDescending(room, *size, x, keys, ids, at, n, 1, edges, edges + 1);"
+
+
+def test_what_a_library_does_on_addresses_that_ctypes_hands_on_is_its_work(tmp_path: Path) -> None:
+    report = lint(tmp_path, HEAD + SORTING.replace("BODY", SORT), "05_topk_bitonic")
+    assert any("SortPairsDescending does the selection" in one.message for one in report.findings), report.trace

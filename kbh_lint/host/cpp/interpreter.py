@@ -27,6 +27,7 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import texts as cpp_texts
+from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.cpp.std import texts as cpp_std_texts
 from kbh_lint.host.datamodel import operators
@@ -257,9 +258,12 @@ class Cpp:
         )
 
     def parameter(self, kind: Value, value: Value, env: Env) -> Any:
-        """Converts an argument to the declared type of its parameter, copying it where it is passed by value."""
-        if not isinstance(kind, ir.TypeRef) or kind.pointers or kind.reference and not kind.const:
+        """Converts an argument to the declared type of its parameter, copying it where it is passed by value. Numbers
+        for pointers, as ctypes passes them, are addresses."""
+        if not isinstance(kind, ir.TypeRef) or kind.reference and not kind.const:
             return value
+        if kind.pointers:
+            return cpp_types.cast(self, kind, value, env) if type(value) is int and value else value
         made = self.converted(kind, value, env)
         return made if made is not value or kind.reference else copying.copied(self.interp, value)
 
