@@ -20,6 +20,7 @@ from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import outputs as cpp_outputs
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import calling, holders, texts
@@ -314,7 +315,7 @@ def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -
     popped = name.endswith("jit::pop")
     if popped or name in cpp_std.EXCHANGES:
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
-    by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "std::"))
+    by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "std::")) or cpp_outputs.by_address(name)
     args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
     name = cpp_names.by_arguments(name, args)
     letters = texts.laid(node.args, args) if name.startswith("std::") else {}

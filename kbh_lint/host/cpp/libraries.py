@@ -16,6 +16,7 @@ from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import library_work
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import outputs as cpp_outputs
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
@@ -33,12 +34,7 @@ from kbh_lint.host.values.tensors import Tensor, Unknown
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
 
-C_FUNCTIONS = frozenset(
-    "abort calloc ceil ceilf clock_gettime close exit exp expf fabs fabsf floor fmod fprintf free getenv gettimeofday "
-    "log logf malloc memcmp memcpy memmove memset open posix_memalign pow powf printf rand read realloc sleep snprintf "
-    "sprintf sqrt sqrtf srand strcmp strlen strncmp time usleep write".split()
-)
-_QUIET = ("CHECK", "ASSERT", "TORCH_", "AT_", "C10_", "LOG", "VLOG", "GLOG", "DCHECK", "NVTX", "PYBIND11_")
+_QUIET = ("CHECK", "ASSERT", "TORCH_", "AT_", "C10_", "LOG", "VLOG", "GLOG", "DCHECK", "NVTX", "PYBIND11_", "RECORD_")
 _TELLING = ("log", "print", "warn", "trace", "debug", "profile", "range", "nvtx", "check", "assert", "unused")
 _DEVICE_QUERIES = frozenset(
     "cudaGetDeviceProperties cudaDeviceGetAttribute cuDeviceGetAttribute getCurrentDeviceProperties "
@@ -77,7 +73,7 @@ def library(run: Cpp, name: str, given: tuple[Any, ...] | list[Any], args: list[
 
 def _native(run: Cpp, call: Asked) -> Value:
     told = outside.native(run.interp, call.short, [a.get() if isinstance(a, Slot) else a for a in call.args], call.loc)
-    return NotImplemented if told is None else told
+    return NotImplemented if told is None else cpp_outputs.answered(call.short, told, call.args)
 
 
 def _of_torch(run: Cpp, call: Asked) -> Value:
@@ -162,7 +158,7 @@ def _other(run: Cpp, call: Asked) -> Value:
         return _status(run, short, call.args)
     if not found:
         if short.startswith(("cuda", "cu", "nvrtc")):
-            return LibObject.by_path(name)
+            return cpp_outputs.of_cuda(run, name, call.args)
         casts = call.args and name in ("static_cast", "int", "round", "std::round")
         run.unread = Unknown((), name)
         return call.args[0] if casts else run.unread
@@ -184,6 +180,7 @@ def _status(run: Cpp, name: str, args: list[Value]) -> Value:
 Handler = Callable[["Cpp", Asked], Value]
 _PARTS: tuple[Handler, ...] = (
     _native,
+    lambda run, call: cpp_outputs.call(run, call.name, call.args, call.loc),
     lambda run, call: cpp_streams.call(run, call.short, call.args),
     lambda run, call: cpp_lambdas.standard(run, call.name, call.args, call.loc),
     lambda run, call: cpp_std.call(run, call.name, call.args, call.loc),
@@ -254,9 +251,10 @@ def _entry_point(name: str, args: list[Value]) -> Value:
         return Blob(f"{owner.path}:{own}", owner.loc) if isinstance(owner, Blob) else owner.env.vars.get(own)
     if name.startswith("dlsym"):
         return symbol if symbol is not None else Unknown((), name)
-    place = next((a for a in args if isinstance(a, Slot)), None)
-    if place is not None and symbol is not None:
-        place.set(symbol)
+    places = [a for a in args if isinstance(a, Slot)]
+    for place, found in zip(places, (symbol, Sym("cudaDriverEntryPointSuccess")), strict=False):
+        if symbol is not None:
+            place.set(found)
     return Sym("cudaSuccess")
 
 
@@ -321,7 +319,7 @@ def _device_query(run: Cpp, short: str, args: Sequence[Value], loc: ir.Loc | Non
 def declared(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
     """Calls a function that the submission declares and does not define: one of a known library by its model, any other
     as unread code."""
-    if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or name in C_FUNCTIONS:
+    if name.startswith(("cu", "nv", "nccl", "std::", "at::", "torch::", "c10::")) or cpp_outputs.leaves(name):
         return library(run, name, [], args, loc)
     run.interp.ran_unread(f"{name} is declared here and defined nowhere that could be read", loc)
     return opaque(run, name, args, loc)
@@ -338,7 +336,7 @@ def for_its_effect(run: Cpp, node: ir.Call, value: object, env: Env, loc: ir.Loc
         name, given = func.id, []
     else:
         return
-    if name in C_FUNCTIONS or name.startswith(_QUIET):
+    if cpp_outputs.leaves(name) or name.startswith(_QUIET):
         return
     if not given and name.isupper():
         run.interp.ran_unread(f"{name} is used here and defined nowhere that could be read", loc)
@@ -351,7 +349,7 @@ def for_its_effect(run: Cpp, node: ir.Call, value: object, env: Env, loc: ir.Loc
 def changed(run: Cpp, name: str, loc: ir.Loc | None) -> None:
     """Records that a function which is not followed may have changed the variables that it was given."""
     known = (
-        name in C_FUNCTIONS
+        cpp_outputs.leaves(name)
         or name.startswith(("std::", *_QUIET, *cpp_names.SOLID))
         or any(word in name.lower() for word in _TELLING)
     )

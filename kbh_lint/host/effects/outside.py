@@ -316,6 +316,11 @@ def _own_memory(interp: Run, value: Value) -> bool:
 _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia32_rdtsc"})
 
 
+def sniffed(name: str) -> str | None:
+    """What a function of the C library or of CUDA tells of who runs it; None for all others."""
+    return _NATIVE_SNIFFED.get(name)
+
+
 def native(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Models a function of the C library, called by name from ctypes or C++; returns its value, None without one."""
     if name in _NATIVE_SNIFFED:
