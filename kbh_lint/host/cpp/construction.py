@@ -33,7 +33,8 @@ _HANDLE = re.compile(  # types of the runtime, the driver and their libraries th
     r"|CU(stream|event|graph|graphExec|graphNode|module|function|context|kernel|library)|nvrtcProgram"
 )
 MAX_ELEMENTS = 256  # of an array that is laid out
-MAX_PLAIN = 4096  # of an array of numbers that nothing is given
+MAX_PLAIN = 4096  # of an array of numbers that nothing is given, each with a value of its own
+MAX_ALIKE = 1 << 17  # of one whose elements share what nobody knows of them
 _UNNAMED = ("auto", "void", "")
 
 
@@ -143,6 +144,8 @@ def _array(run: Cpp, ref: ir.TypeRef, items: list[Any], given: bool, env: Env) -
     if given and not one.dims and len(items) < laid and (one.pointers or number):
         items = [*items, *[None if one.pointers else 0] * (laid - len(items))]
     count = size if isinstance(size, int) and 0 < size <= MAX_PLAIN and not one.dims else 16
+    if not items and number and isinstance(size, int) and MAX_PLAIN < size <= MAX_ALIKE:
+        return [Unknown()] * size
     return items or [Unknown() for _ in range(count)]
 
 

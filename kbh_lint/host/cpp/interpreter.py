@@ -60,6 +60,7 @@ class Cpp:
     def __init__(self, interp: Run) -> None:
         self.interp = interp
         self.types = cpp_templates.Types(self)
+        self.long_loops: dict[int, ir.While | ir.CFor] = {}  # by id: those that were left before they ended
         self.statics: dict[int, dict[str, Any]] = {}
         self.globals: dict[tuple[int, str], dict[str, Any]] = {}
         self.products: dict[Any, tuple[Env, CutlassType | None]] = {}  # of types of files, with the scope of each

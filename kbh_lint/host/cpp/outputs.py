@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
-from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.objects import LibObject

@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
-from kbh_lint.base.values import CppType, Env, Overloads, Value
+from kbh_lint.base.values import CppType, Env, Value
 from kbh_lint.cpp import templates
 from kbh_lint.frontends import cuda
-from kbh_lint.frontends.walk import walk
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import rounds as cpp_rounds
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.rounds import MOST_AGAIN, MOST_FUEL
 from kbh_lint.host.cpp.std import containers, copying, parts, texts
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
@@ -24,7 +25,7 @@ from kbh_lint.host.values import equality
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Raised, Returned
 from kbh_lint.host.values.named_objects import BuiltinObject
-from kbh_lint.host.values.tensors import Content, Tensor, Unknown
+from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
@@ -147,9 +148,10 @@ def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
         items: list[Value] = list(found.items())
     else:
         items = list(iteration.iterate(run.interp, found, node.loc))
-    if len(items) > MAX_LOOP:
-        run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
-    for i, item in enumerate(items[:MAX_LOOP]):
+    begun, following = len(run.interp.trace.events), iter(enumerate(items))
+
+    def one_round() -> Value:
+        i, item = next(following)
         inner = Env({}, env)
         if isinstance(node.target, ir.Name):
             held = item
@@ -160,14 +162,28 @@ def _for_each(run: Cpp, node: ir.For, found: Value, env: Env) -> Any:
             parts.of_element(node.target, found, i, item, inner)
         else:
             run.assign(node.target, item, inner)
-        signal = run.block(node.body, inner)
+        return run.block(node.body, inner)
+
+    left = len(items) - MAX_LOOP - 2
+    for done in range(len(items)):
+        if done == MAX_LOOP and left > 0:
+            computes = cpp_rounds.of_loop(run, node, env) if len(run.interp.trace.events) == begun else None
+            if computes is not None:
+                return _ended(cpp_rounds.finish(computes, node, env, lambda moved: left, one_round))
+            run.interp.miss(f"a loop of more than {MAX_LOOP} rounds", node.loc)
+            cpp_rounds.left_out(run, node, env)
+            break
+        signal = one_round()
         if signal is BREAK:
             break
         if isinstance(signal, Returned):
             return signal
-    if len(items) > MAX_LOOP:
-        _left_out(run, node, env)
     return None
+
+
+def _ended(signal: Value) -> Value:
+    """What a loop hands on of the signal that ended it."""
+    return signal if isinstance(signal, Returned) else None
 
 
 def s_switch(run: Cpp, node: ir.Switch, env: Env) -> Any:
@@ -280,6 +296,7 @@ def _rounds(
     start = before = earlier = len(events)
     done, numbers, lists = 0, scope.whole(), scope.lists()
     first, last, stands = numbers, 0, 0  # `last` is the round that stands for those that are left out
+    fuel, most = interp.fuel, MOST_AGAIN if id(node) in run.long_loops else MOST_FUEL
 
     def one_round() -> Value:
         signal = run.block(node.body, Env({}, env))
@@ -287,21 +304,35 @@ def _rounds(
             run.eval(step, env)
         return signal
 
+    def tested() -> Value:
+        return BREAK if test is not None and not run.truth(run.eval(test, env), test.loc) else one_round()
+
     try:
         while True:
+            if (
+                len(events) == start
+                and most
+                and done > FULL_ITERATIONS
+                and cpp_rounds.is_long(done, fuel - interp.fuel, most)
+            ):
+                most, computes = 0, cpp_rounds.of_loop(run, node, env) if len(events) == start else None
+                if computes is not None:
+                    cpp_rounds.known_long(run, node)
+                    left = cpp_rounds.left_of(run, node, env)
+                    return _ended(cpp_rounds.finish(computes, node, env, left, tested))
             if done >= MAX_LOOP and (done >= MAX_COUNTED or len(events) > start):
                 interp.miss(f"a loop of more than {done} rounds", node.loc)
                 for table, name, value in numbers:
                     if table.get(name) != value:  # a counter: where it ends is not known
                         table[name] = Unknown((), "counted in a loop that was not followed to its end")
-                _left_out(run, node, env)
+                cpp_rounds.left_out(run, node, env)
                 break
             numbers = scope.whole() if done == MAX_LOOP - 1 or done == MAX_COUNTED - 1 else numbers
             if test is not None and not (once and done == 0):
                 value = run.eval(test, env)
                 if isinstance(value, (Unknown, Tensor)):
                     if done:
-                        _so_often(interp.contents_of(value), first, lists)
+                        cpp_rounds.so_often(interp.contents_of(value), first, lists)
                         break
                 elif not run.truth(value, test.loc):
                     break
@@ -334,35 +365,6 @@ def _rounds(
         for event in events[before:]:
             event.weight *= done
     return None
-
-
-def _left_out(run: Cpp, node: ir.While | ir.CFor | ir.For, env: Env) -> None:
-    """What the rounds of a loop assign that are left out may be anything, and what functions do that they call, too."""
-    for part in walk(node.body):
-        if (
-            isinstance(part, ir.Call)
-            and isinstance(part.func, ir.Name)
-            and isinstance(env.get(part.func.id), Overloads)
-        ):
-            run.interp.lost("calls in a loop that was not followed to its end", part.loc)
-        if isinstance(part, (ir.Assign, ir.AugAssign, ir.AssignE)):
-            targets = part.targets if isinstance(part, ir.Assign) else (part.target,)
-            for target in targets:
-                slot = run.place(target, env) if isinstance(target, (ir.Name, ir.Attr)) else None
-                if slot is not None and slot.is_filled() and isinstance(slot.get(), (bool, int, float, str)):
-                    slot.set(Unknown((), "assigned in a loop that was not followed to its end"))
-
-
-def _so_often(contents: tuple[Content, ...], numbers: cpp_numbers.Counted, lists: cpp_numbers.Lists) -> None:
-    """What a loop of unknown length counted, and the lists that it made longer, depend on what decides its end."""
-    if not contents:
-        return
-    for table, name, value in numbers:
-        if table.get(name) != value and name in table:
-            table[name] = Unknown(contents, "counted in a loop of unknown length")
-    for held, before in lists:
-        if len(held) > before:
-            held.append(containers.SoMany(contents))
 
 
 STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {

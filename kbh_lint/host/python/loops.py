@@ -153,7 +153,7 @@ def to_the_last(
     """Skips to the last iteration of a loop in which each iteration changes the variables by `moved`. Returns how many
     iterations the last one stands for (0 where none is left out), and the signal of a `break` or `return` in an
     iteration that takes another branch, which `follow` runs."""
-    left = _left(scope, node, moved)
+    left = rounds_left(scope, node, moved)
     differing, alike = Differing(scope, node.body), 1
     while left > 1 and differing.left:
         left, before_round = left - 1, scope.numbers()
@@ -171,8 +171,8 @@ def to_the_last(
     return left - 1 + alike, None
 
 
-def _left(scope: Scope, node: ir.While | ir.CFor, moved: Mapping[Hashable, int]) -> int:
-    """How many iterations follow if each moves the variables as the last one `moved` them; 0 when that is not known."""
+def rounds_left(scope: Scope, node: ir.While | ir.CFor, moved: Mapping[Hashable, int]) -> int:
+    """Returns how many iterations follow if each moves variables as the last one `moved` them; 0 where nobody knows."""
     exits = [item.test for item in node.body if isinstance(item, ir.If) and _breaks(item)]
     asked = [node.test, *exits] if node.test is not None else exits
     tests = [(test, test is not node.test) for test in asked if _is_plain(test)]

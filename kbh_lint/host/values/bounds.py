@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 MAX_ITEMS = 1_000_000
+MAX_ELEMENTS = 1 << 17  # of a container of C++ that is told how many it has
 MAX_BITS = 32_768  # of an integer
 MAX_WIDTH = 10_000  # of a padded or formatted text
 MAX_NODES = 20_000  # of a container that is shown, hashed or compared whole

@@ -11,6 +11,7 @@ from kbh_lint.base.records import dataclass
 from kbh_lint.base.values import Env, Sym, Value
 from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
+from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import calling, containers, copying, texts
 from kbh_lint.host.values import bounds
@@ -136,13 +137,16 @@ def _view(made: Making) -> Value:
 def _sized(made: Making) -> Value:
     """A container that may be told how many elements it has, and what each is."""
     count = made.items[0] if made.items and not made.braces and integers.is_plain(made.items[0]) else -1
-    if not 0 <= count <= bounds.MAX_WIDTH or len(made.items) > 2:
+    if not 0 <= count <= bounds.MAX_ELEMENTS or len(made.items) > 2:
         return _container(made)
+    bounds.items(made.run.interp, count)
     one, given = made.part(0), made.items[1:]
     if one is not None and not given and _is_tensor(one):
         return Tensors([None] * count)
     if given or one is None or one.pointers or cpp_types.own_class(made.run, one, made.env) is None:
-        return [copying.copied(made.run.interp, given[0] if given else 0) for _ in range(count)]
+        value = given[0] if given else 0
+        plain = cpp_numbers.is_number(value)
+        return [value] * count if plain else [copying.copied(made.run.interp, value) for _ in range(count)]
     return [made.of(one, []) for _ in range(count)]
 
 
@@ -150,10 +154,11 @@ def _array(made: Making) -> Value:
     """`std::array` of its elements; those that are not given are made of nothing."""
     items, one = _container(made), made.part(0)
     count = cpp_types.argument(made.run, made.ref.args[1], made.env) if len(made.ref.args) > 1 else None
-    if one is None or not isinstance(items, list) or not integers.is_plain(count) or count > bounds.MAX_WIDTH:
+    if one is None or not isinstance(items, list) or not integers.is_plain(count) or count > bounds.MAX_ELEMENTS:
         return items
     if made.items and items is made.items[0]:  # another array, which is handed on as it is
         return items
+    bounds.items(made.run.interp, count)
     missing = range(count - len(items))
     if _is_tensor(one):
         items += [None for _ in missing]

@@ -151,7 +151,7 @@ class _Lists(Methods[list[Value]]):
 
     def _sized(self, site: Site, owner: list[Value], kept: list[Value], count: Value) -> Value:
         """So many, of which the first are those that are kept."""
-        if not isinstance(count, int) or not 0 <= count <= bounds.MAX_WIDTH:
+        if not isinstance(count, int) or not 0 <= count <= bounds.MAX_ELEMENTS:
             return self.changed(site, owner)
         kept = kept[:count]
         fill = site.args[1] if len(site.args) > 1 else None if isinstance(owner, Tensors) else 0
