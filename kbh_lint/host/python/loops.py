@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
-from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import names, operators
 from kbh_lint.host.values.containers import Tensors
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
-from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -336,7 +334,7 @@ def _distance(scope: Scope, test: ir.Expr) -> int | None:
 
 def _breaks(node: ir.If) -> bool:
     last = node.body[-1] if node.body else None
-    return isinstance(last, ir.Jump) and last.kind == "break"
+    return isinstance(last, ir.Return) or isinstance(last, ir.Jump) and last.kind == "break"
 
 
 def _is_plain(node: ir.Expr) -> bool:
@@ -345,6 +343,8 @@ def _is_plain(node: ir.Expr) -> bool:
         return True
     if isinstance(node, ir.Attr):
         return _is_plain(node.value)
+    if isinstance(node, ir.Index):  # `x.shape[0]`
+        return isinstance(node.value, ir.Attr) and node.value.name == "shape" and isinstance(node.index, ir.Const)
     if isinstance(node, ir.Unary):
         return _is_plain(node.value)
     if isinstance(node, ir.Binary):
@@ -354,18 +354,3 @@ def _is_plain(node: ir.Expr) -> bool:
     if isinstance(node, ir.Compare):
         return _is_plain(node.left) and all(map(_is_plain, node.rights))
     return isinstance(node, ir.Cond) and _is_plain(node.test) and _is_plain(node.yes) and _is_plain(node.no)
-
-
-def goes_on(interp: Run, node: ir.While) -> bool:
-    """Whether a thread is in a loop that goes on until somebody says that it is to end: `while not stop.is_set()`. One
-    that draws from a queue or a list ends with that."""
-    lane = interp.lanes.current[-1:]
-    if not lane or not isinstance(lane[0], Thread):
-        return False
-    parts = list(walk((node.test, *node.body)))
-    named = {part.name for part in parts if isinstance(part, ir.Attr)}
-    named |= {part.id for part in parts if isinstance(part, ir.Name)}
-    return "is_set" in named and named.isdisjoint(_DRAWS)
-
-
-_DRAWS = frozenset("get get_nowait pop popleft popitem next empty qsize".split())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
 from kbh_lint.host.datamodel import exceptions, iteration, names, operators
-from kbh_lint.host.python import class_making, contextmanagers, loops
+from kbh_lint.host.python import class_making, contextmanagers, draining, loops
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
@@ -58,6 +58,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
     scope = loops.Variables(interp, frame)
     try:
         while True:
+            items = draining.held(node, frame) if done >= FULL_ITERATIONS - 1 else {}
             value = interp.eval(node.test, frame)
             if isinstance(value, (Unknown, Tensor)):
                 if done:
@@ -73,15 +74,17 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
                 return signal
             done += 1
             worked = len(interp.trace.events) > before
-            if done == FULL_ITERATIONS and worked:
-                moved = loops.steps(scope, numbers)
+            moved = loops.steps(scope, numbers) if done >= FULL_ITERATIONS and worked else {}
+            if worked and done < draining.MOST_TAKEN and draining.ends(scope, node, items, moved):
+                pass  # each round works on something else, to the last
+            elif done == FULL_ITERATIONS and worked:
                 stands, signal = loops.to_the_last(scope, node, moved, lambda: interp.block(node.body, frame))
                 if signal is not None:
                     return None if signal is BREAK else signal
                 if stands:
                     interp.weight, last = outer * stands, done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
-                if isinstance(node.test, ir.Const) and not _leaves(node.body) or loops.goes_on(interp, node):
+                if isinstance(node.test, ir.Const) and not _leaves(node.body) or draining.goes_on(interp, node):
                     raise OutOfFuel  # nothing in it ends it
                 break
             interp.burn(2)
