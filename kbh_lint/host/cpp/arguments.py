@@ -167,4 +167,9 @@ def note_unknown_call(interp: Run, target: Value, args: list[Any], answer: Value
 
 def _holds_fields(value: LibObject) -> bool:
     """Whether an object is of a class of the text, or of a library's that is known by its fields alone."""
-    return isinstance(value, CStruct) or value.path.startswith("cpp:")
+    return isinstance(value, CStruct) or is_unread(value)
+
+
+def is_unread(value: LibObject) -> bool:
+    """Whether an object is of a type outside the text that is known by what it was given alone."""
+    return value.path.startswith("cpp:")

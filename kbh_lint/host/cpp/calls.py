@@ -20,11 +20,11 @@ from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import outputs as cpp_outputs
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import calling, holders, texts
 from kbh_lint.host.cpp.std import functions as cpp_std
+from kbh_lint.host.cpp.std import outputs as cpp_outputs
 from kbh_lint.host.cpp.std.making import MAKERS
 from kbh_lint.host.datamodel import exceptions
 from kbh_lint.host.effects import foreign

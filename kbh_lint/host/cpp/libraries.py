@@ -16,11 +16,11 @@ from kbh_lint.host.cpp import lambdas as cpp_lambdas
 from kbh_lint.host.cpp import library_work
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import outputs as cpp_outputs
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import streams as cpp_streams
 from kbh_lint.host.cpp import texts as cpp_texts
 from kbh_lint.host.cpp.std import functions as cpp_std
+from kbh_lint.host.cpp.std import outputs as cpp_outputs
 from kbh_lint.host.cpp.std import passing
 from kbh_lint.host.datamodel import shown
 from kbh_lint.host.effects import outside

@@ -13,9 +13,9 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import rounds as cpp_rounds
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.rounds import MOST_AGAIN, MOST_FUEL
+from kbh_lint.host.cpp.looping import rounds as cpp_rounds
+from kbh_lint.host.cpp.looping.rounds import MOST_AGAIN, MOST_FUEL
 from kbh_lint.host.cpp.std import containers, copying, parts, texts
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration

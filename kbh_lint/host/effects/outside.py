@@ -100,7 +100,7 @@ NATIVE = {
 }  # fmt: skip
 _HARMLESS_CALLS = frozenset({24, 35, 39, 96, 186, 202, 203, 204, 228, 230, 309})  # x86-64: pids, clocks, sleeps, cores
 _ENDING = frozenset({"_exit", "exit", "abort"})
-_NATIVE_SNIFFED = {
+NATIVE_SNIFFED = {
     "getppid": taint.PARENT, "dladdr": "what is loaded", "dl_iterate_phdr": "what is loaded", "backtrace": taint.STACK,
     "backtrace_symbols": taint.STACK, "cudaStreamIsCapturing": taint.CAPTURE, "PyEval_GetFrame": taint.STACK,
     "cudaStreamGetCaptureInfo": taint.CAPTURE, "cuStreamIsCapturing": taint.CAPTURE,
@@ -316,15 +316,10 @@ def _own_memory(interp: Run, value: Value) -> bool:
 _NATIVE_CLOCKS = frozenset({"clock", "time", "__rdtsc", "_rdtsc", "__builtin_ia32_rdtsc"})
 
 
-def sniffed(name: str) -> str | None:
-    """What a function of the C library or of CUDA tells of who runs it; None for all others."""
-    return _NATIVE_SNIFFED.get(name)
-
-
 def native(interp: Run, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Models a function of the C library, called by name from ctypes or C++; returns its value, None without one."""
-    if name in _NATIVE_SNIFFED:
-        return taint.asked(interp, name, _NATIVE_SNIFFED[name], loc)
+    if name in NATIVE_SNIFFED:
+        return taint.asked(interp, name, NATIVE_SNIFFED[name], loc)
     if name in _NATIVE_CLOCKS:
         return taint.clock(interp)
     if name in ("getenv", "secure_getenv"):

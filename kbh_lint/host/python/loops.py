@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeGuard
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
 from kbh_lint.cpp import integers
-from kbh_lint.host.datamodel import names, operators
-from kbh_lint.host.values.containers import Tensors
+from kbh_lint.frontends.walk import walk
+from kbh_lint.host.datamodel import holding, names, operators
+from kbh_lint.host.values.containers import Once, Tensors
 from kbh_lint.host.values.frames import BREAK, FULL_ITERATIONS, Frame, Raised, Returned
 from kbh_lint.host.values.tensors import Event, Tensor, Unknown
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 MOST_ITERATIONS = 1 << 20
 MOST_ITEMS = 4096  # of a list that a loop fills
+MOST_TAKEN = 128  # rounds of a loop that empties something
 MOST_LOOKED_AT = 1024  # iterations that are left out, looked at for branches that go another way
 
 
@@ -354,3 +356,31 @@ def _is_plain(node: ir.Expr) -> bool:
     if isinstance(node, ir.Compare):
         return _is_plain(node.left) and all(map(_is_plain, node.rights))
     return isinstance(node, ir.Cond) and _is_plain(node.test) and _is_plain(node.yes) and _is_plain(node.no)
+
+
+def drained(scope: Variables, node: ir.While, done: int) -> holding.Held:
+    """Returns the containers that a loop may take its work from, before a round that is not one of its first."""
+    return holding.held(node, scope.frame.env) if done >= FULL_ITERATIONS - 1 else {}
+
+
+def nears_its_end(
+    scope: Variables, node: ir.While, done: int, before: holding.Held, numbers: Mapping[Hashable, int]
+) -> bool:
+    """Whether the round that was followed brought the end of a loop nearer: it took an item out of a container that is
+    in `before`, or its number from a call, as `next(counter)` is, by which not too many are left."""
+    if not FULL_ITERATIONS <= done < MOST_TAKEN:
+        return False
+    left = holding.held(node, scope.frame.env) if before else {}
+    if any(at in left and left[at][1] < length for at, (_, length) in before.items()):
+        return True
+    if any(isinstance(one, Once) and one.source is not None for one, _ in before.values()):
+        return True  # an iterator of which nobody knows how many it gives
+    moved = steps(scope, numbers)
+    return _asked_for(node, moved) and 0 < rounds_left(scope, node, moved) < MOST_TAKEN
+
+
+def _asked_for(node: ir.While, moved: Mapping[Hashable, int]) -> bool:
+    """Whether a number that each round changes alike comes from a call: setting it to another moves nothing on."""
+    called = [part for part in walk(node.body) if isinstance(part, ir.Assign) and isinstance(part.value, ir.Call)]
+    targets = {one.id for part in called for one in part.targets if isinstance(one, ir.Name)}
+    return not targets.isdisjoint(moved)

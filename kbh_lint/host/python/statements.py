@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Env, Value
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import exceptions, iteration, names, operators
-from kbh_lint.host.python import class_making, contextmanagers, draining, loops
+from kbh_lint.host.python import class_making, contextmanagers, loops
 from kbh_lint.host.values import keys
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import BREAK, CONTINUE, FULL_ITERATIONS, Frame, Leave, OutOfFuel, Raised, Returned
 from kbh_lint.host.values.keys import MISSING
+from kbh_lint.host.values.named_objects import Thread
 from kbh_lint.host.values.objects import Instance, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
@@ -58,7 +60,7 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
     scope = loops.Variables(interp, frame)
     try:
         while True:
-            items = draining.held(node, frame) if done >= FULL_ITERATIONS - 1 else {}
+            items = loops.drained(scope, node, done)
             value = interp.eval(node.test, frame)
             if isinstance(value, (Unknown, Tensor)):
                 if done:
@@ -74,17 +76,17 @@ def s_while(interp: Run, node: ir.While, frame: Frame) -> Value:
                 return signal
             done += 1
             worked = len(interp.trace.events) > before
-            moved = loops.steps(scope, numbers) if done >= FULL_ITERATIONS and worked else {}
-            if worked and done < draining.MOST_TAKEN and draining.ends(scope, node, items, moved):
+            if worked and loops.nears_its_end(scope, node, done, items, numbers):
                 pass  # each round works on something else, to the last
             elif done == FULL_ITERATIONS and worked:
+                moved = loops.steps(scope, numbers)
                 stands, signal = loops.to_the_last(scope, node, moved, lambda: interp.block(node.body, frame))
                 if signal is not None:
                     return None if signal is BREAK else signal
                 if stands:
                     interp.weight, last = outer * stands, done + 1
             elif done > max(FULL_ITERATIONS, last) and worked:
-                if isinstance(node.test, ir.Const) and not _leaves(node.body) or draining.goes_on(interp, node):
+                if _never_ends(interp, node):
                     raise OutOfFuel  # nothing in it ends it
                 break
             interp.burn(2)
@@ -290,6 +292,17 @@ STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Import: s_import, ir.Scope: s_scope, ir.Delete: s_delete, ir.Assert: s_assert,
     ir.Block: s_block, ir.FuncDef: s_func, ir.ClassDef: s_class, ir.Opaque: s_opaque,
 }  # fmt: skip
+
+
+def _never_ends(interp: Run, node: ir.While) -> bool:
+    """Whether nothing in a loop that works ends it, or a thread is in one that goes on until somebody
+    says that it is to end: `while not stop.is_set()`."""
+    if isinstance(node.test, ir.Const) and not _leaves(node.body):
+        return True
+    lane = interp.lanes.current[-1:]
+    if not lane or not isinstance(lane[0], Thread):
+        return False
+    return any(isinstance(part, ir.Attr) and part.name == "is_set" for part in walk((node.test, *node.body)))
 
 
 def _leaves(body: tuple[ir.Stmt, ...]) -> bool:

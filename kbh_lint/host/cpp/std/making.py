@@ -157,16 +157,14 @@ def _array(made: Making) -> Value:
     count = cpp_types.argument(made.run, made.ref.args[1], made.env) if len(made.ref.args) > 1 else None
     if one is None or not isinstance(items, list) or not integers.is_plain(count) or count > bounds.MAX_ELEMENTS:
         return items
-    objects = not one.pointers and cpp_types.own_class(made.run, one, made.env) is not None
-    if objects and any(type(item) is list for item in items):
-        items = _objects(made, one, items)
+    items = _objects(made, one, items)
     if made.items and items is made.items[0]:  # another array, which is handed on as it is
         return items
     bounds.items(made.run.interp, count)
     missing = range(count - len(items))
     if _is_tensor(one):
         items += [None for _ in missing]
-    elif objects:
+    elif not one.pointers and cpp_types.own_class(made.run, one, made.env) is not None:
         items += [made.of(one, []) for _ in missing]
     elif one.pointers or dtypes.from_cpp(one.name) is not None:
         items += [0 for _ in missing]
@@ -201,15 +199,15 @@ def _elements(made: Making) -> Value:
         return containers.objects(items, tuple)
     if cpp_types.own_class(made.run, one, made.env) is None:
         return list(items)
-    return containers.objects(_objects(made, one, items), partial(made.of, one))
+    return containers.objects(_objects(made, one, list(items)), partial(made.of, one))
 
 
-def _objects(made: Making, kind: ir.TypeRef | None, items: Sequence[Value]) -> list[Value]:
+def _objects(made: Making, kind: ir.TypeRef | None, items: list[Value]) -> list[Value]:
     """Elements, or values of a map, of which braces are objects where their type is a class of the text:
     `{{1, 2}, {3, 4}}`."""
     braces = kind is not None and any(type(item) is list for item in items)
     if not braces or kind is None or kind.pointers or cpp_types.own_class(made.run, kind, made.env) is None:
-        return list(items)
+        return items
     return [made.of(kind, item) if type(item) is list else item for item in items]
 
 

@@ -32,3 +32,10 @@ CHECKS = (
     "__builtin_",
 )
 OF_STREAMS = tuple("std::cout std::cerr std::clog std::endl std::flush std::hex std::dec std::setw".split())
+# Types whose objects do more than hold what they are given.
+ACTING = ("std::thread", "std::jthread", "std::future", "std::function", "std::ofstream", "std::async")
+
+
+def is_constant(name: str) -> bool:
+    """Whether a name outside the text is that of a number, of a stream of text or of a way to write to one."""
+    return name.isupper() or name.startswith((*OF_STREAMS, "std::numeric_limits", "k"))

@@ -12,7 +12,7 @@ from kbh_lint.cpp import integers
 from kbh_lint.frontends.walk import walk
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp.computing import Computing, More, declared
+from kbh_lint.host.cpp.looping.computing import Computing, More, declared
 from kbh_lint.host.cpp.std import containers, pure
 from kbh_lint.host.cpp.types import MAX_COUNTED
 from kbh_lint.host.python import loops
@@ -93,35 +93,15 @@ def finish(
         if signal is BREAK or isinstance(signal, Returned):
             return signal
         before.append(_measured(found))
-    first, middle, last = before
-    moved = {
-        key: last.numbers[key] - middle.numbers[key]
-        for key in last.numbers.keys() & middle.numbers.keys() & first.numbers.keys()
-        if middle.numbers[key] - first.numbers[key] == last.numbers[key] - middle.numbers[key]
-        and last.numbers[key] != middle.numbers[key]
-        and _counts(node, found.places[key].name)
-    }
+    moved = _moved(found, node, *before)
     tested = {one.id for one in walk(getattr(node, "test", None) or ()) if isinstance(one, ir.Name)}
     steady = all(key in moved for key, slot in found.places.items() if slot.name in tested)
     jumps = any(isinstance(one, ir.Jump) for one in found.leaving)
     rounds = left(moved) if steady and not jumps else 0
     contents = tuple(dict.fromkeys(c for value in found.read for c in interp.contents_of(value)))
     for key, slot in found.places.items():
-        held = slot.get()
-        if key in moved and rounds:
-            made = last.numbers[key] + moved[key] * rounds
-            slot.set(integers.typed(made, held.dt) if isinstance(held, integers.Typed) else made)
-        elif held is None or isinstance(held, (str, Unknown)) or cpp_numbers.is_number(held):
-            slot.set(Unknown(contents, _WHY))
-    straight = not any(isinstance(one, (ir.If, ir.Cond, ir.Switch, ir.Bool)) for one in walk(node.body))
-    for at, held in found.held.items():
-        grown = last.lengths.get(at, 0) - middle.lengths.get(at, 0)
-        alike = middle.lengths.get(at, 0) - first.lengths.get(at, 0) == grown and straight
-        more = grown * rounds if alike and (rounds or not grown) else None
-        _forget(held, more, contents, found.held)
-    for slot in found.places.values():
-        if id(slot.get()) not in found.held:
-            _forget(slot.get(), None, contents, found.held)
+        _put(slot, moved.get(key, 0) * rounds, contents)
+    _put_in_containers(found, node, before, rounds, contents)
     ending = (
         one for one in found.leaving if not isinstance(one, ir.Jump) and run.truth(Unknown(contents, _WHY), one.loc)
     )
@@ -129,6 +109,46 @@ def finish(
     if isinstance(leaves, ir.Return):
         return Returned(Unknown(contents, _WHY))
     return None if leaves is None else run.statement(leaves, env)
+
+
+def _moved(
+    found: Computing, node: ir.While | ir.CFor | ir.For, first: _Measured, middle: _Measured, last: _Measured
+) -> dict[_Place, int]:
+    """The counters, by how much each round changes them."""
+    steps = {
+        key: last.numbers[key] - middle.numbers[key]
+        for key in last.numbers.keys() & middle.numbers.keys() & first.numbers.keys()
+        if middle.numbers[key] - first.numbers[key] == last.numbers[key] - middle.numbers[key]
+    }
+    return {key: step for key, step in steps.items() if step and _counts(node, found.places[key].name)}
+
+
+def _put(slot: Slot, more: int, contents: tuple[Content, ...]) -> None:
+    """What a variable holds after the rounds that are left out: a counter so much more, else what nobody knows."""
+    held = slot.get()
+    if more and integers.is_plain(held):
+        slot.set(integers.typed(held + more, held.dt) if isinstance(held, integers.Typed) else held + more)
+    elif held is None or isinstance(held, (str, Unknown)) or cpp_numbers.is_number(held):
+        slot.set(Unknown(contents, _WHY))
+
+
+def _put_in_containers(
+    found: Computing,
+    node: ir.While | ir.CFor | ir.For,
+    before: list[_Measured],
+    rounds: int,
+    contents: tuple[Content, ...],
+) -> None:
+    """What containers and objects hold after the rounds that are left out."""
+    straight = not any(isinstance(one, (ir.If, ir.Cond, ir.Switch, ir.Bool)) for one in walk(node.body))
+    first, middle, last = (one.lengths for one in before)
+    for at, held in found.held.items():
+        grown = last.get(at, 0) - middle.get(at, 0)
+        alike = middle.get(at, 0) - first.get(at, 0) == grown and straight
+        _forget(held, grown * rounds if alike and (rounds or not grown) else None, contents, found.held)
+    for slot in found.places.values():
+        if id(slot.get()) not in found.held:
+            _forget(slot.get(), None, contents, found.held)
 
 
 def _counts(node: ir.While | ir.CFor | ir.For, name: object) -> bool:
@@ -140,13 +160,13 @@ def _counts(node: ir.While | ir.CFor | ir.For, name: object) -> bool:
     return len(places) == 1 and not handed and any(places[0] is one for one in always)
 
 
-def _is(node: Any, name: object) -> bool:
+def _is(node: object, name: object) -> bool:
     targets = node.targets if isinstance(node, ir.Assign) else (getattr(node, "target", getattr(node, "value", None)),)
     return any(isinstance(one, ir.Name) and one.id == name for one in targets)
 
 
 def _forget(
-    held: Any, more: int | None, contents: tuple[Content, ...], apart: Mapping[int, object], depth: int = 0
+    held: object, more: int | None, contents: tuple[Content, ...], apart: Mapping[int, object], depth: int = 0
 ) -> None:
     """Makes what a container or an object holds unknown, but for those in it that are looked after `apart`; `more`
     elements came to a list, None says that nobody knows how many."""

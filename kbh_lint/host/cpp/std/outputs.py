@@ -6,10 +6,11 @@ every address of a variable that it is given.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
+from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.effects import outside
 from kbh_lint.host.values.cpp_objects import Slot
 from kbh_lint.host.values.objects import LibObject
@@ -55,7 +56,7 @@ def leaves(name: str) -> bool:
     short = name.removeprefix("std::")
     if short in C_FUNCTIONS or short in _CALCULATED or short in _ASKED:
         return True
-    return short.startswith(_OF_CUDA) and outside.sniffed(short) is not None
+    return short.startswith(_OF_CUDA) and short in outside.NATIVE_SNIFFED
 
 
 def by_address(name: str) -> bool:
@@ -63,7 +64,7 @@ def by_address(name: str) -> bool:
     return name.removeprefix("std::") in _CALCULATED
 
 
-def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
+def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
     """Calls a function of the tables; NotImplemented for all others."""
     short = name.removeprefix("std::")
     written = _CALCULATED.get(short, _ASKED.get(short))
@@ -76,14 +77,14 @@ def call(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Value:
     return Sym(_success(short)) if short in _ASKED else Unknown(contents, short)
 
 
-def of_cuda(run: Cpp, name: str, args: list[Any]) -> Value:
+def of_cuda(run: Cpp, name: str, args: list[Value]) -> Value:
     """Calls a function of the runtime or the driver that no model knows, and that is given no memory of the GPU."""
     for arg in args:
         _put(arg, _SAME[name] if name in _SAME else Unknown((), name))
     return Sym(_success(name)) if name in _SAME else LibObject.by_path(name)
 
 
-def answered(name: str, answer: Value, args: list[Any]) -> Value:
+def answered(name: str, answer: Value, args: list[Value]) -> Value:
     """What a function of CUDA returns whose answer it writes to an address, `cudaStreamIsCapturing(stream, &answer)`;
     the answer itself where there is none."""
     places = [arg for arg in args if isinstance(arg, Slot)] if name.startswith(_OF_CUDA) else []
@@ -98,8 +99,8 @@ def _put(place: object, value: Value) -> None:
         place[:] = [value] * len(place)
     elif isinstance(place, Slot) and isinstance(place.get(), (bool, int, float, str, Unknown, type(None), Sym)):
         place.set(value)
-    elif isinstance(place, Slot) and isinstance(held := place.get(), LibObject) and held.path.startswith("cpp:"):
-        place.set(Unknown((), held.path))
+    elif isinstance(place, Slot) and isinstance(held := place.get(), LibObject) and cpp_arguments.is_unread(held):
+        place.set(Unknown((), "what a function of CUDA wrote"))
 
 
 def _success(name: str) -> str:

@@ -16,7 +16,7 @@ from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, Type
 from kbh_lint.frontends.walk import by_node, children, walk
 from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import numbers as cpp_numbers
-from kbh_lint.host.cpp import outputs as cpp_outputs
+from kbh_lint.host.cpp.std import outputs as cpp_outputs
 from kbh_lint.host.cpp.std import pure
 from kbh_lint.host.values.cpp_objects import CStruct, OwnMethod, Slot, Template
 from kbh_lint.host.values.tensors import Tensor, Unknown
@@ -144,24 +144,18 @@ class Computing:
         if node.id in own or node.id.removeprefix("::") in pure.OF_STREAMS:
             return
         value = self.run.lookup(node.id, env)
-        if isinstance(value, Sym):
-            if (
-                value.path in pure.OF_STREAMS
-                or value.path.isupper()
-                or value.path.startswith(("std::numeric_limits", "k"))
-            ):
-                return
+        if isinstance(value, Sym) and not pure.is_constant(value.path):
             raise More
-        if not isinstance(value, (CppType, TypeValue)):
+        if not isinstance(value, (CppType, TypeValue, Sym)):
             self.plain(value)
 
     # --- what is done
 
-    def block(self, nodes: Iterable[Any], env: Env, own: frozenset[str], deep: bool) -> None:
+    def block(self, nodes: Iterable[object], env: Env, own: frozenset[str], deep: bool) -> None:
         for node in nodes:
             self.visit(node, env, own, deep)
 
-    def visit(self, node: Any, env: Env, own: frozenset[str], deep: bool) -> None:
+    def visit(self, node: object, env: Env, own: frozenset[str], deep: bool) -> None:
         """Looks through a statement or an expression; `own` are names that are declared in the loop or function, and
         `deep` says whether it stands in a function that the loop calls."""
         match node:
@@ -205,7 +199,7 @@ class Computing:
             return
         self.block(children(node), env, own, deep)
 
-    def inside(self, node: Any, env: Env, own: frozenset[str], deep: bool) -> None:
+    def inside(self, node: object, env: Env, own: frozenset[str], deep: bool) -> None:
         """A loop or a switch in the loop: `break` ends that."""
         before = len(self.leaving)
         self.block(children(node), env, own, deep)
@@ -223,32 +217,36 @@ class Computing:
 
     def made(self, kind: ir.TypeRef, env: Env, own: frozenset[str]) -> None:
         """What making an object of a type does."""
+        if kind.name.startswith("std::") and kind.name.startswith(pure.ACTING):
+            raise More
         if kind.name in ("auto", "void", "") or kind.name in own or kind.name.startswith("std::"):
-            if kind.name.startswith(("std::thread", "std::jthread", "std::future", "std::function", "std::ofstream")):
-                raise More
             return
         if dtypes.from_cpp(kind.name) is not None or dtypes.vector_from_cpp(kind.name) is not None:
             return
         found = env.get(kind.name)
-        if isinstance(found, TypeValue):
-            return self.made(found.ref, found.env, frozenset())
         node = found.node if isinstance(found, CppType) else None
-        if isinstance(found, CppType) and isinstance(node, ir.Using) and node.type is not None:
-            return self.made(node.type, found.env, frozenset())
-        if not isinstance(found, CppType) or not isinstance(node, ir.ClassDef) or node.bases:
+        if isinstance(found, TypeValue):
+            self.made(found.ref, found.env, frozenset())
+        elif isinstance(found, CppType) and isinstance(node, ir.Using) and node.type is not None:
+            self.made(node.type, found.env, frozenset())
+        elif isinstance(found, CppType) and isinstance(node, ir.ClassDef) and not node.bases:
+            self.made_of_class(node, found.env)
+        else:
             raise More
+
+    def made_of_class(self, node: ir.ClassDef, env: Env) -> None:
+        """What making an object of a class of the text does: its constructors, and its destructor in the end."""
         if id(node) in self.seen:
-            return None
+            return
         self.seen.add(id(node))
         fields = frozenset(part.name for part in node.body if isinstance(part, ir.Decl))
         for part in node.body:
             if isinstance(part, ir.Decl) and part.type is not None:
-                self.made(part.type, found.env, frozenset())
+                self.made(part.type, env, frozenset())
             if isinstance(part, ir.FuncDef):
-                self.method_of(part.name, Func(part, found.env), fields)
+                self.method_of(part.name, Func(part, env), fields)
                 if part.name in (node.name, f"~{node.name}"):
-                    self.function(part, found.env, fields)
-        return None
+                    self.function(part, env, fields)
 
     def function(self, node: ir.FuncDef, env: Env, own: frozenset[str]) -> None:
         """What a function of the text does besides writing to what it is given."""
@@ -387,7 +385,7 @@ def _may_write(kind: ir.TypeRef) -> bool:
 
 
 @by_node
-def declared(node: Any) -> frozenset[str]:
+def declared(node: object) -> frozenset[str]:
     """The names that are declared in a loop or a function, those of its lambdas too."""
     found = set[str]()
     for part in walk(node):

@@ -1,0 +1,1 @@
+"""Loops of C++ host code that are not followed to their end."""
