@@ -17,7 +17,7 @@ from kbh_lint.host.python.lanes import Lanes
 from kbh_lint.host.torch import whole_numbers
 from kbh_lint.host.values import taint
 from kbh_lint.host.values.frames import CallSite, OutOfFuel, Raised
-from kbh_lint.host.values.objects import Authored, Graph, Instance, LibObject
+from kbh_lint.host.values.objects import Authored, Graph, LibObject
 from kbh_lint.host.values.run_state import Decisions, Files, Hole, HoleKind, Memory, Process, Scopes, Trace
 from kbh_lint.host.values.session import Session
 from kbh_lint.host.values.tensors import ADDRESS_BITS, Content, Event, Placed, Tensor, Unknown
@@ -60,7 +60,7 @@ class Recorder:
         self.compiling = 0
         self.weight = 1
         self.tasks: list[LibObject] = []  # of asyncio's loop, that have not had their turn
-        self.watched: list[weakref.ref[Instance]] = []  # weak references to objects whose end brings something about
+        self.watched: list[weakref.ref[Any]] = []  # weak references to objects whose end brings something about
         self.dying: list[Callable[[], object]] = []  # what the ends of objects bring about, after this statement
         self.plans: dict[int, Plan] = {}  # of generator functions, by the node
         self.custom_ops: dict[str, Value] = {}  # `ns.name`, or the bare name of an operator registered from C++
@@ -69,6 +69,7 @@ class Recorder:
         self.made = 0  # texts that were made into code
         self.spread = False  # whether the last call was given `*` or `**` of something that is not known
         self.handing = False  # whether code that is not followed calls what it was given
+        self.entered = 0  # calls of functions of the submission
         self.guarding = False  # whether the test of an if statement is evaluated
         self.aged = False  # whether numbers stand where they may never stand, to see what hangs on them
         self.training = False  # whether models are in training mode until somebody says otherwise

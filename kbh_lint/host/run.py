@@ -14,7 +14,7 @@ and writes down is the `Recorder` it derives from; names and targets are `datamo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint import registry
@@ -22,7 +22,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.errors import SetupError
 from kbh_lint.base.values import DType, Func, JitFunction, Made, Single, Sym, Value
 from kbh_lint.host.datamodel import enums, iteration, modules, names, subscripts
-from kbh_lint.host.effects import decoding, foreign, handing
+from kbh_lint.host.effects import asking, decoding, foreign, handing
 from kbh_lint.host.gpu import compiled, launches
 from kbh_lint.host.gpu.kernel_cache import analyse
 from kbh_lint.host.libs import decorators, extensions, lib_objects, libraries
@@ -222,7 +222,10 @@ class Run(Recorder):
     def call(self, func: Value, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
         """Calls any value."""
         if type(func) is Method or type(func) is Sym:
-            return self.call_library(func, args, kwargs, loc)
+            plain = asking.OBJECTS.isdisjoint(map(type, args))
+            if plain and (not kwargs or asking.OBJECTS.isdisjoint(map(type, kwargs.values()))):
+                return self.call_library(func, args, kwargs, loc)
+            return asking.call(self, func, args, kwargs, loc)
         if isinstance(func, Func):
             return calls.call_function(self, func, args, kwargs, loc)
         if isinstance(func, Bound):
@@ -245,6 +248,8 @@ class Run(Recorder):
             return self.launch(func, args, kwargs, loc)
         if isinstance(func, ExtFunction):
             return self.cpp.call_export(func, args, kwargs, loc)
+        if kwargs or not asking.OBJECTS.isdisjoint(map(type, args)):
+            return asking.call(self, func, args, kwargs, loc)
         if callable(func) and getattr(func, "__kbh_builtin__", False):
             return func(self, args, kwargs, loc)
         return self.call_library(func, args, kwargs, loc)
@@ -325,6 +330,10 @@ class Run(Recorder):
         known = own if isinstance(own, dict) and own is not scope else None
         return decoding.run_text(self, source, scope if isinstance(scope, dict) else None, loc, known)
 
+    def watch(self, value: Instance | LibObject | Once, then: Callable[[], Any]) -> Callable[[], Any]:
+        """Has `then` run after the statement that ends an object; returns what finds the object while it lives."""
+        return lifetimes.watch(self, value, then)
+
     # --- attributes and items
 
     def get_attr(self, owner: Value, name: str, loc: ir.Loc | None) -> Any:
@@ -383,8 +392,6 @@ class Run(Recorder):
         if isinstance(value, ClassV) and enums.is_enum(value):
             return list(enums.members(value).values())
         return None
-
-    # --- the world as seen by libraries
 
 
 def _of_type(dtype: DType, value: Value) -> Value:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
+from kbh_lint.frontends.walk import walk
 from kbh_lint.host.datamodel import exceptions, iteration, names
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import BREAK, Frame, Raised, Returned
@@ -30,8 +33,20 @@ def make(interp: Run, node: ir.FuncDef, frame: Frame) -> Once | None:
     if followed is None:
         return None
     made = Once()
-    made.source = _resumed(interp, _block(interp, node.body or (), frame, followed, made), frame, made)
+    held: Any = weakref.proxy(made)  # what runs the body may not hold the generator alive
+    source = _resumed(interp, _block(interp, node.body or (), frame, followed, held), frame, held)
+    made.source = source
+    if any(isinstance(part, (ir.Try, ir.With)) for part in walk(node.body or ())):
+        interp.watch(made, lambda: _dropped(source))
     return made
+
+
+def _dropped(source: Generator[Any, None, Any]) -> None:
+    """Ends a generator that nobody holds any more."""
+    left = Once()
+    left.source = source
+    with suppress(ReferenceError):  # of what it would have returned
+        close(left)
 
 
 def _resumed(interp: Run, body: Generator[Any, None, Any], frame: Frame, made: Once) -> Generator[Any, None, Any]:

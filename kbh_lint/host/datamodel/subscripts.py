@@ -189,6 +189,8 @@ def _of_object(interp: Run, owner: Instance, key: Value, loc: ir.Loc | None) -> 
 
 def _of_sequence(interp: Run, owner: Sequence[Value], key: Value, loc: ir.Loc | None) -> Value:
     """An item of a list, a tuple or a range, or a part of one."""
+    if isinstance(key, (Instance, slice)):
+        key = _as_index(interp, key, loc)
     if isinstance(key, Unknown):
         return _any_of(interp, owner, key, loc) if owner else unknowns.merged(interp, key)
     place: Any = key
@@ -200,6 +202,16 @@ def _of_sequence(interp: Run, owner: Sequence[Value], key: Value, loc: ir.Loc | 
         if isinstance(key, int):
             exceptions.raise_("IndexError", [key], loc)
         return unknowns.merged(interp, key)
+
+
+def _as_index(interp: Run, key: Value, loc: ir.Loc | None) -> Value:
+    """The number that an object says it is, by itself or as a bound of a slice."""
+    if isinstance(key, slice):
+        ends = (key.start, key.stop, key.step)
+        whole = not any(isinstance(end, Instance) for end in ends)
+        return key if whole else slice(*(_as_index(interp, end, loc) for end in ends))
+    own = find_method(key, "__index__") if isinstance(key, Instance) else None
+    return interp.call(own, [], {}, loc) if own is not None else key
 
 
 def _of_bytes(interp: Run, owner: bytes | bytearray, key: Value, loc: ir.Loc | None) -> Value:

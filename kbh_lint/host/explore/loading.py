@@ -67,10 +67,16 @@ def load_state(interp: Run, run: ShapeRun, model: Instance, binding: Binding) ->
             interp.call(hook, [model, LibObject("incompatible_keys")], {}, None)
 
 
+def _hooks_before(model: Instance) -> list[tuple[Value, list[Value]]]:
+    """The hooks that run before a state is loaded, each with what it is given first."""
+    rows = [row for row in trace_nn.state_hooks(model) if "pre_hook" in row[0] and "load" in row[0]]
+    return [(hook, [model] if kind.startswith("register") else []) for kind, hook in rows]
+
+
 def _load_by_own_code(interp: Run, run: ShapeRun, model: Instance, binding: Binding) -> bool:
     """Run a submission's own loading: an overridden load_state_dict, or a hook before it. False when it has none."""
     own = [name for name in ("load_state_dict", "_load_from_state_dict") if name in _methods(model)]
-    hooks = [hook for kind, hook in trace_nn.state_hooks(model) if "pre_hook" in kind and "load" in kind]
+    hooks = _hooks_before(model)
     if not own and not hooks:
         return False
     given: dict[str, Any] = {
@@ -78,8 +84,8 @@ def _load_by_own_code(interp: Run, run: ShapeRun, model: Instance, binding: Bind
     }
     start = len(interp.trace.events)
     rest: list[Any] = ["", {}, True, [], [], []]
-    for hook in hooks:
-        interp.call(hook, [given, *rest], {}, None)
+    for hook, first in hooks:
+        interp.call(hook, [*first, given, *rest], {}, None)
     if own:
         method = interp.get_attr(model, own[0], None)
         interp.call(method, [given] if own[0] == "load_state_dict" else [given, *rest], {}, None)

@@ -11,24 +11,30 @@ class Full(Exception):
 
 class Queue:
     def __init__(self, maxsize=0):
-        self.queue = []
         self.maxsize = maxsize
+        self._init(maxsize)
+
+    def _init(self, maxsize):
+        self.queue = []
+
+    def _put(self, item):
+        self.queue.append(item)
 
     def put(self, item, block=True, timeout=None):
-        self.queue.append(item)
+        self._put(item)
 
     def put_nowait(self, item):
-        self.queue.append(item)
+        self.put(item, False)
 
     def get(self, block=True, timeout=None):
         if not self.queue:
             raise Empty()
-        return self._next()
+        return self._get()
 
     def get_nowait(self):
         return self.get(False)
 
-    def _next(self):
+    def _get(self):
         return self.queue.pop(0)
 
     def empty(self):
@@ -52,11 +58,11 @@ class SimpleQueue(Queue):
 
 
 class LifoQueue(Queue):
-    def _next(self):
+    def _get(self):
         return self.queue.pop()
 
 
 class PriorityQueue(Queue):
-    def _next(self):
+    def _get(self):
         self.queue.sort()
         return self.queue.pop(0)

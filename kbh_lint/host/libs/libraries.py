@@ -147,7 +147,7 @@ LIBRARIES: dict[str, Library] = {
     "subprocess": subprocess.Subprocess(),
     "inspect": Unfollowed(),
     "threading": threads.Threading(),
-    "gc": Giving(None),
+    "gc": weakref.Gc(None),
     "logging": Library(),
     "json": coding.Json(),
     **dict.fromkeys(("base64", "zlib", "gzip", "bz2", "lzma", "binascii", "codecs", "marshal"), coding.Decoders()),

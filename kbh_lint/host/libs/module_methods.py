@@ -119,6 +119,7 @@ class _Modules(OfModules):
 
     @models(
         "register_load_state_dict_post_hook",
+        "register_load_state_dict_pre_hook",
         "_register_load_state_dict_pre_hook",
         "register_state_dict_post_hook",
     )
@@ -144,7 +145,9 @@ class _Modules(OfModules):
     @models("to", "cuda", "half", "bfloat16", "float", "cpu", "requires_grad_")
     def same(self, site: Site, owner: Instance, *given: Value, **named: Value) -> Value:
         """Models `module.to(...)`, `module.cuda()` and the like, which change no value computed here; returns the
-        module."""
+        module. The `_apply` of its class, or of modules below, runs."""
+        if site.name != "requires_grad_" and is_module(owner.cls):
+            module_calls.moved(site.run, owner, site.loc)
         return owner
 
     @models("state_dict")

@@ -13,7 +13,7 @@ from kbh_lint.host.torch.layers import CONTAINERS, LAYERS, Layer
 from kbh_lint.host.values import tensor_arguments
 from kbh_lint.host.values.modelled import Site
 from kbh_lint.host.values.named_objects import TorchLayer
-from kbh_lint.host.values.objects import Instance, LibObject, Method, is_module
+from kbh_lint.host.values.objects import Instance, LibObject, Method, find_method, is_module
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -163,7 +163,10 @@ def set_mode(interp: Run, owner: object, training: object, depth: int = 0) -> No
     if owner.attrs.get("training", interp.training) != training:
         owner.attrs["training"] = training
     for _, child in children(owner):
-        if not isinstance(child, Tensor):
+        own = find_method(child, "train") if isinstance(child, Instance) else None
+        if own is not None:
+            interp.call(own, [training], {}, None)
+        elif not isinstance(child, Tensor):
             set_mode(interp, child, training, depth + 1)
 
 

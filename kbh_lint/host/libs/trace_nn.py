@@ -15,7 +15,7 @@ from kbh_lint.host.values import records
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import TorchLayer
-from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method
+from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, Method, find_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -32,6 +32,10 @@ class OfModules(Methods[Owner]):
     @models("eval")
     def eval(self, site: Site, owner: Owner) -> Value:
         """Models `module.eval()`."""
+        own = find_method(owner, "train") if isinstance(owner, Instance) else None
+        if own is not None:
+            site.run.call(own, [False], {}, site.loc)
+            return owner
         nn_layers.set_mode(site.run, owner, False)
         return owner
 
@@ -112,7 +116,10 @@ class _Layers(OfModules):
         return site.run.call(Method(items, site.name), list(args), kwargs, site.loc) if called else NotImplemented
 
     def other(self, site: Site, owner: Owner) -> Value:
-        """Answers a call of a method without a model (`Methods.other`): a listing of modules and weights."""
+        """Answers a call of a method without a model (`Methods.other`): a listing of modules and weights. Hooks of a
+        layer's state may run."""
+        if site.name.lstrip("_").startswith("register_"):
+            site.run.may_call(site.path, site.args, site.kwargs, site.loc)
         return listed(owner, site.name)
 
 

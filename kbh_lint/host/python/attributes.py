@@ -388,6 +388,8 @@ def del_attr(interp: Run, owner: Value, name: str, loc: ir.Loc | None) -> None:
     elif isinstance(owner, Instance) and isinstance(gone := classes.data_descriptor(owner.cls, name), LibObject):
         if gone.attrs.get("deleter") is not None:
             interp.call(Bound(owner, gone.attrs["deleter"]), [], {}, loc)
+    elif isinstance(owner, Instance) and (gone := classes.deleter(owner.cls, name)) is not None:
+        interp.call(gone, [owner], {}, loc)
     elif isinstance(owner, (Instance, LibObject, Func, Tensor)):
         owner.attrs.pop(tensor_attributes.added(name) if isinstance(owner, Tensor) else name, None)
     elif isinstance(owner, ClassV):

@@ -12,10 +12,10 @@ from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Raised
-from kbh_lint.host.values.library_objects import OwnModule
+from kbh_lint.host.values.library_objects import OwnModule, Property
 from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Namespace
-from kbh_lint.host.values.objects import ClassV, Instance, LibObject, find_method, is_module, meta_method
+from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, find_method, is_module, meta_method
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 
@@ -63,7 +63,7 @@ class Attributes(Builtin):
             return run.get_attr(owner, str(name), site.loc) if run.truth(has, site.loc) else default
         if default is not _NOTHING and not has_attr(run, owner, str(name)):
             made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
-            return default if made is None else _made_attribute(run, made, str(name), default, site.loc)
+            return default if made is None else _made_attribute(run, made, (str(name),), default, site.loc)
         return run.get_attr(owner, str(name), site.loc)
 
     @models("hasattr")
@@ -77,9 +77,11 @@ class Attributes(Builtin):
         if isinstance(owner, Sym) and _may_lack(run, owner, str(name)):
             return has_library_attr(run, f"{owner.path}.{name}")
         if has_attr(run, owner, str(name)):
-            return True
+            own = owner.cls.get(str(name)) if isinstance(owner, Instance) else None
+            read = own.getter if isinstance(own, Property) else None
+            return read is None or _made_attribute(run, Bound(owner, read), (), _NOTHING, site.loc) is not _NOTHING
         made = find_method(owner, "__getattr__") if isinstance(owner, Instance) else None
-        return made is not None and _made_attribute(run, made, str(name), keys.MISSING, site.loc) is not keys.MISSING
+        return made is not None and _made_attribute(run, made, (str(name),), keys.MISSING, site.loc) is not keys.MISSING
 
     @models("setattr")
     def setattr(self, site: Site, owner: Value, name: Value, value: Value, /) -> None:
@@ -124,10 +126,11 @@ def _class_of(run: Run, value: Value) -> Value:
     return known if hasattr(known, "__kbh_name__") else Sym(f"builtins.{name}")
 
 
-def _made_attribute(interp: Run, made: Value, name: str, default: Value, loc: ir.Loc | None) -> Value:
-    """What `__getattr__` gives, or the default when it says that there is no such attribute."""
+def _made_attribute(interp: Run, made: Value, given: tuple[str, ...], default: Value, loc: ir.Loc | None) -> Value:
+    """What `__getattr__`, or the function of a property, gives, or the default when it says that there is no such
+    attribute."""
     try:
-        return interp.call(made, [name], {}, loc)
+        return interp.call(made, list(given), {}, loc)
     except Raised as error:
         if exceptions.catches(interp, Sym("builtins.AttributeError"), error.value):
             return default

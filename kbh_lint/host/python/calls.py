@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 def call_function(interp: Run, func: Func, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Calls a function in a frame of its own; functions of C++ or of a kernel language are run by their
     interpreters."""
+    interp.entered += 1
     if func.node.loc[0].language == "cuda":
         return interp.cpp.call(func, args, loc)
     row = registry.of_function(func.language) if func.language else None

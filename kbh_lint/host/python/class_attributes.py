@@ -11,7 +11,7 @@ from kbh_lint.host.python import classes
 from kbh_lint.host.values.frames import builtin
 from kbh_lint.host.values.library_objects import ClassMethod, Property, StaticMethod
 from kbh_lint.host.values.named_objects import FunctionContext
-from kbh_lint.host.values.objects import Bound, ClassV, Memo, Method, Partial, meta_method
+from kbh_lint.host.values.objects import Bound, ClassV, Instance, Memo, Method, Partial, find_method, meta_method
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -37,6 +37,8 @@ def attribute(interp: Run, owner: ClassV, name: str, loc: ir.Loc | None) -> Any:
         return found.func
     if isinstance(found, ClassMethod):
         return Bound(owner, found.func)
+    if isinstance(found, Instance) and (own := find_method(found, "__get__")) is not None:
+        return interp.call(own, [None, owner], {}, loc)
     return found
 
 

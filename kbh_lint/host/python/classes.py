@@ -164,6 +164,12 @@ def data_descriptor(cls: ClassV, name: str) -> Value:
     return None
 
 
+def deleter(cls: ClassV, name: str) -> Value:
+    """Returns what runs for `del owner.name`, where the class has an object with `__delete__` there; None otherwise."""
+    found = cls.get(name)
+    return find_method(found, "__delete__") if isinstance(found, Instance) else None
+
+
 def is_slotted(cls: ClassV, name: str) -> bool:
     """Whether `__slots__` of a class forbid an attribute of this name."""
     slots = [base.env.vars.get("__slots__") for base in cls.mro()]

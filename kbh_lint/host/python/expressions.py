@@ -175,7 +175,9 @@ def e_dict(interp: Run, node: ir.DictE, frame: Frame) -> Value:
             more = subscripts.mapping(interp, interp.eval(value, frame), node.loc)
             out.update(bounds.visited(interp, more) if more is not None else {})
         else:
-            out[keys.check_key(interp.eval(key, frame))] = interp.eval(value, frame)
+            name = keys.check_key(interp.eval(key, frame))
+            keys.hashed(interp, name)
+            out[name] = interp.eval(value, frame)
     return out
 
 

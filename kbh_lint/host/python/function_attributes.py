@@ -138,7 +138,9 @@ def _put_in_kernel(interp: Run, owner: JitFunction, name: str, value: Value, loc
 
 def put_nowhere(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
     """Evaluates `owner.name = value` of values whose attributes are not followed; a function of ctypes has types."""
-    if not isinstance(owner, (ExtFunction, Blob, Method)):
+    if isinstance(owner, (ExtFunction, Blob, Method)):  # it may be what checks the result
+        interp.may_call(f"ctypes.{name}", [value], {}, loc)
+    else:
         interp.lost(f"an attribute of a {type(owner).__name__} is not followed", loc)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import string
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ from kbh_lint.source.embedded import Text, concat, cut, doubts
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+_FIELD_NAME: Any = vars(string)["_string"].formatter_field_name_split  # what the class of the library uses
 MAX_FORMAT = 256  # characters of a format of packed numbers, which may name long runs of them
 _BYTES = frozenset(
     "hex find rfind index count split rsplit splitlines strip lstrip rstrip startswith endswith replace join upper "
@@ -95,7 +97,23 @@ def _hash(interp: Run, name: Value, parts: list[bytes], size: Value) -> bytes | 
         return None
 
 
+@builtin
+def replacements(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
+    """Models `string.Formatter.parse`: literal texts, each with the field behind it."""
+    if not isinstance(args[0], str) or doubts(args[0]):
+        return unknowns.merged(interp, args[0], why="string.Formatter")
+    return [list(row) for row in string.Formatter().parse(str(args[0]))]
+
+
+@builtin
+def named(interp: Run, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:
+    """What the field of a format names first, and the attributes and items behind that, `(True, name)` of one."""
+    first, rest = _FIELD_NAME(str(args[0]))
+    return [first, [list(row) for row in rest]]
+
+
 prelude.NATIVE.update({"__substituted__": substituted, "__packing__": packing, "__hashed__": hashed})
+prelude.NATIVE.update({"__replacements__": replacements, "__named__": named})
 
 
 def packed(interp: Run, name: str, args: list[Any], loc: ir.Loc | None) -> Any:

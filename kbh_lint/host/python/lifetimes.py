@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Value
+from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.frames import Raised, builtin
 from kbh_lint.host.values.modelled import Methods, Owner, Rows, Site, models
 from kbh_lint.host.values.named_objects import Finalizer
-from kbh_lint.host.values.objects import Bound, Instance, LibObject
+from kbh_lint.host.values.objects import Bound, Instance, LibObject, find_method
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 _collecting: list[bool] = []
+MAX_HELD = 3  # objects in objects in which one is looked for
 
 
 def _notice(phase: str, info: dict[str, int]) -> None:
     _collecting[:] = [True] if phase == "start" else []
 
 
-def _watch(interp: Run, value: Instance, then: Callable[[], Any]) -> Callable[[], Any]:
-    """Has `then` run after the statement that ends an object; gives what finds the object while it lives."""
+def watch(interp: Run, value: Instance | LibObject | Once, then: Callable[[], Any]) -> Callable[[], Any]:
+    """Has `then` run after the statement that ends an object; returns what finds the object while it lives."""
     if _notice not in gc.callbacks:
         gc.callbacks.append(_notice)
 
@@ -50,7 +52,25 @@ def made(interp: Run, value: Instance) -> None:
     if own is None:
         return
     cls, attrs, buffers, items = value.cls, value.attrs, value.buffers, value.items
-    _watch(interp, value, lambda: interp.call(Bound(Instance(cls, attrs, buffers, items), own), [], {}, None))
+    watch(interp, value, lambda: interp.call(Bound(Instance(cls, attrs, buffers, items), own), [], {}, None))
+
+
+def collect(interp: Run, loc: ir.Loc | None) -> None:
+    """Models `gc.collect()`: objects may end that hold themselves, if nothing else does."""
+    for found in list(interp.watched):
+        value = found()
+        own = find_method(value, "__del__") if isinstance(value, Instance) else None
+        if isinstance(value, Instance) and own is not None and _holds(value, value.attrs.values()):
+            interp.may_call("gc.collect", [own], {}, loc)
+
+
+def _holds(value: Instance, parts: Iterable[Value], depth: int = 0) -> bool:
+    """Whether an object is among some values, or in what they hold."""
+    for part in parts:
+        below = part.attrs.values() if isinstance(part, Instance) else part if isinstance(part, (list, tuple)) else ()
+        if part is value or depth < MAX_HELD and _holds(value, below, depth + 1):
+            return True
+    return False
 
 
 def run_endings(interp: Run) -> None:
@@ -67,10 +87,12 @@ def finalizer(
     interp: Run, owner: Value, call: tuple[Value, list[Value], dict[str, Value]], loc: ir.Loc | None
 ) -> LibObject:
     """Models `weakref.finalize`: a call at the end of an object of the submission. Other values, such as tensors, are
-    taken to live on."""
+    taken to live on, or to end at once."""
     handle = Finalizer("weakref.finalize", {"call": call})
     if isinstance(owner, Instance):
-        _watch(interp, owner, lambda: finalize(interp, handle, loc))
+        watch(interp, owner, lambda: finalize(interp, handle, loc))
+    else:
+        interp.may_call("weakref.finalize", [call[0], *call[1]], call[2], loc)
     return handle
 
 
@@ -81,11 +103,13 @@ def reference(interp: Run, owner: Value, then: Value, loc: ir.Loc | None) -> Any
         return interp.memory.referred[id(owner)][1]
     if isinstance(owner, Instance):
         made: Any = None
-        found = _watch(interp, owner, lambda: then is not None and interp.call(then, [made], {}, loc))
+        found = watch(interp, owner, lambda: then is not None and interp.call(then, [made], {}, loc))
         made = builtin(lambda *_: found())
         return made
     made = builtin(lambda *_: owner)
-    if then is None:  # one reference an object; of an object of the program it must not hold that alive
+    if then is not None:
+        interp.may_call("weakref.ref", [then], {}, loc)
+    else:  # one reference an object; of an object of the program it must not hold that alive
         interp.memory.referred[id(owner)] = owner, made
     return made
 

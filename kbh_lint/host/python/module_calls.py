@@ -6,18 +6,20 @@ Hooks of the module and of all modules run before and after, and may replace arg
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Sym, Value
 from kbh_lint.host.values.frames import builtin
-from kbh_lint.host.values.named_objects import HookHandle
-from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, find_method
+from kbh_lint.host.values.named_objects import HookHandle, TorchLayer
+from kbh_lint.host.values.objects import Bound, Instance, LibObject, Method, find_method, is_module
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
+_SAME = builtin(lambda run, args, kwargs, loc: args[0] if args else None)  # what is done to each weight
+MAX_BELOW = 16  # modules in modules
 _BEFORE, _AFTER, _KEYWORDS = "_forward_pre_hooks", "_forward_hooks", "_with_kwargs"
 TABLES = frozenset(name + end for name in (_BEFORE, _AFTER) for end in ("", _KEYWORDS))
 REGISTERS = {"register_forward_pre_hook": _BEFORE, "register_forward_hook": _AFTER}
@@ -80,13 +82,38 @@ def remove(handle: LibObject) -> None:
 def placed(interp: Run, model: Instance) -> Instance:
     """Returns the model after a grader's `.to(device)` and `.eval()`: where its class defines `to`, `cuda`, `_apply`,
     `train` or `eval`, these run, and a model that one of them returns replaces this one."""
-    same = builtin(lambda run, args, kwargs, loc: args[0] if args else None)
-    moved: list[tuple[str, list[Any]]] = [("_apply", [same]), ("cuda", []), ("to", ["cuda"])]
-    for name, given in (*moved, *(() if interp.training else (("train", [False]), ("eval", [])))):
+    moves: list[tuple[str, list[Any]]] = [("_apply", [_SAME]), ("cuda", []), ("to", ["cuda"])]
+    for name, given in (*moves, *(() if interp.training else (("train", [False]), ("eval", [])))):
         own = model.attrs.get(name) or find_method(model, name)
         result = interp.call(own, given, {}, None) if own is not None else None
+        if own is None and name in ("_apply", "train"):
+            passed_on(interp, model, name, given, None)
         model = result if isinstance(result, Instance) else model
     return model
+
+
+def moved(interp: Run, owner: Instance, loc: ir.Loc | None) -> None:
+    """Calls what `to`, `cuda` and the like call of a module of the submission: `_apply` of its class, or of those
+    below."""
+    own = find_method(owner, "_apply")
+    if own is not None:
+        interp.call(own, [_SAME], {}, loc)
+    else:
+        passed_on(interp, owner, "_apply", [_SAME], loc)
+
+
+def passed_on(
+    interp: Run, owner: Instance | LibObject, name: str, given: Sequence[Value], loc: ir.Loc | None, depth: int = 0
+) -> None:
+    """Calls a method that torch's modules call of those below them, `_apply` or `train`, of all that define it."""
+    items = owner.attrs.get("items")
+    more = list(items.values()) if isinstance(items, dict) else items if isinstance(items, list) else []
+    for below in [*owner.attrs.values(), *more] if depth < MAX_BELOW else ():
+        own = find_method(below, name) if isinstance(below, Instance) and is_module(below.cls) else None
+        if own is not None:
+            interp.call(own, list(given), {}, loc)
+        elif isinstance(below, (TorchLayer, Instance)):
+            passed_on(interp, below, name, given, loc, depth + 1)
 
 
 def compile_in_place(interp: Run, owner: Instance | LibObject, kwargs: dict[str, Any], loc: ir.Loc | None) -> None:

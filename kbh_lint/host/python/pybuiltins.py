@@ -17,7 +17,7 @@ from kbh_lint.host.values import bounds, equality, keys, taint, unknowns
 from kbh_lint.host.values.containers import Once
 from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Stream
-from kbh_lint.host.values.objects import Instance, ProcessNumber, compared_as
+from kbh_lint.host.values.objects import Instance, ProcessNumber, compared_as, find_method
 from kbh_lint.host.values.tensors import Sort, Tensor, Unknown
 from kbh_lint.source.embedded import Text, concat, doubts
 
@@ -32,6 +32,7 @@ class Numbers(Builtin):
     def hash(self, site: Site, obj: Value, /) -> Value:
         """Models `hash(obj)`: of a text, bytes, a tuple or an object a number that differs in each process."""
         value = compared_as(obj)
+        keys.hashed(site.run, obj)
         if isinstance(value, (Tensor, Instance)):
             return ProcessNumber(site.run.memory.identity(value))
         if isinstance(value, (str, bytes, tuple)) and _is_plain(value):
@@ -82,6 +83,11 @@ class Numbers(Builtin):
 def _known(site: Site, given: list[Value]) -> Value:
     """What Python's own function gives of numbers and texts, within bounds."""
     run, name = site.run, site.name
+    if given and isinstance(given[0], Instance):
+        own, index = (find_method(given[0], f"__{word}__") for word in (name, "index"))
+        if own is not None:
+            return run.call(own, given[1:], {}, site.loc)
+        given = given if index is None else [run.call(index, [], {}, site.loc), *given[1:]]
     args: list[Any] = [unknowns.of_process(unknowns.merged(run, a) if doubts(a) else a) for a in given]
     if any(isinstance(a, Unknown) for a in args):
         if name in ("float", "abs") and args[0].range is not None:

@@ -25,6 +25,12 @@ def check_key(key: Value) -> Value:
     return key
 
 
+def hashed(interp: Run, key: Value) -> None:
+    """Asks an object of the submission for its hash, for what else its method does."""
+    if type(key) is Instance and (own := find_method(key, "__hash__")) is not None:
+        interp.call(own, [], {}, None)
+
+
 def find_key(interp: Run, owner: dict[Any, Any], key: Value) -> Any:
     """Returns the value under `key`, or MISSING."""
     found = held_key(interp, owner, key)
@@ -35,6 +41,7 @@ def held_key(interp: Run, owner: dict[Any, Any] | set[Any], key: Value) -> Any:
     """Returns the key of `owner` that `key` finds, or MISSING. Keys that hold unknowns match when these are known to be
     equal, objects by their class's equality."""
     check_key(key)
+    hashed(interp, key)
     try:
         if key in owner and not doubts(key):
             return key

@@ -1,9 +1,9 @@
-"""weakref: references and finalizers, and containers of them, which keep what they hold."""
+"""weakref and gc: references and finalizers, and containers of them, which keep what they hold."""
 
 from __future__ import annotations
 
 from kbh_lint.base.values import Value
-from kbh_lint.host.libs.plain import Passing
+from kbh_lint.host.libs.plain import Giving, Passing
 from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values.modelled import Site, models
 
@@ -25,3 +25,13 @@ class Weakref(Passing):
         """Answers a call without a fitting model (`Library.other`): a dict for a weak dictionary, else the first
         argument."""
         return {} if site.name.endswith("Dictionary") else super().other(site)
+
+
+class Gc(Giving):
+    """The module `gc`."""
+
+    @models("collect")
+    def collect(self, site: Site, *generation: Value, **named: Value) -> Value:
+        """Models `gc.collect()`."""
+        lifetimes.collect(site.run, site.loc)
+        return 0
