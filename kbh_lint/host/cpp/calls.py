@@ -22,7 +22,7 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import calling, holders, texts
+from kbh_lint.host.cpp.std import calling, endings, holders, texts
 from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.std import outputs as cpp_outputs
 from kbh_lint.host.cpp.std.making import MAKERS
@@ -159,6 +159,7 @@ _BY_NAME: dict[str, _Written] = {
     **dict.fromkeys(CHECKS, _checked),
     **dict.fromkeys(("sizeof", "alignof"), _sizeof),
     "new": cpp_construction.new,
+    "delete": endings.delete,
     **dict.fromkeys(device_flags.SYMBOL_CALLS, _symbol_call),
 }
 
@@ -212,6 +213,8 @@ def _library_method(run: Cpp, target: LibraryMethod, args: list[Value], node: ir
     """A method of another value."""
     method: Method = target.attrs["method"]
     plain = [a.get() if isinstance(a, Slot) else a for a in args]
+    if isinstance(method.self, Tensor):
+        plain = [cpp_classes.number(run, a) for a in plain]
     asked = library_methods.Asked(run, method.name, target.attrs["args"], plain, node, env)
     return library_methods.call(method.self, asked)
 
@@ -315,7 +318,7 @@ def _symbol(run: Cpp, target: Sym, args: list[Value], node: ir.Call, env: Env) -
     popped = name.endswith("jit::pop")
     if popped or name in cpp_std.EXCHANGES:
         args = [run.place(item, env) or value for item, value in zip(node.args, args, strict=False)]
-    by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "std::")) or cpp_outputs.by_address(name)
+    by_place = popped or name.startswith(("cu", "nvrtc", "memcpy", "memset", "std::")) or cpp_outputs.by_address(name)
     args = [cpp_numbers.plain(a) for a in args] if by_place else _values(args)
     name = cpp_names.by_arguments(name, args)
     letters = texts.laid(node.args, args) if name.startswith("std::") else {}

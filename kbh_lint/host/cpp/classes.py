@@ -12,13 +12,17 @@ from kbh_lint.base.values import CppType, Env, Overloads, TypeValue, Value
 from kbh_lint.cpp import construction, templates
 from kbh_lint.cpp.members import Class
 from kbh_lint.host.cpp import templates as cpp_templates
+from kbh_lint.host.cpp.std import endings
 from kbh_lint.host.cpp.std.copying import copied
 from kbh_lint.host.python import lanes
-from kbh_lint.host.values.cpp_objects import CStruct, StreamGuard
+from kbh_lint.host.values.cpp_objects import CStruct, Slot, StreamGuard
 from kbh_lint.host.values.objects import LibObject
 
 if TYPE_CHECKING:
     from kbh_lint.host.cpp.interpreter import Cpp
+
+
+MAX_ARROWS = 4  # `operator->` of what `operator->` gives
 
 
 def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env) -> LibObject:
@@ -35,12 +39,13 @@ def struct(run: Cpp, kind: CppType, ref: ir.TypeRef, items: list[Any], env: Env)
         kinds = [run.types.type_of(item) for item in given]
         way = construction.way(run.types, made.kwargs["type"], classes.makers(one), kinds)
         if way.by == "copy":
-            same: LibObject = copied(run.interp, items[0])
+            same: LibObject = copied(run.interp, items[0], plainly=True)
             return same
         _fields(run, made, one, given if way.by == "aggregate" else [])
         if way.by == "constructor":
             chosen = cpp_templates.choose(run, list(way.makers), given)
             run.call(chosen.func, given, one.node.loc, chosen.bound, this=made)
+    endings.begin(run, made)
     return made
 
 
@@ -90,18 +95,19 @@ def begins_in_scope(run: Cpp, value: Value, env: Env) -> None:
     destructor is called. A guard of the current stream makes its own current until then."""
     if isinstance(value, StreamGuard) and lanes.enter(run.interp, value):
         env.vars.setdefault("~", []).append((value, partial(lanes.leave, run.interp)))
-    if isinstance(value, LibObject) and isinstance(kind := value.kwargs.get("kind"), CppType):
-        ending = method(value, f"~{kind.node.name}")
-        if ending is not None and ending.funcs[0].node.body:
-            func = ending.funcs[0]
-            env.vars.setdefault("~", []).append((value, partial(run.call, func, [], func.node.loc, this=value)))
+    ending = endings.of(value)
+    if ending is not None and ending.owned:
+        env.vars.setdefault("~", []).append((value, ending))
 
 
-def end_scope(env: Env, returned: Value) -> None:
-    """Ends the objects of a scope, the last first: calls their destructors, but for what is `returned`."""
+def end_scope(run: Cpp, env: Env, returned: Value) -> None:
+    """Ends the objects of a scope, the last first: calls their destructors, but for what is `returned`. What was noted
+    of its variables is forgotten, which would hold them alive."""
     for held, ending in reversed(env.vars.pop("~", ())):
         if held is not returned:
             ending()
+    for noted in run.of_scopes:
+        noted.pop(id(env.vars), None)
 
 
 def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, place: Value = None) -> Value:
@@ -121,6 +127,61 @@ def operator(run: Cpp, op: str, left: Value, right: Value, loc: ir.Loc | None, p
         return NotImplemented
     choice = run.choose(free, [left, right])
     return run.call(choice.func, [left if place is None else place, right], loc, choice.bound)
+
+
+def unary(run: Cpp, op: str, value: Value, loc: ir.Loc | None, given: Sequence[Value] = ()) -> Value:
+    """Calls the submission's own unary `operator op` of an object, a method or a function; NotImplemented where it has
+    none. `given` is the number that tells `value++`."""
+    if not isinstance(value, CStruct):
+        return NotImplemented
+    own, count = method(value, f"operator{op}"), len(given)
+    funcs = [func for func in own.funcs if len(func.node.params) == count and func.node.body is not None] if own else []
+    if funcs:
+        return run.call(funcs[0], list(given), loc, this=value)
+    kind = value.kwargs.get("kind")
+    free = kind.env.get(f"operator{op}") if isinstance(kind, CppType) else None
+    fitting = [func for func in free.funcs if len(func.node.params) == count + 1] if isinstance(free, Overloads) else []
+    if not fitting:
+        return NotImplemented
+    choice = run.choose(Overloads(fitting), [value, *given])
+    return run.call(choice.func, [value, *given], loc, choice.bound)
+
+
+def stepped(run: Cpp, node: ir.AssignE | ir.AugAssign, old: Value, post: bool) -> Value:
+    """Evaluates `++value`, or `value++` where `post`, by an operator of the submission; NotImplemented where it has
+    none, or where it is another assignment."""
+    one = node.value.loc[:2] == node.loc[:2] if isinstance(node.value, ir.Const) else False
+    return unary(run, node.op * 2, old, node.loc, [0] if post else ()) if one else NotImplemented
+
+
+def pointee(run: Cpp, value: Value, name: str, loc: ir.Loc | None) -> Value:
+    """Returns the object to which `operator->` leads, whose member `name` is meant; an object that has the member, and
+    any other value, as it is."""
+    for _ in range(MAX_ARROWS):
+        if not isinstance(value, CStruct) or name in value.attrs or method(value, name) is not None:
+            return value
+        if method(value, "operator->") is None:
+            return value
+        value = unary(run, "->", value, loc)
+        value = value.get() if isinstance(value, Slot) else value
+    return value
+
+
+def number(run: Cpp, value: Value) -> Value:
+    """Returns the number that an object's conversion operator makes of it; any other value as it is."""
+    made = conversion(run, value, "i64") if isinstance(value, CStruct) and value.attrs.keys() - set("xyzw") else value
+    return value if made is NotImplemented else made
+
+
+def assigned(run: Cpp, old: Value, value: Value, loc: ir.Loc | None) -> bool:
+    """Evaluates `old = value` by the `operator=` of the submission; returns whether an object has one."""
+    own = method(old, "operator=") if isinstance(old, CStruct) else None
+    funcs = [func for func in own.funcs if func.node.body is not None] if own is not None else []
+    if not funcs:
+        return False
+    choice = run.choose(Overloads(funcs), [value])
+    run.call(choice.func, [value], loc, choice.bound, this=old)
+    return True
 
 
 def compound_assign(run: Cpp, op: str, target: ir.Expr, old: Value, by: Value, env: Env, loc: ir.Loc | None) -> Value:

@@ -19,6 +19,7 @@ from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import streams
 from kbh_lint.host.cpp import types as cpp_types
+from kbh_lint.host.cpp.std import copying, endings
 from kbh_lint.host.cpp.std.making import MAKERS, Making
 from kbh_lint.host.gpu import launch_settings
 from kbh_lint.host.values.cpp_objects import CStruct, CutlassOperator, Dim3, Pointer, Slot
@@ -52,6 +53,17 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
         kind, items = _own_class(run, ref, env), value if isinstance(value, list) else [value]
         return value if kind is None else construct(run, replace(ref, reference=False), items, env, None)
     return _from_object(run, ref, value, env) if isinstance(value, CStruct) else value
+
+
+def parameter(run: Cpp, kind: Value, value: Value, env: Env) -> Any:
+    """Converts an argument to the declared type of its parameter, copying it where it is passed by value. Numbers for
+    pointers, as ctypes passes them, are addresses."""
+    if not isinstance(kind, ir.TypeRef) or kind.reference and not kind.const:
+        return value
+    if kind.pointers:
+        return cpp_types.cast(run, kind, value, env) if type(value) is int and value else value
+    made = converted(run, kind, value, env)
+    return made if made is not value or kind.reference else copying.copied(run.interp, value)
 
 
 def _from_number(run: Cpp, ref: ir.TypeRef, value: float, env: Env) -> Value:
@@ -220,7 +232,7 @@ def new(run: Cpp, node: ir.Call, env: Env) -> Value:
             return [None for _ in range(count)]
         if cpp_types.element(run, ref, env) is not None:
             return [Unknown() for _ in range(count)]
-    return construct(run, ref, args, env, node.loc)
+    return endings.own(construct(run, ref, args, env, node.loc), False)
 
 
 def is_handle(run: Cpp, ref: ir.TypeRef, env: Env) -> bool:

@@ -83,6 +83,8 @@ def e_attr(run: Cpp, node: ir.Attr, env: Env) -> Value:
     owner = run.eval(node.value, env)
     if isinstance(owner, Slot):
         owner = owner.get()
+    if isinstance(owner, CStruct):
+        owner = cpp_classes.pointee(run, owner, node.name, node.loc)
     if isinstance(owner, LibObject) and node.name in owner.attrs and not cpp_arguments.is_options(owner):
         return owner.attrs[node.name]
     if isinstance(owner, CStruct):
@@ -136,6 +138,8 @@ def _through(owner: LibObject, held: Value, env: Env) -> Value:
 
 def e_index(run: Cpp, node: ir.Index, env: Env) -> Value:
     owner, key = run.eval(node.value, env), cpp_numbers.plain(run.eval(node.index, env))
+    if isinstance(key, CStruct) and not isinstance(owner, (CStruct, dict)):
+        key = cpp_numbers.plain(cpp_classes.number(run, key))
     own = cpp_classes.method(owner, "operator[]") if isinstance(owner, LibObject) else None
     if own is not None:
         choice = run.choose(own, [key])
@@ -167,7 +171,10 @@ def e_binary(run: Cpp, node: ir.Binary, env: Env) -> Value:
     if node.op == ">>" and isinstance(left, cpp_texts.Stream):
         return cpp_texts.taken(left, run.place(node.right, env))
     right = run.eval(node.right, env)
-    return right if node.op == "," else run.binary(node.op, left, right, node.loc)
+    if node.op != ",":
+        return run.binary(node.op, left, right, node.loc)
+    own = cpp_classes.operator(run, ",", left, right, node.loc) if isinstance(left, CStruct) else NotImplemented
+    return right if own is NotImplemented else own
 
 
 def e_unary(run: Cpp, node: ir.Unary, env: Env) -> Value:
@@ -217,6 +224,9 @@ def _not(run: Cpp, node: ir.Unary, env: Env) -> Value:
 def _signed(run: Cpp, node: ir.Unary, env: Env) -> Value:
     """`+value`, `-value`, `~value`."""
     value = run.eval(node.value, env)
+    own = _own_unary(run, node.op, value, node)
+    if own is not NotImplemented:
+        return own
     value = value.get() if isinstance(value, Slot) else value
     if node.op == "+" and isinstance(value, (Func, Overloads, Pointer)):  # `+[](int x) {...}`: its address
         return value
@@ -240,9 +250,7 @@ def _own_unary(run: Cpp, op: str, value: Value, node: ir.Unary) -> Value:
     """An operator of the class of an object; NotImplemented without one."""
     held = value.get() if isinstance(value, Slot) else value
     plain = isinstance(node.value, ir.Name) and node.value.id == "this"
-    own = cpp_classes.method(held, f"operator{op}") if isinstance(held, LibObject) and not plain else None
-    funcs = [func for func in own.funcs if not func.node.params and func.node.body is not None] if own else []
-    return run.call(funcs[0], [], node.loc, this=held) if funcs else NotImplemented
+    return NotImplemented if plain else cpp_classes.unary(run, op, held, node.loc)
 
 
 def e_bool(run: Cpp, node: ir.Bool, env: Env) -> Value:
@@ -271,9 +279,16 @@ def e_compare(run: Cpp, node: ir.Compare, env: Env) -> Value:
             return unknowns.merged(run.interp, one, other, why="a comparison")  # what a method of it said
     if isinstance(left, Pointer) and right in (None, 0):
         return node.ops[0] == "!="
+    if isinstance(left, CStruct) is not isinstance(right, CStruct):
+        left, right = cpp_numbers.plain(_compared(run, left, right)), cpp_numbers.plain(_compared(run, right, left))
     if integers.is_plain(left) and integers.is_plain(right):
         left, right = integers.alike(left, right)
     return comparisons.compare(run.interp, node.ops[0], left, right, node.loc)
+
+
+def _compared(run: Cpp, value: Value, other: Value) -> Value:
+    """What is compared with a number: the number that an object becomes, unless its class compares with numbers."""
+    return cpp_classes.number(run, value) if isinstance(other, (int, float, Unknown)) else value
 
 
 def e_cond(run: Cpp, node: ir.Cond, env: Env) -> Any:
@@ -299,6 +314,9 @@ def e_assign(run: Cpp, node: ir.AssignE, env: Env) -> Value:
     value = run.eval(node.value, env)
     if node.op:
         old = run.eval(node.target, env)
+        own = cpp_classes.stepped(run, node, old, node.post)
+        if own is not NotImplemented:
+            return own
         own = cpp_classes.compound_assign(run, node.op, node.target, old, value, env, node.loc)
         if own is not NotImplemented:
             return own

@@ -27,10 +27,9 @@ from kbh_lint.host.cpp import python_objects as cpp_python
 from kbh_lint.host.cpp import statements as cpp_statements
 from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import texts as cpp_texts
-from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import copying
 from kbh_lint.host.cpp.std import texts as cpp_std_texts
 from kbh_lint.host.datamodel import operators
+from kbh_lint.host.python import lifetimes
 from kbh_lint.host.values.cpp_objects import CStruct, Pack, Pointer, Slot
 from kbh_lint.host.values.frames import MAX_FRAMES, CallSite, Raised, Returned, target_names
 from kbh_lint.host.values.objects import Extension, ExtFunction, LibObject
@@ -79,7 +78,8 @@ class Cpp:
         self.unread: Unknown | None = None  # what a function gave last that is not followed
         self.opted_in = False  # whether Python asked the driver for more dynamic shared memory of a block
         self.named: dict[CppType, TypeValue] = {}  # one type for each class that is no template, for equal launches
-        self.widths: dict[tuple[int, Any], tuple[Any, str]] = {}  # integer types of variables, by scope and name
+        self.widths: cpp_templates.OfScopes[str] = {}  # types of variables that hold numbers
+        self.of_scopes = (self.widths, self.types.pointers, self.types.written)
 
     # --- what launches, places and values mean: the modules of this side reach each other through these
 
@@ -232,9 +232,9 @@ class Cpp:
             if param.kind == "star":
                 env.vars[param.name] = Pack(args[i:])
             elif i < len(args):
-                env.vars[param.name] = value = self.parameter(param.type, args[i], env)
+                env.vars[param.name] = value = cpp_construction.parameter(self, param.type, args[i], env)
                 if cpp_numbers.is_number(value) and isinstance(param.type, ir.TypeRef):
-                    self.widths[(id(env.vars), param.name)] = env.vars, dtypes.from_cpp(param.type.name) or ""
+                    cpp_templates.note(self.widths, env.vars, param.name, dtypes.from_cpp(param.type.name) or "")
                 self.types.points(param.name, param.type, value, env)
             elif param.default is not None:
                 env.vars[param.name] = self.eval(param.default, env)
@@ -258,16 +258,6 @@ class Cpp:
             else value
         )
 
-    def parameter(self, kind: Value, value: Value, env: Env) -> Any:
-        """Converts an argument to the declared type of its parameter, copying it where it is passed by value. Numbers
-        for pointers, as ctypes passes them, are addresses."""
-        if not isinstance(kind, ir.TypeRef) or kind.reference and not kind.const:
-            return value
-        if kind.pointers:
-            return cpp_types.cast(self, kind, value, env) if type(value) is int and value else value
-        made = self.converted(kind, value, env)
-        return made if made is not value or kind.reference else copying.copied(self.interp, value)
-
     # --- statements
 
     def block(self, body: tuple[ir.Stmt, ...], env: Env) -> Any:
@@ -279,9 +269,9 @@ class Cpp:
                 if signal is not None:
                     break
         except Raised:
-            cpp_classes.end_scope(env, None)
+            cpp_classes.end_scope(self, env, None)
             raise
-        cpp_classes.end_scope(env, signal.value if isinstance(signal, Returned) else None)
+        cpp_classes.end_scope(self, env, signal.value if isinstance(signal, Returned) else None)
         return signal
 
     def statement(self, node: ir.Stmt, env: Env) -> Any:
@@ -291,7 +281,10 @@ class Cpp:
         if handler is None:
             return None
         try:
-            return handler(self, node, env)
+            signal = handler(self, node, env)
+            if self.interp.dying:
+                lifetimes.run_endings(self.interp)
+            return signal
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError) as error:
             why = f"could not follow this C++ ({type(error).__name__}: {str(error)[:60]})"
             self.interp.lost(why, node.loc)
@@ -375,6 +368,7 @@ class Cpp:
             found = cpp_classes.operator(self, op, left, right, loc)
             if found is not NotImplemented:
                 return found
+            left, right = cpp_classes.number(self, left), cpp_classes.number(self, right)
         if isinstance(left, Pointer) and op in "+-":
             by = cpp_numbers.plain(right)
             return left.moved(-by if op == "-" and type(by) is int else by if op == "+" else Unknown())

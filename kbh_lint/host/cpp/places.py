@@ -13,6 +13,7 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.std import containers, parts, texts
 from kbh_lint.host.torch import tensor_views
@@ -61,7 +62,7 @@ def _of_field(run: Cpp, node: ir.Attr, env: Env) -> Slot | None:
     if isinstance(owner, (list, tuple)) and len(owner) == 2 and node.name in ("first", "second"):
         items = parts.items(run, node.value, owner, env)
         return None if items is None else Slot(items, int(node.name == "second"))
-    if not isinstance(owner, LibObject):
+    if not isinstance(owner := cpp_classes.pointee(run, owner, node.name, node.loc), LibObject):
         return None
     if node.name not in owner.attrs and env.get(node.name) is not None:
         named = cpp_names.field_of(run.lookup(node.name, env))  # `object.*field`
@@ -238,11 +239,13 @@ def assign(run: Cpp, target: ir.Expr, value: Value, env: Env) -> None:
     elif slot is None:
         run.interp.lost("what is assigned to a place that is not known", target.loc)
     else:
-        holder, dtype = run.widths.get((id(slot.env), slot.name), (None, None))
-        value = cpp_numbers.held(value, dtype) if holder is slot.env else value
+        dtype = cpp_templates.noted(run.widths, slot.env, slot.name)
+        value = value if dtype is None else cpp_numbers.held(value, dtype)
         old = slot.get() if not isinstance(slot.env, dict) or slot.name in slot.env else None
         if isinstance(old, Slot) and not isinstance(value, Slot):
             slot, old = old, old.get()
+        if isinstance(old, CStruct) and cpp_classes.assigned(run, old, value, target.loc):
+            return
         slot.set(cpp_numbers.held(_from_braces(run, value, old), old.dt if isinstance(old, integers.Typed) else None))
 
 

@@ -13,10 +13,11 @@ from kbh_lint.host.cpp import classes as cpp_classes
 from kbh_lint.host.cpp import construction as cpp_construction
 from kbh_lint.host.cpp import libraries as cpp_libraries
 from kbh_lint.host.cpp import numbers as cpp_numbers
+from kbh_lint.host.cpp import templates as cpp_templates
 from kbh_lint.host.cpp import types as cpp_types
 from kbh_lint.host.cpp.looping import rounds as cpp_rounds
 from kbh_lint.host.cpp.looping.rounds import MOST_AGAIN, MOST_FUEL
-from kbh_lint.host.cpp.std import containers, copying, parts, texts
+from kbh_lint.host.cpp.std import containers, copying, parts, ranges, texts
 from kbh_lint.host.cpp.types import COUNTS, MAX_COUNTED, MAX_LOOP
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.python import loops
@@ -58,7 +59,7 @@ def s_decl(run: Cpp, node: ir.Decl, env: Env) -> None:
     if cpp_numbers.is_number(value) and isinstance(node.type, ir.TypeRef) and not node.type.pointers:
         dtype = cpp_types.element(run, node.type, env)
         if dtype is not None:
-            run.widths[(id(env.vars), node.name)] = env.vars, dtype
+            cpp_templates.note(run.widths, env.vars, node.name, dtype)
     if isinstance(value, Tensor) and isinstance(node.type, ir.TypeRef) and node.type.name in COUNTS:
         value = tensor_attributes.scalar(run.interp, "item", [value], {}, node.loc)  # an element through an accessor
     run.types.points(node.name, node.type, value, env)
@@ -79,6 +80,8 @@ def s_assign(run: Cpp, node: ir.Assign, env: Env) -> None:
 
 def s_aug(run: Cpp, node: ir.AugAssign, env: Env) -> None:
     old, by = run.eval(node.target, env), run.eval(node.value, env)
+    if any(cpp_classes.stepped(run, node, old, post) is not NotImplemented for post in (False, True)):
+        return  # whether it stood before or behind is lost of a statement
     if cpp_classes.compound_assign(run, node.op, node.target, old, by, env, node.loc) is NotImplemented:
         run.assign(node.target, texts.changed(run, node, old, by), env)
 
@@ -131,7 +134,7 @@ def _iterated(node: ir.CFor) -> tuple[str, ir.Expr | None]:
 
 
 def s_for(run: Cpp, node: ir.For, env: Env) -> Any:
-    found = run.eval(node.iterable, env)
+    found = ranges.items(run, run.eval(node.iterable, env), node.loc)
     if not isinstance(found, str):
         return _for_each(run, node, found, env)
     letters = [ord(one) for one in found]  # of a text, which they may change
@@ -187,7 +190,7 @@ def _ended(signal: Value) -> Value:
 
 
 def s_switch(run: Cpp, node: ir.Switch, env: Env) -> Any:
-    value = run.eval(node.value, env)
+    value = cpp_classes.number(run, run.eval(node.value, env))
     taken = False
     for matches in (False, True):  # the default only when nothing else matched
         for labels, body in node.cases:
@@ -287,6 +290,16 @@ def s_opaque(run: Cpp, node: ir.Opaque, env: Env) -> Any:
     return None
 
 
+def s_asm(run: Cpp, node: ir.Asm, env: Env) -> None:
+    """Assembly of the host: nobody knows what it puts into its outputs, or into memory that it is given."""
+    text = str(node.template.value).strip() if isinstance(node.template, ir.Const) else "?"
+    given = [run.eval_place(item, env) for _, item in node.inputs]
+    if any(isinstance(one, Slot) for one in given) and not text.startswith(("prefetch", "clflush", "clwb")):
+        run.interp.lost("assembly of the host is not followed", node.loc)
+    for _, item in node.outputs:
+        run.assign(item, Unknown((), "what assembly of the host gives"), env)
+
+
 def _rounds(
     run: Cpp, node: ir.While | ir.CFor, step: ir.Expr | None, test: ir.Expr | None, env: Env, once: bool
 ) -> Any:
@@ -371,5 +384,5 @@ STATEMENTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     ir.Decl: s_decl, ir.Assign: s_assign, ir.AugAssign: s_aug, ir.ExprS: s_expr, ir.If: s_if,
     ir.While: s_while, ir.CFor: s_cfor, ir.For: s_for, ir.Switch: s_switch, ir.Return: s_return,
     ir.Jump: s_jump, ir.Block: s_block, ir.Using: s_using, ir.ClassDef: s_class, ir.Try: s_try,
-    ir.Raise: s_raise, ir.Opaque: s_opaque,
+    ir.Raise: s_raise, ir.Opaque: s_opaque, ir.Asm: s_asm,
 }  # fmt: skip

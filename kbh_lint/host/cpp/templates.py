@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kbh_lint.base import dtypes, ir
 from kbh_lint.base.values import CppType, DType, Env, Func, Overloads, Sym, TypeValue, Value
@@ -32,6 +32,21 @@ def _met(value: TypeValue) -> tuple[Hashable, int]:
     return ((ref.name, ref.pointers) if plain else id(ref)), id(value.env)
 
 
+_T = TypeVar("_T")
+OfScopes = dict[int, tuple[Any, dict[Any, _T]]]  # what is noted of variables, by the scope or object that holds them
+
+
+def note(known: OfScopes[_T], table: Value, name: Value, value: _T) -> None:
+    """Notes something of a variable until its scope ends."""
+    known.setdefault(id(table), (table, {}))[1][name] = value
+
+
+def noted(known: OfScopes[_T], table: Value, name: Value) -> _T | None:
+    """Returns what was noted of a variable."""
+    found = known.get(id(table))
+    return found[1].get(name) if found is not None and found[0] is table else None
+
+
 class Types:
     """The types of one run, a `kbh_lint.cpp.domain.Domain`. Template parameters are bound to numbers, `DType`s, types
     with their scopes, and `Type`s where only an argument tells them."""
@@ -39,8 +54,8 @@ class Types:
     def __init__(self, run: Cpp) -> None:
         self.run = run
         self.classes = Classes(self)
-        self._pointers: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of variables, by scope and name
-        self._written_types: dict[tuple[int, Any], tuple[Any, TypeValue]] = {}  # of variables that may hold nothing
+        self.pointers: OfScopes[Any] = {}  # types of variables that hold addresses
+        self.written: OfScopes[TypeValue] = {}  # types of variables that may hold nothing
 
     def scope(self, env: Env, bound: Mapping[str, Value]) -> Env:
         """Returns the scope of a definition in `env`, with the template parameters in `bound` as variables."""
@@ -137,15 +152,15 @@ class Types:
         reference."""
         if isinstance(value, Slot) and isinstance(kind, ir.TypeRef) and not kind.reference:
             if kind.name == "auto":
-                self._pointers[(id(env.vars), name)] = env.vars, self.type_of(value)
+                note(self.pointers, env.vars, name, self.type_of(value))
             elif cpp_types.is_pointer(self.run, kind, env):
-                self._pointers[(id(env.vars), name)] = env.vars, TypeValue(kind, env)
+                note(self.pointers, env.vars, name, TypeValue(kind, env))
 
     def declares(self, table: dict[str, Value], node: ir.Decl, env: Env) -> None:
         """Remembers the type of a variable that lies in `table` and holds one value or none, as written in `env`."""
         ref = node.type
         if ref is not None and not ref.pointers and (ref.args or table.get(node.name) is None):
-            self._written_types[id(table), node.name] = table, TypeValue(ref, env)
+            note(self.written, table, node.name, TypeValue(ref, env))
 
     def held_type(self, node: ir.Expr, env: Env) -> TypeValue | None:
         """Returns the type of what an optional variable or field holds, by its declared type; None where that is not
@@ -153,8 +168,7 @@ class Types:
         kind = self._field_type(node, env) if isinstance(node, ir.Attr) else None
         slot = self.run.place(node, env) if kind is None else None
         if slot is not None:
-            table, kind = self._written_types.get((id(slot.env), slot.name), (None, None))
-            kind = kind if table is slot.env else None
+            kind = noted(self.written, slot.env, slot.name)
         if kind is None:
             return None
         target, scope = cpp_types.resolve(self.run, kind.ref, kind.env)
@@ -173,16 +187,15 @@ class Types:
 
     def is_pointer(self, env: Env, name: str) -> bool:
         """Whether a variable of a scope was declared as a pointer to a place, rather than as a reference."""
-        return self._pointers.get((id(env.vars), name), (None, None))[0] is env.vars
+        known = self.pointers.get(id(env.vars))
+        return known is not None and known[0] is env.vars and name in known[1]
 
     def declared(self, table: Value, name: Value) -> Any:
         """Returns the declared element type of a variable that holds a number, or the declared type of a pointer; None
         where neither is known."""
-        held, kind = self._pointers.get((id(table), name), (None, None))
-        if held is table:
-            return kind
-        holder, dtype = self.run.widths.get((id(table), name), (None, ""))
-        return DType(dtype) if holder is table and dtype else None
+        kind = noted(self.pointers, table, name)
+        dtype = noted(self.run.widths, table, name) if kind is None else None
+        return DType(dtype) if dtype else kind
 
     def of_argument(self, node: ir.Expr | None, value: Value, env: Env | None) -> Value:
         """Returns the C++ type of an argument: the declared type where `node` names a variable, else that of its

@@ -13,7 +13,7 @@ from kbh_lint.cpp.domain import Type
 from kbh_lint.cpp.members import Member
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.values import equality
-from kbh_lint.host.values.cpp_objects import Pointer, Slot
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.tensors import Tensor, Unknown
 
 if TYPE_CHECKING:
@@ -267,6 +267,8 @@ def cast(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
             return value.seen_as(element(run, ref, env) or value.dtype)
         return value
     dtype = element(run, ref, env)
+    if dtype is not None and isinstance(value, CStruct):
+        value = run.converted(ref, value, env)
     return 0 if equality.is_success(value) and dtype in dtypes.INTS else cpp_numbers.held(value, dtype)
 
 

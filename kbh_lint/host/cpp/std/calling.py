@@ -69,6 +69,8 @@ def call(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
         model = _ROWS.get("parallel_for" if short.endswith("parallel_for") else short)
         made = NotImplemented if model is None else model(asked)
         return _any(asked) if made is NotImplemented else made
+    if found is not None and short.endswith("from_blob"):
+        may_call(run, name, plain[found[0] : found[0] + 1], loc)  # at the end of the tensor
     return _written(run, name, plain, args) if short in WRITERS else NotImplemented
 
 

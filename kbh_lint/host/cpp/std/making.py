@@ -13,10 +13,10 @@ from kbh_lint.cpp import integers
 from kbh_lint.host.cpp import copies
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp import types as cpp_types
-from kbh_lint.host.cpp.std import calling, containers, copying, texts
+from kbh_lint.host.cpp.std import calling, containers, copying, endings, functors, texts
 from kbh_lint.host.values import bounds
 from kbh_lint.host.values.containers import Tensors
-from kbh_lint.host.values.cpp_objects import CStruct, Pointer
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer, Slot
 from kbh_lint.host.values.objects import LibObject
 from kbh_lint.host.values.tensors import Unknown
 
@@ -57,13 +57,32 @@ class Making:
         """Makes an object of the type `kind`, an element or template argument of the constructed type."""
         return self.run.construct(kind, items, self.env, None)
 
+    def may_call(self, *places: int) -> None:
+        """Lets what the template arguments at some places are call their functions, in a run of its own: objects that
+        compare, hash or end, and keys that are compared."""
+        for at in places:
+            one = self.part(at)
+            if one is None or one.pointers or cpp_types.own_class(self.run, one, self.env) is None:
+                continue
+            found = list(functors.acting(self.run, self.of(one, [])))
+            if found:
+                calling.may_call(self.run, self.ref.name, found, self.loc)
+
+    def later(self, kind: ir.TypeRef) -> Making:
+        """Returns the same for objects of the type `kind` that come to be later: in the scope of that type where it
+        says all, so that a variable does not hold its own scope alive."""
+        own = cpp_types.own_class(self.run, kind, self.env) if not (kind.args or kind.member) else None
+        return Making(self.run, self.ref, [], self.env if own is None else own.env, self.loc, self.braces)
+
 
 def _held(made: Making) -> Value:
     """What holds one value is followed as that value; behind `std::in_place` stands what it is made of."""
     first, kind = made.items[0] if made.items else None, made.part(0)
     if first not in _IN_PLACE:
-        calling.may_call(made.run, made.ref.name, made.items[1:], made.loc)  # what ends what is held
-        return first
+        ends = [item.get() if isinstance(item, Slot) else item for item in made.items[1:]]
+        calling.may_call(made.run, made.ref.name, ends, made.loc)  # what ends what is held
+        made.may_call(*range(1, len(made.ref.args)))
+        return endings.own(first, True)
     return made.items[1] if len(made.items) == 2 or kind is None else made.of(kind, made.items[1:])
 
 
@@ -82,6 +101,7 @@ def _tuple(made: Making) -> Value:
 
 def _set(made: Making) -> Value:
     """`std::set` of its keys."""
+    made.may_call(*range(len(made.ref.args)))
     made_of = containers.set_of(made.items)
     made_of.rising = made.ref.name.rsplit("::", 1)[-1] == "set" and len(made.ref.args) == 1
     return made_of
@@ -89,9 +109,10 @@ def _set(made: Making) -> Value:
 
 def _map(made: Making) -> Value:
     """`std::map` of its entries, which knows what a missing one is."""
+    made.may_call(*(at for at in range(len(made.ref.args)) if at != 1))
     entries, kind = containers.map_of(made.items), made.part(1)
     if kind is not None:
-        entries.fresh = partial(_fresh, made, kind)
+        entries.fresh = partial(_fresh, made.later(kind), kind)
         entries.update(zip(entries, _objects(made, kind, list(entries.values())), strict=True))
     entries.rising = made.ref.name.rsplit("::", 1)[-1] == "map" and len(made.ref.args) == 2
     return entries
@@ -123,6 +144,7 @@ def _container(made: Making) -> Value:
 
 def _heap(made: Making) -> Value:
     """`std::priority_queue` of nothing, or of all between two iterators."""
+    made.may_call(*range(len(made.ref.args)))
     held = made.items[0] if made.items else None
     heap = containers.Heap(held if isinstance(held, list) and not isinstance(held, containers.Back) else ())
     heap.by = len(made.ref.args) > 2
@@ -199,7 +221,7 @@ def _elements(made: Making) -> Value:
         return containers.objects(items, tuple)
     if cpp_types.own_class(made.run, one, made.env) is None:
         return list(items)
-    return containers.objects(_objects(made, one, list(items)), partial(made.of, one))
+    return containers.objects(_objects(made, one, list(items)), partial(made.later(one).of, one))
 
 
 def _objects(made: Making, kind: ir.TypeRef | None, items: list[Value]) -> list[Value]:

@@ -21,7 +21,7 @@ from kbh_lint.host.cpp.std.containers import (
 )
 from kbh_lint.host.values import bounds, keys
 from kbh_lint.host.values.containers import Tensors
-from kbh_lint.host.values.cpp_objects import Pointer
+from kbh_lint.host.values.cpp_objects import CStruct, Pointer
 from kbh_lint.host.values.modelled import Methods, Site, models
 from kbh_lint.host.values.tensors import Unknown
 
@@ -41,7 +41,10 @@ class _Lists(Methods[list[Value]]):
     @models("emplace_back", "emplace_front")
     def emplace_back(self, site: Site, owner: list[Value], /, *given: Value) -> Value:
         """Models `emplace_back(args...)`: adds an element constructed from the arguments at an end."""
-        made = isinstance(owner, Objects) and (len(given) > 1 or not given and owner.made is not tuple)
+        own = (
+            isinstance(owner, Objects) and owner.made is not tuple and not isinstance(next(iter(given), None), CStruct)
+        )
+        made = isinstance(owner, Objects) and (len(given) > 1 or own)
         added = [owner.made(list(given))] if made and isinstance(owner, Objects) else given[:1]
         at = 0 if site.name == "emplace_front" else len(owner)
         owner[at:at] = added
