@@ -2,9 +2,10 @@
 
 Operands that are loaded and go into `tl.dot` as they are lie in shared memory whole, and at the same time. That is less
 than a launch takes, which has buffers for the stages of a loop and for results, but it is what all take: compiled with
-Triton 3.7 for sm_80, sm_90, sm_100 and sm_120, with 1 to 3 stages, 1 to 8 warps, operands of e4m3, bf16 and fp32, in
-loops and outside, with and without known alignment, no kernel had less, and many had just that. Operands that are
-computed or turned may be brought there in parts (down to a half of both), and count as nothing.
+Triton 3.7 for sm_80, sm_90, sm_100 and sm_120, with 1 to 4 stages, 2 to 16 warps, 16-bit operands, in loops and
+outside, with and without known alignment, no kernel had less, and many had just that. So it was for e4m3 where both lie
+along the sum. Operands of fp32 and e5m2 are converted or split first, and had less; they, and operands that are
+computed or turned, may be brought there in parts (down to a half of both), and count as nothing.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from kbh_lint.frontends.walk import all_nodes, by_node, walk
 from kbh_lint.kernels.core.origins import storages
 from kbh_lint.kernels.core.value import V
 from kbh_lint.kernels.languages.python.call import Call
+
+_WHOLE = ("f16", "bf16", "e4m3")  # element types of operands that lie in shared memory as they are
 
 
 def noted(call: Call, a: V, b: V) -> None:
@@ -40,7 +43,7 @@ def noted(call: Call, a: V, b: V) -> None:
 def _size(value: V) -> int:
     """The bytes of a tile; 0 where they are not known."""
     shape, bits = value.shape, dtypes.STORED.get(value.dtype)
-    if bits is None or value.dtype not in dtypes.FLOATS or shape is None or len(shape) != 2 or None in shape:
+    if bits is None or value.dtype not in _WHOLE or shape is None or len(shape) != 2 or None in shape:
         return 0
     return prod(size or 0 for size in shape) * bits // 8
 
