@@ -76,8 +76,8 @@ class Language:
 
     @property
     def staged_bytes(self) -> Any:
-        """The function that bounds from below what each stage of a kernel's loops takes of shared memory; None where
-        the language has none."""
+        """The function that bounds from below what the stages of a kernel's loops take of shared memory; None where the
+        language has none."""
         found = _part(self.folder, "stages")
         return None if found is None else found.copied
 

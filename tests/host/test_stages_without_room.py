@@ -73,6 +73,14 @@ def without_a_kernel(tmp_path: Path, kernel: str, options: str) -> set[str]:
     return {finding.rule for finding in report.findings} & {"KBH110", "KBH112", "KBH116", "KBH119"}
 
 
+# Products are read where a table says: 64 KiB a stage of what is read in order, or 128 KiB in all.
+GATHERED = (
+    KERNEL.replace("            b =", "            i = tl.load(off + k + rk)\n            b =")
+    .replace("tl.load(gp)", "tl.load(g + PLACE)").replace("tl.load(up)", "tl.load(u + PLACE)")
+)  # fmt: skip
+BY_ELEMENTS = GATHERED.replace("PLACE", "i[:, None] + (rn * E)[None, :]")
+BY_ROWS = GATHERED.replace("PLACE", "e * H * I + i[:, None] * I + rn[None, :]")
+
 LEAKS = {
     "by the keyword": (KERNEL, f"{TILES}, num_stages=4"),
     "by what nobody says": (KERNEL, TILES),
@@ -95,6 +103,8 @@ LEAKS = {
         KERNEL.replace("            b = tl.load(gp)\n", "").replace("tl.dot(a, b,", "tl.dot(a, tl.load(gp),"),
         f"{TILES}, num_stages=4",
     ),
+    "beside a gather of elements": (BY_ELEMENTS, f"{TILES}, num_stages=5"),
+    "by rows of a table": (BY_ROWS, f"{TILES}, num_stages=5"),
 }  # fmt: skip
 
 
@@ -133,6 +143,14 @@ HONEST = {
         "* I + rn[None, :]\n        gp", "* I + (rn * 3)[None, :]\n        gp"), f"{TILES}, num_stages=4"),
     "at places that are loaded": (inside("            b =", "            xp += tl.load(off + k) * 0\n            b ="),
                                   f"{TILES}, num_stages=4"),
+    "beside a gather of elements, at 192 KiB": (BY_ELEMENTS, f"{TILES}, num_stages=4"),
+    "by rows of a table, whose loads take half of the stages": (BY_ROWS, f"{TILES}, num_stages=4"),
+    "with a counter that is handed on": (
+        inside("        for k in", "        last = 0\n        for k in").replace(
+            "            up += BK * I\n", "            up += BK * I\n            last = k\n").replace(
+            "        out = ga", "        out = (1 + last) * ga"), f"{TILES}, num_stages=4"),
+    "with operands that stay": (inside("            xp += BK\n", "").replace("            gp += BK * I\n", "").replace(
+        "            up += BK * I\n", ""), f"{TILES}, num_stages=4"),
     "with multiples that are not told": (
         KERNEL.replace("@triton.jit", "@triton.jit(do_not_specialize=['H', 'I'])"), f"{TILES}, num_stages=4"),
     "with multiples that a call does not tell": (

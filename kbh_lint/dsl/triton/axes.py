@@ -1,16 +1,22 @@
 """What the compiler of Triton knows of the numbers in a tile along each axis, as its own analysis of axes says it.
 
 It decides which loads it can make asynchronous: neighbours in memory under one bit of the mask. All is in powers of two
-and a lower bound; None stands for a value of which nothing is known.
+and a lower bound; None stands for a value of which nothing is known. What it cannot know is said by the first elements:
+where these are no neighbours in one run, on some data, it does not know them to be any.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from zlib import crc32
 
+from kbh_lint.base import dtypes
 from kbh_lint.base.records import dataclass
 
 ANY = 1 << 20  # a zero is a multiple of everything
+_DRAWN = 20  # bits of the numbers that lie at places that are loaded, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +33,12 @@ class Axis:
 @dataclass(frozen=True, slots=True)
 class Tile:
     """A tile, or a number, which has no axes and is a multiple of `by`. `const` is its value at compile time; `late`
-    says that it has none for certain. Pointers have the element type `dtype` and come from the parameter `root`."""
+    says that it has none for certain. Pointers have the element type `dtype` and come from the parameter `root`.
+
+    `first` are numbers that the first element and its neighbour along each axis have together in the first program, in
+    the first iteration of every loop around, if there is such data as `loaded` draws. Where they are not `sure`, some
+    of them are made of a number that stands for one that is not known.
+    """
 
     axes: tuple[Axis, ...] = ()
     by: int = 1
@@ -35,11 +46,35 @@ class Tile:
     late: bool = False
     dtype: str = ""
     root: str = ""
+    first: tuple[int, ...] = (1,)
+    sure: bool = False
 
 
 def number(value: int) -> Tile:
     """A number that is known at compile time."""
-    return Tile(by=multiple(value), const=value)
+    return Tile(by=multiple(value), const=value, first=(value,), sure=True)
+
+
+def with_first(made: Tile | None, of: Callable[..., int], *parts: Tile | None) -> Tile | None:
+    """The tile `made`, whose elements are what `of` gives for those of `parts`."""
+    if made is None:
+        return None
+    first: tuple[int, ...] = ()
+    firsts = [_first(part or Tile(), len(made.axes)) for part in parts]
+    with suppress(ArithmeticError, ValueError):  # they may have other axes
+        first = tuple(of(*numbers) for numbers in zip(*firsts, strict=True))
+    sure = bool(first) and all(part is not None and part.sure for part in parts)
+    return replace(made, first=first or (1,), sure=sure)
+
+
+def _first(tile: Tile, rank: int) -> tuple[int, ...]:
+    """The first elements of a tile, as one of so many axes."""
+    return tile.first * (rank + 1) if len(tile.first) == 1 else tile.first
+
+
+def quotient(a: int, b: int) -> int:
+    """`a // b` as the language has it, which cuts off."""
+    return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
 def multiple(value: int) -> int:
@@ -49,12 +84,14 @@ def multiple(value: int) -> int:
 
 def rising(start: int, size: int) -> Tile:
     """The tile of `tl.arange(start, start + size)`."""
-    return Tile((Axis(size, multiple(size), 1, multiple(start)),))
+    return Tile((Axis(size, multiple(size), 1, multiple(start)),), first=(start, start + (size > 1)), sure=True)
 
 
 def loaded(places: Tile) -> Tile:
-    """The numbers that lie at `places`."""
-    return Tile(tuple(Axis(axis.size) for axis in places.axes), late=True)
+    """The numbers that lie at `places`: any, which are drawn here by the place."""
+    bits = max(min(dtypes.BITS.get(places.dtype, _DRAWN) - 1, _DRAWN), 1)  # they are not below zero
+    drawn = tuple(crc32(f"{places.root} {place}".encode()) >> (32 - bits) for place in places.first)
+    return Tile(tuple(Axis(axis.size) for axis in places.axes), late=True, first=drawn, sure=places.sure)
 
 
 def turned(tile: Tile, kept: list[bool]) -> Tile | None:
@@ -63,8 +100,9 @@ def turned(tile: Tile, kept: list[bool]) -> Tile | None:
         return None
     every = min((axis.by for axis in tile.axes), default=tile.by)
     by = 1 if any(axis.run > 1 for axis in tile.axes) else every
-    left = iter(tile.axes)
-    return replace(tile, axes=tuple(next(left) if one else Axis(1, 1, ANY, by) for one in kept))
+    left, (at, *along) = iter(tile.axes), _first(tile, len(tile.axes))
+    axes = tuple(next(left) if one else Axis(1, 1, ANY, by) for one in kept)
+    return replace(tile, axes=axes, first=(at, *(along.pop(0) if one else at for one in kept)))
 
 
 def alike(a: Tile, b: Tile) -> list[tuple[Axis, Axis]] | None:
@@ -168,6 +206,18 @@ def joined(a: Tile | None, b: Tile | None) -> Tile | None:
         for one, two in zip(a.axes, b.axes, strict=True)
     )  # fmt: skip
     return Tile(axes, min(a.by, b.by), None, True, a.dtype, a.root)
+
+
+def apart(places: Tile) -> bool:
+    """Whether the compiler certainly knows of no two elements of a tile that they lie side by side."""
+    at, *along = _first(places, len(places.axes))
+    steps = [one - at for axis, one in zip(places.axes, along, strict=True) if axis.size > 1]
+    return places.sure and any(steps) and 1 not in steps
+
+
+def moves(before: Tile, after: Tile) -> bool:
+    """Whether a tile is certainly another in the second iteration than in the first."""
+    return before.first[0] != after.first[0]
 
 
 def neighbours(places: Tile, mask: Tile | None) -> int:

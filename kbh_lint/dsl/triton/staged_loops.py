@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Mapping
+
 from kbh_lint.base import ir
 from kbh_lint.dsl.triton.shared_memory import given
-from kbh_lint.frontends.walk import all_nodes, by_node, walk
+from kbh_lint.frontends.walk import all_nodes, by_node, children, walk
 
 PLAIN = ("load", "dot", "arange", "cdiv", "exp", "multiple_of", "max_contiguous", "minimum", "maximum", "sum", "max",
           "where", "zeros", "full", "cast")  # fmt: skip
+HINTS = ("multiple_of", "max_contiguous", "max_constancy")
 LOOPS = (ir.For, ir.While)
 BREAKS = (*LOOPS, ir.If, ir.Cond, ir.Bool, ir.Return, ir.Jump, ir.With, ir.FuncDef, ir.Lambda, ir.Comp, ir.AssignE)
 
@@ -51,31 +54,56 @@ def assigned(node: object) -> set[str]:
     return found
 
 
-def made_of(body: tuple[ir.Stmt, ...], loads: list[ir.Call]) -> set[str]:
-    """The names that get what is loaded in a loop, or what is made of it."""
+def made_in(body: tuple[ir.Stmt, ...]) -> set[str]:
+    """The names that hold at the end of an iteration what it has loaded or multiplied, or what it made of that."""
     found: set[str] = set()
-    while True:
-        before = len(found)
+    for node in body:
+        plain = isinstance(node, ir.AugAssign) or isinstance(node, ir.Assign) and isinstance(node.targets[0], ir.Name)
+        parts = walk(node.value) if isinstance(node, (ir.Assign, ir.AugAssign)) else []
+        new = any(isinstance(part, ir.Call) and _named(part) in ("load", "dot") for part in parts)
+        if isinstance(node, ir.AugAssign):
+            parts.append(node.target)
+        new = new or any(isinstance(part, ir.Name) and part.id in found for part in parts)
+        found = found | assigned(node) if plain and new else found - assigned(node)
+    return found
+
+
+@by_node
+def hinted(kernel: ir.FuncDef) -> bool:
+    """Whether the compiler is told of numbers what it could not know."""
+    return any(isinstance(node, ir.Attr) and node.name in HINTS for node in all_nodes(kernel.body or ()))
+
+
+def in_a_row(body: tuple[ir.Stmt, ...], roots: Iterable[ir.Call], loads: Collection[int], ends: Collection[int]) -> int:
+    """How many loads one after another lead to one of `roots`, with itself; 0 where there is no end. `loads` and `ends`
+    are loads by the identity of their nodes; what leads to those among `ends` is not asked, and they are none."""
+    led: dict[str, int] = {}
+    before: dict[str, int] = {"": 0}
+    while led != before:
+        before = dict(led)
         for node in body:
-            if any(part.id in found if isinstance(part, ir.Name) else part in loads for part in _asked(node)):
-                found |= assigned(node)
-        if len(found) == before:
-            return found
+            found = _row(node, led, loads, ends)
+            if found > len(loads):
+                return 0
+            led.update((name, max(led.get(name, 0), found)) for name in assigned(node))
+    return max((_row(root, led, loads, ends) for root in roots), default=0)
 
 
-def _asked(node: object) -> list[ir.Name | ir.Call]:
-    return [part for part in walk(node) if isinstance(part, (ir.Name, ir.Call))]
+def _row(node: object, led: Mapping[str, int], loads: Collection[int], ends: Collection[int]) -> int:
+    if isinstance(node, ir.Name):
+        return led.get(node.id, 0)
+    if id(node) in ends:
+        return 0
+    return max((_row(part, led, loads, ends) for part in children(node)), default=0) + (id(node) in loads)
 
 
-def meets(load: ir.Call, loads: list[ir.Call], late: set[str]) -> bool:
-    """Whether what a load is given comes from a load in the same loop."""
-    given_ = (*load.args, *(value for _, value in load.keywords))
-    return any(part.id in late if isinstance(part, ir.Name) else part in loads for part in _asked(given_))
+def given_to(load: ir.Call, position: int, name: str) -> ir.Expr | None:
+    """An argument of a load; None where it has none of that name."""
+    return load.args[position] if len(load.args) > position else dict(load.keywords).get(name)
 
 
 def keeps(load: ir.Call) -> bool:
     """Whether a load is a plain one: zeros where its mask is false, and no words on caches."""
-    named = dict(load.keywords)
-    other = load.args[2] if len(load.args) > 2 else named.get("other")
+    other, named = given_to(load, 2, "other"), dict(load.keywords)
     zero = other is None or isinstance(other, ir.Const) and other.value == 0
     return bool(load.args) and len(load.args) < 4 and zero and named.keys() <= {"mask", "other", "eviction_policy"}

@@ -72,10 +72,9 @@ def no_room_for_stages(
     places = {name: one.tensor.start for name, one in arguments.items() if one.tensor is not None}
     aligned = {name for name, start in places.items() if start is not None and start % _ALIGNED == 0}
     for setting, binding, one in zip(settings, bindings, facts, strict=True):
-        copies = _stages(jit, setting, told) - 1
         if one.refused or one.too_large:
             continue
-        if copies < 1 or copies * language.staged_bytes(jit.func, binding, aligned) <= MOST_SHARED:
+        if language.staged_bytes(jit.func, binding, aligned, _stages(jit, setting, told)) <= MOST_SHARED:
             return ""
     return language.no_room
 
