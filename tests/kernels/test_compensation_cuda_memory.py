@@ -483,3 +483,58 @@ def test_a_load_from_an_address_that_nobody_knows_leaves_open_what_it_gives() ->
     text = CLUSTER.replace("TYPE", "float").replace("WIDTH", "f32").replace("REG", "f").replace("KEEP", ERR)
     text = text.replace("far(of_rank(at(&mine), r)) - far(of_rank(at(&lost), r))", "far(x[r])")
     assert facts(text, x=Buffer("f32", 1, "f32"), y=Buffer("f32", 2, "f32"), n=4096).state == "unknown"
+
+
+IN_PLACE = """
+__device__ void fetch(void* to, const void* from) {
+    const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(to));
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(at), "l"(from));
+}
+struct Pair { float hi, lo; };
+__device__ Pair two_sum(Pair a, Pair b) {
+    const float s = a.hi + b.hi, bb = s - a.hi;
+    const float err = (a.hi - (s - bb)) + (b.hi - bb);
+    return {s, LOW};
+}
+__global__ void kernel(const float4* __restrict__ x, float4* __restrict__ y, int n) {
+    extern __shared__ float4 tile[];
+    __shared__ float top;
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) fetch(tile + i, x + i);
+    asm volatile("cp.async.wait_all;");
+    __syncthreads();
+    float m = -INFINITY;
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) m = fmaxf(m, fmaxf(tile[i].x, tile[i].y));
+    if (threadIdx.x == 0) top = m;
+    __syncthreads();
+    m = top;
+    Pair acc{0.f, 0.f};
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        float4 v = tile[i];
+        v.x = expf(v.x - m);
+        v.y = expf(v.y - m);
+        tile[i] = v;
+        acc = two_sum(acc, Pair{v.x, 0.f});
+        acc = two_sum(acc, Pair{v.y, 0.f});
+    }
+    MERGE
+    const float total = acc.hi + acc.lo;
+    for (int i = threadIdx.x; i < n / 4; i += blockDim.x) {
+        float4 v = tile[i];
+        v.x = v.x / total;
+        v.y = v.y / total;
+        y[i] = v;
+    }
+}
+"""
+REUSED = """__syncthreads();
+    float* parts = reinterpret_cast<float*>(tile);
+    parts[2 * threadIdx.x] = acc.hi, parts[2 * threadIdx.x + 1] = acc.lo;
+    __syncthreads();
+    acc = {0.f, 0.f};
+    for (int w = 0; w < 32; ++w) acc = two_sum(acc, Pair{parts[2 * w], parts[2 * w + 1]});"""
+
+
+@pytest.mark.parametrize("merge", ["", REUSED], ids=["alone", "through the tile"])
+@pytest.mark.parametrize(("low", "state"), [("err + (a.lo + b.lo)", "effective"), ("0.f * err", "vacuous")])
+def test_what_a_copy_brought_is_there_until_it_is_overwritten_in_place(merge: str, low: str, state: str) -> None:
+    assert facts(IN_PLACE.replace("LOW", low).replace("MERGE", merge)).state == state

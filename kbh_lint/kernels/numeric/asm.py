@@ -92,6 +92,12 @@ def _run(m: Machine, text: str, names: dict[str, Any], node: ir.Expr | ir.Stmt, 
         if instr.opcode == "ld":
             _load(m, instr, names, site, node)
             continue
+        if instr.opcode == "cp":
+            _copy(instr, names)
+            continue
+        if instr.opcode in ("bar", "barrier", "mbarrier"):
+            m.phase += 1
+            continue
         handler = _OPERATIONS.get(instr.opcode)
         values = [_value(names, s) for s in sources]
         result = UNKNOWN if handler is None else handler(m, Args(values, {}, site, node, frame))
@@ -141,6 +147,16 @@ def _load(m: Machine, instr: ptx.Instr, names: dict[str, Any], site: int, node: 
             offset = pointer.off + i if isinstance(pointer.off, int) else pointer.off
             scalar = pointer.type if pointer.type.kind == "float" else CType("float", "f32")
             names[name] = m.read(Ptr(pointer.mem, offset, scalar), site + i % 8)
+
+
+def _copy(instr: ptx.Instr, names: Mapping[str, Value]) -> None:
+    """An asynchronous copy into shared memory, whose number of bytes is the third operand: as good as done."""
+    target = _address(names, instr.operands[0], ())
+    size = _value(names, instr.operands[2]) if len(instr.operands) > 2 else None
+    if target is None or target.mem.kind != "shared" or not isinstance(target.off, int) or not isinstance(size, int):
+        return
+    bits = dtypes.BITS.get(target.type.dt, 32)
+    target.mem.bring(range(target.off, target.off + size * 8 // bits))
 
 
 def _store(m: Machine, instr: ptx.Instr, names: Mapping[str, Value]) -> None:

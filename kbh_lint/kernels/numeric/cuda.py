@@ -46,6 +46,12 @@ def _copy(m: Machine, c: Args) -> Value:
     return None
 
 
+def _barrier(m: Machine, c: Args) -> Value:
+    """A barrier: what other lanes wrote before it is seen behind it."""
+    m.phase += 1
+    return None
+
+
 def _atomic(m: Machine, c: Args) -> Value:
     """atomicAdd, also on a single shared or local variable."""
     pointer = c.get(0)
@@ -121,7 +127,7 @@ FUNCTIONS: dict[str, Builtin] = {
             "copy_async": _copy, "load": _read,
             "store": _write, "shuffle_masked": mathematics.other_lane(1), "shuffle": mathematics.other_lane(0),
             "sync": mathematics.nothing,
-            "barrier": mathematics.nothing, "check": mathematics.nothing, "prefetch_line": mathematics.nothing,
+            "barrier": _barrier, "check": mathematics.nothing, "prefetch_line": mathematics.nothing,
             "atomic": mathematics.unknown, "atomic_max": mathematics.larger(1.0),
             "atomic_min": mathematics.larger(-1.0), "atomic_exchange": mathematics.exchanged,
             "vote": mathematics.unknown, "popc": mathematics.unknown,
@@ -143,7 +149,8 @@ FUNCTIONS: dict[str, Builtin] = {
 METHODS: dict[str, Builtin] = {
     "Sum": mathematics.lane_sum, "Reduce": _cub_reduce, "InclusiveSum": mathematics.nothing,
     **named("shfl shfl_down shfl_up shfl_xor", mathematics.other_lane(0)),
-    **named("sync arrive wait commit arrive_and_wait", mathematics.nothing),
+    **named("sync wait arrive_and_wait", _barrier),
+    **named("arrive commit", mathematics.nothing),
     **named(
         "thread_rank size num_threads block_rank num_blocks meta_group_rank meta_group_size "
         "group_index thread_index any all ballot load store fetch_add",

@@ -88,6 +88,7 @@ class Machine:
         self.stores: list[tuple[str, Any]] = []
         self.cells: dict[int, tuple[range, bool]] = {}  # by index in `stores`
         self.unsure = 0
+        self.phase = 0  # barriers so far
         self.short = False
         self.unread: dict[tuple[str, int], ir.Loc] = {}
         self.depth = 0  # loops that are running, one in another, in the function that runs

@@ -56,6 +56,8 @@ class Access:
         registers = self.m.dialect.elements and mem.kind == "local" and isinstance(off, int)
         if registers and mem.default is not None:
             return mem.default
+        if mem.brought and mem.untouched(off, self.m.phase):
+            return _NOTHING
         if mem.written():
             value = ops.perturbed(mem.nearest(off), self.m.numbers, site)
             if registers and isinstance(off, int) and len(mem.cells) < MAX_CELLS:
@@ -97,6 +99,8 @@ class Access:
     def write(self, ptr: Ptr, value: object) -> None:
         """Stores a value where a pointer points to; vectors fill one cell for each component."""
         off, kind = ptr.off, ptr.type
+        if ptr.mem.brought:
+            ptr.mem.touch(off, self.m.phase)
         if isinstance(value, Obj) and value.type.kind == "vec":
             for i, part in enumerate(value.fields.values()):
                 ptr.mem.put(off + i if isinstance(off, int) else off, part)

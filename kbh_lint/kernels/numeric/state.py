@@ -43,7 +43,11 @@ F32 = CType("float", "f32")
 
 @dataclass(slots=True, eq=False)
 class Memory:
-    """Cells by element offset. kind: param, shared, local. Reads of a cell nobody wrote give another lane's value."""
+    """Cells by element offset. kind: param, shared, local. Reads of a cell nobody wrote give another lane's value.
+
+    `brought` are the cells that copies filled, each with the phase (between barriers) in which this lane wrote to some
+    of them first: until that phase ends the others still hold what was copied.
+    """
 
     name: str
     kind: str
@@ -54,6 +58,23 @@ class Memory:
     last: Any = None
     regions: dict[int, Memory] = field(default_factory=dict)
     parent: Memory | None = None
+    brought: dict[range, int | None] = field(default_factory=dict)
+
+    def bring(self, cells: range) -> None:
+        """A copy replaces what is in `cells` by data that nobody computed here."""
+        if len(self.brought) < MAX_CELLS or cells in self.brought:
+            self.cells = {at: value for at, value in self.cells.items() if at not in cells}
+            self.brought[cells] = None
+
+    def untouched(self, offset: object, phase: int) -> bool:
+        """Whether a cell that was not written holds what was copied there."""
+        return any(offset in cells and since in (None, phase) for cells, since in self.brought.items())
+
+    def touch(self, offset: object, phase: int) -> None:
+        """Notes that this lane writes to a cell."""
+        for cells, since in self.brought.items():
+            if since is None and offset in cells:
+                self.brought[cells] = phase
 
     def put(self, offset: object, value: object) -> None:
         """Stores a value at `offset`, or somewhere if that is unknown."""
