@@ -445,3 +445,30 @@ def test_what_a_lambda_declares_hides_the_variable_around_it_and_leaves_it_alone
     )  # fmt: skip
     stored = {store.param: params(store.origins) for store in facts.stores}
     assert stored == {"out": {"x"}, "other": {"w"}}
+
+
+def test_a_method_of_a_field_of_the_object_changes_that_field() -> None:
+    facts = run(
+        """
+        template <int N> struct Row {
+          float data[N];
+          __device__ float& operator[](int i) { return data[i]; }
+          __device__ void fill(float v) { for (int i = 0; i < N; ++i) data[i] = v; }
+        };
+        template <int N> struct State {
+          Row<N> row; float scale;
+          __device__ void begin(float v) { row.fill(v); scale = 1.f; }
+          __device__ void merge(const Row<N>& other) { for (int i = 0; i < N; ++i) row[i] = row[i] * scale + other[i]; }
+        };
+        __global__ void kernel(const float* x, const float* w, float* out) {
+          State<4> state;
+          state.begin(x[0]);
+          Row<4> more;
+          for (int i = 0; i < 4; ++i) more[i] = w[i];
+          state.merge(more);
+          out[threadIdx.x] = state.row[0];
+        }""",
+        x=F32, w=F32, out=F32,
+    )  # fmt: skip
+    (store,) = facts.stores
+    assert params(store.origins) == {"x", "w"} and facts.unread == []

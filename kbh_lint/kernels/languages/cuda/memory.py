@@ -302,7 +302,7 @@ class CudaMemory(Memory):
     def _variable_address(self, node: ir.Name) -> V:
         value = self.run.frame.env.get(node.id)
         if value is None:
-            place = self.run.names.global_place(node.id)
+            place = self.run.names.place_outside(node.id)
             return place if place is not None else self.run.expressions.eval(node)
         if isinstance(value.x, Ref):
             return value.x.pointer

@@ -136,15 +136,6 @@ class CudaNames(Names):
         pointed = pointer_to(ct)
         return V(ct.dtype, ct.dtype, x=Ref(V(ct.dtype, ct.dtype, cells=frozenset((cell,)), ct=pointed)))
 
-    def global_place(self, name: str) -> V | None:
-        """The address of the global variable `name`; None for other names."""
-        try:
-            found = self.run.frame.outer.lookup(name)
-        except KeyError:
-            return None
-        value = self.global_(found) if isinstance(found, ir.Decl) else None
-        return value.x.pointer if value is not None and isinstance(value.x, Ref) else None
-
     def outer(self, name: str, loc: ir.Loc) -> V:
         value = super().outer(name, loc)
         kind = self.run.frame.outer.type_of(name) if type(value.const) is int and value.dtype == "i32" else ""
@@ -181,7 +172,7 @@ class CudaNames(Names):
     def bind(self, name: str, value: V) -> None:
         old = self.run.frame.env.get(name)
         if old is None:
-            place = self._place_outside(name)
+            place = self.place_outside(name)
             if place is None:
                 self.run.frame.env[name] = value
             else:
@@ -204,7 +195,7 @@ class CudaNames(Names):
                 value = value.with_(ct=old.ct)
         return value
 
-    def _place_outside(self, name: str) -> V | None:
+    def place_outside(self, name: str) -> V | None:
         """Where a name that no variable here has lies: a field of the object, or what it means around the function."""
         this = self.run.types.this_type()
         if (
