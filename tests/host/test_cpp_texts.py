@@ -80,6 +80,10 @@ WAYS = {  # what stands at file scope, and what makes `name`
         'std::istringstream s("a b aten::topk"); std::string name; for (;;) { if (!(s >> name) || s.eof()) break; }',
     ),
     "torch's": ("", 'std::string name = c10::str("aten::", "top", "k");'),
+    "a template's behind an alias in a block": (
+        'namespace own::names { template <int N> std::string made() { return N > 1 ? "aten::topk" : ""; } }',
+        "namespace on = own::names; std::string name; if (k > 0) name = on::made<2>(); else name = on::made<3>();",
+    ),
     "beside a number": (
         "",
         'std::string name; for (int i = 9; i > 6; --i) if ("v" + std::to_string(i) == "v7") name = "aten::topk";',

@@ -44,10 +44,7 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Value:
     if traits.asked(node):
         known = traits.value(run.types, node, env)
         return Unknown((), "a trait of a type") if known is None else known
-    try:
-        found = env.lookup(node.name)
-    except KeyError:
-        found = None
+    found = _found(run, node.name, env)
     own = _own_template(run, node, env)
     if own is not None:
         return own
@@ -65,6 +62,14 @@ def e_type(run: Cpp, node: ir.TypeRef, env: Env) -> Value:
     if found is not None and not node.args and not isinstance(found, (CppType, TypeValue)):
         return found
     return TypeValue(node, env)
+
+
+def _found(run: Cpp, name: str, env: Env) -> Value:
+    """What a name is bound to in the text, also through an alias of a namespace of the text; None without it."""
+    found = env.get(name)
+    if found is None and "::" in name and (meant := run.outside(name, env)) != name:
+        found = env.get(meant)
+    return found
 
 
 def _own_template(run: Cpp, node: ir.TypeRef, env: Env) -> OwnMethod | None:
