@@ -274,9 +274,23 @@ class Model(nn.Module):
                       top.data_ptr(), where.data_ptr(), b, edges.data_ptr(), n, k, 0)
         return top, where
 """
+FOUND = """static auto run = (int (*)(void*, const float*, float*))nullptr;
+  if (!run) run = (decltype(run))dlsym(dlopen(LIBRARY, 2), "cublasSgemm_v2");
+  if (room) run(nullptr, x, keys);"""
 SORT = "cub::DeviceSegmentedRadixSort::SortPairsDescending(room, *size, x, keys, ids, at, n, 1, edges, edges + 1);"
 
 
 def test_what_a_library_does_on_addresses_that_ctypes_hands_on_is_its_work(tmp_path: Path) -> None:
     report = lint(tmp_path, HEAD + SORTING.replace("BODY", SORT), "05_topk_bitonic")
     assert any("SortPairsDescending does the selection" in one.message for one in report.findings), report.trace
+
+
+@pytest.mark.parametrize("library", ["name", '"/opt/other/libfast.so"'], ids=["nobody knows which", "another's"])
+def test_a_vendors_function_in_a_library_whose_name_python_gives_is_the_vendors(tmp_path: Path, library: str) -> None:
+    source = SORTING.replace("BODY", FOUND.replace("LIBRARY", library)).replace(
+        "void* room,", "const char* name, void* room,"
+    )
+    source = source.replace("LIB.order(", 'LIB.order(open("/proc/self/maps").read().split()[-1].encode(), ')
+    report = lint(tmp_path, HEAD + source, "05_topk_bitonic")
+    kinds = {line.split()[0] for line in report.trace if "cublasSgemm" in line}
+    assert kinds == ({"library"} if library == "name" else {"blob"}), report.trace

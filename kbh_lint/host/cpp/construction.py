@@ -56,11 +56,12 @@ def converted(run: Cpp, ref: ir.TypeRef, value: Value, env: Env) -> Value:
 
 
 def parameter(run: Cpp, kind: Value, value: Value, env: Env) -> Any:
-    """Converts an argument to the declared type of its parameter, copying it where it is passed by value. Numbers for
-    pointers, as ctypes passes them, are addresses."""
+    """Converts an argument to the declared type of its parameter, copying it where it is passed by value. Numbers and
+    bytes for pointers, as ctypes passes them, are addresses and texts."""
     if not isinstance(kind, ir.TypeRef) or kind.reference and not kind.const:
         return value
     if kind.pointers:
+        value = value.decode("utf-8", "replace") if type(value) is bytes and kind.name == "char" else value
         return cpp_types.cast(run, kind, value, env) if type(value) is int and value else value
     made = converted(run, kind, value, env)
     return made if made is not value or kind.reference else copying.copied(run.interp, value)

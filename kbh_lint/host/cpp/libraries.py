@@ -23,7 +23,7 @@ from kbh_lint.host.cpp.std import functions as cpp_std
 from kbh_lint.host.cpp.std import outputs as cpp_outputs
 from kbh_lint.host.cpp.std import passing
 from kbh_lint.host.datamodel import shown
-from kbh_lint.host.effects import outside
+from kbh_lint.host.effects import foreign, outside
 from kbh_lint.host.gpu import device_wide, images, l2, launch_limits, launch_settings
 from kbh_lint.host.torch import recording, tensor_attributes
 from kbh_lint.host.values import device
@@ -248,7 +248,10 @@ def _entry_point(name: str, args: list[Value]) -> Value:
     symbol = next((Sym(str(a)) for a in args if isinstance(a, str)), None)
     if name.startswith("dlsym") and args and symbol is not None and isinstance(args[0], (Blob, Extension)):
         owner, own = args[0], symbol.path
-        return Blob(f"{owner.path}:{own}", owner.loc) if isinstance(owner, Blob) else owner.env.vars.get(own)
+        ours = owner.env.vars.get(own) if isinstance(owner, Extension) else None
+        if own.startswith(foreign.VENDORS) and ours is None and type(owner) is not Blob:
+            return symbol  # of nobody knows which library
+        return Blob(f"{owner.path}:{own}", owner.loc) if isinstance(owner, Blob) else ours
     if name.startswith("dlsym"):
         return symbol if symbol is not None else Unknown((), name)
     places = [a for a in args if isinstance(a, Slot)]
