@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from typing import Any, TypeAlias
 
@@ -249,8 +250,8 @@ class JitFunction(Brief):
     `hooks` holds the function that each configuration calls with the launch's arguments before a launch (none: none
     has one). `heuristics` maps a constexpr to the function that computes it from the launch arguments. `open` says that
     there are more configurations or heuristics, which are not known. `pruner` is the function that is asked at a launch
-    which of the `tries`, the configurations as objects, are tried; `asked` says that it was. `plain` says that it was
-    made with no options.
+    which of the `tries`, the configurations as objects, are tried; `asked` says that it was. `best` gives the
+    configuration of its last launch. `plain` says that it was made with no options.
     """
 
     func: Func
@@ -261,6 +262,7 @@ class JitFunction(Brief):
     pruner: Any = None
     tries: list[Any] = field(default_factory=list)
     asked: bool = False
+    best: Callable[[], Value] | None = None
     plain: bool = True
 
 

@@ -92,3 +92,22 @@ def test_a_grid_may_ask_for_what_heuristics_make(tmp_path: Path) -> None:
     )
     report = lint(tmp_path, text.replace(ARGUMENTS, f"{ARGUMENTS}, BN=128, BK=64"))
     assert report.verdict == "clean", [(f.rule, f.message) for f in report.findings]
+
+
+SPLIT = """
+def prune(configs, named, **kwargs):
+    return [config for config in configs if (config.kwargs["BK"] == 64) == (named["M"] > 64)]
+"""
+TWICE = """
+        if gemm.best_config.kwargs["BK"] == WANTED:
+            y = torch.matmul(x.bfloat16(), self.weight.bfloat16().T)"""
+
+
+@pytest.mark.parametrize(("wanted", "rules"), [(16, set()), (64, {"KBH101"})])
+def test_the_best_configuration_is_one_that_the_pruner_leaves(tmp_path: Path, wanted: int, rules: set[str]) -> None:
+    sizes = '{"BM": 64, "BN": 128, "BK": %d}'
+    text = program(f"triton.Config({sizes % 64}), triton.Config({sizes % 128})").replace(PRUNER, SPLIT)
+    more = f"gemm[{GRID}]({ARGUMENTS})" + TWICE.replace("WANTED", str(wanted))
+    report = lint(tmp_path, text.replace(f"gemm[{GRID}]({ARGUMENTS})", more))
+    assert rules <= {finding.rule for finding in report.findings}
+    assert (report.verdict == "clean") is (not rules), [(f.rule, f.message) for f in report.findings]

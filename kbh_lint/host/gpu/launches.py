@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +43,8 @@ def _tuned(
 ) -> JitFunction:
     """The kernel with the configurations that a launch may run. Its pruner is asked where there are too many, or where
     it completes them, and else once, for what it does beside that."""
+    if jit.configs:
+        jit.best = partial(tuned.best, interp, jit, args, kwargs, loc)
     whole, jit = jit, tuned.distinct(jit) if len(jit.configs) > MAX_CONFIGS else jit
     if jit.pruner is None:
         return jit

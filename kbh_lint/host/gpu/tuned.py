@@ -10,6 +10,7 @@ from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Value
 from kbh_lint.host.datamodel import iteration
 from kbh_lint.host.values.objects import Config
+from kbh_lint.host.values.tensors import Unknown
 
 if TYPE_CHECKING:
     from kbh_lint.host.run import Run
@@ -30,6 +31,22 @@ def pruned(
         return replace(jit, open=True)
     kwargs_of, hooks = [config.kwargs for config in known], [config.hook for config in known]
     return replace(jit, configs=kwargs_of, hooks=hooks, open=jit.open or not all(kwargs_of))
+
+
+def best(
+    interp: Run, jit: JitFunction, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None
+) -> Config:
+    """Returns `kernel.best_config` after a launch: in what the configurations agree that it may have run; all else is
+    unknown."""
+    left = jit if jit.pruner is None else pruned(interp, jit, args, kwargs, loc)
+    first = left.configs[0] if left.configs else {}
+    values = {
+        name: value
+        if all(name in one and _key(one[name]) == _key(value) for one in left.configs) and not left.open
+        else Unknown((), f"best_config.{name}")
+        for name, value in first.items()
+    }
+    return Config(values, options=dict.fromkeys(("num_warps", "num_stages"), Unknown((), "best_config")))
 
 
 def distinct(jit: JitFunction) -> JitFunction:

@@ -70,6 +70,8 @@ def _of_kernel(interp: Run, owner: JitFunction, name: str, loc: ir.Loc | None) -
     """An attribute of a kernel."""
     if name in ("fn", "__wrapped__"):
         return owner if owner.configs else owner.func
+    if name == "best_config" and owner.best is not None:
+        return owner.best()
     if name == "arg_names":
         return [p.name for p in owner.func.node.params]
     return owner.func.attrs[name] if name in owner.func.attrs else Method(owner, name)
