@@ -43,8 +43,9 @@ def _of_loads(dot: ir.Call, loads: set[int], kernel: ir.FuncDef) -> bool:
     return len(made) == 2 and all(len(one) == 1 and id(one[0]) in loads for one in made)
 
 
+@by_node
 def assigned(node: object) -> set[str]:
-    """The names that are assigned to in `node`."""
+    """The names that are assigned to in a node, or in a tuple of nodes that is part of one; not to be changed."""
     found: set[str] = set()
     for part in walk(node):
         targets: tuple[ir.Expr, ...] = part.targets if isinstance(part, ir.Assign) else ()
@@ -54,6 +55,7 @@ def assigned(node: object) -> set[str]:
     return found
 
 
+@by_node
 def made_in(body: tuple[ir.Stmt, ...]) -> set[str]:
     """The names that hold at the end of an iteration what it has loaded or multiplied, or what it made of that."""
     found: set[str] = set()
@@ -66,6 +68,24 @@ def made_in(body: tuple[ir.Stmt, ...]) -> set[str]:
         new = new or any(isinstance(part, ir.Name) and part.id in found for part in parts)
         found = found | assigned(node) if plain and new else found - assigned(node)
     return found
+
+
+@by_node
+def returns(node: object) -> bool:
+    """Whether a `return` stands in a node, or in a tuple of nodes that is part of one."""
+    return any(isinstance(part, ir.Return) for part in walk(node))
+
+
+@by_node
+def nests(body: tuple[ir.Stmt, ...]) -> bool:
+    """Whether a loop stands in the body of one."""
+    return any(isinstance(part, LOOPS) for part in walk(body))
+
+
+@by_node
+def assigns_inside(node: ir.Stmt) -> bool:
+    """Whether an expression in a statement assigns."""
+    return any(isinstance(part, ir.AssignE) for part in walk(node))
 
 
 @by_node

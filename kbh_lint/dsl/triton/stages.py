@@ -25,15 +25,17 @@ from kbh_lint.dsl.triton.axes import Tile
 from kbh_lint.dsl.triton.shared_memory import given
 from kbh_lint.dsl.triton.staged_loops import (
     BREAKS,
-    LOOPS,
     PLAIN,
     assigned,
+    assigns_inside,
     given_to,
     hinted,
     in_a_row,
     keeps,
     made_in,
     may_keep,
+    nests,
+    returns,
 )
 from kbh_lint.dsl.triton.tile_values import Places, Values
 from kbh_lint.frontends.walk import all_nodes, walk
@@ -80,8 +82,8 @@ class _Reading(Values):
                 self.tiles[node.target.id] = value
             elif isinstance(node, ir.Return):
                 return False
-            elif not isinstance(node, ir.ExprS) or any(isinstance(part, ir.AssignE) for part in walk(node)):
-                if any(isinstance(part, ir.Return) for part in walk(node)):
+            elif not isinstance(node, ir.ExprS) or assigns_inside(node):
+                if returns(node):
                     return False
                 self._forget(node)
         return True
@@ -101,7 +103,7 @@ class _Reading(Values):
         test = self.of(node.test)
         if test is None or not test.late:  # one side may not be compiled
             self._forget(node)
-            return not any(isinstance(part, ir.Return) for part in walk((node.body, node.orelse)))
+            return not returns(node.body) and not returns(node.orelse)
         before, ends = dict(self.tiles), []
         for side in (node.body, node.orelse):
             self.tiles = dict(before)
@@ -112,10 +114,9 @@ class _Reading(Values):
 
     def _loop(self, node: ir.For, counts: bool) -> None:
         bounds = self._bounds(node.iterable)
-        inner = any(isinstance(part, LOOPS) for part in walk(node.body))
-        if bounds is None or inner or not isinstance(node.target, ir.Name):
+        if bounds is None or nests(node.body) or not isinstance(node.target, ir.Name):
             self._forget(node)
-            if bounds is not None and not any(isinstance(part, ir.Return) for part in walk(node.body)):
+            if bounds is not None and not returns(node.body):
                 if isinstance(node.target, ir.Name):
                     self.tiles[node.target.id] = _counter(*bounds)
                 self.body(node.body, counts)
