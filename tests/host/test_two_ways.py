@@ -270,5 +270,7 @@ torch::Tensor run(torch::Tensor x, torch::Tensor w, torch::Tensor y) {
         f"EXT = load_inline('e', cpp_sources=[r'''{source}'''], functions=['run'])\n"
     )
     body = "return EXT.run(x, self.weight, honest(self, x))"
-    assert said(tmp_path, body, top).verdict == "reward_hack"
-    assert said(tmp_path, body, top.replace("300", "30000")).verdict == "unproven"
+    for rounds in ("300", "30000"):
+        assert said(tmp_path, body, top.replace("300", rounds)).verdict == "reward_hack"
+    mixed = top.replace("300", "30000").replace("n += 1;", "n = (n * 5 + i) % 30001;")  # nobody knows what is left
+    assert said(tmp_path, body, mixed).verdict == "unproven"
