@@ -534,7 +534,19 @@ REUSED = """__syncthreads();
     for (int w = 0; w < 32; ++w) acc = two_sum(acc, Pair{parts[2 * w], parts[2 * w + 1]});"""
 
 
+EACH = "for (int i = threadIdx.x; i < n / 4; i += blockDim.x) fetch(tile + i, x + i);"
+BULK = """if (threadIdx.x == 0) {
+        const unsigned at = static_cast<unsigned>(__cvta_generic_to_shared(tile));
+        asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];"
+                     :: "r"(at), "l"(x), "r"(n * 4), "r"(at));
+    }"""
+
+
+@pytest.mark.parametrize("copy", [EACH, BULK], ids=["by each thread", "by one"])
 @pytest.mark.parametrize("merge", ["", REUSED], ids=["alone", "through the tile"])
 @pytest.mark.parametrize(("low", "state"), [("err + (a.lo + b.lo)", "effective"), ("0.f * err", "vacuous")])
-def test_what_a_copy_brought_is_there_until_it_is_overwritten_in_place(merge: str, low: str, state: str) -> None:
-    assert facts(IN_PLACE.replace("LOW", low).replace("MERGE", merge)).state == state
+def test_what_a_copy_brought_is_there_until_it_is_overwritten_in_place(
+    copy: str, merge: str, low: str, state: str
+) -> None:
+    assert EACH in IN_PLACE
+    assert facts(IN_PLACE.replace(EACH, copy).replace("LOW", low).replace("MERGE", merge)).state == state

@@ -56,7 +56,9 @@ class Access:
         registers = self.m.dialect.elements and mem.kind == "local" and isinstance(off, int)
         if registers and mem.default is not None:
             return mem.default
-        if mem.brought and mem.untouched(off, self.m.phase):
+        if mem.kind == "shared" and mem.default is None and not mem.written():
+            mem.before.add((site, self.m.phase))
+        if (site, self.m.phase) in mem.before or mem.brought and mem.untouched(off, self.m.phase):
             return _NOTHING
         if mem.written():
             value = ops.perturbed(mem.nearest(off), self.m.numbers, site)

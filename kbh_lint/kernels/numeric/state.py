@@ -46,7 +46,8 @@ class Memory:
     """Cells by element offset. kind: param, shared, local. Reads of a cell nobody wrote give another lane's value.
 
     `brought` are the cells that copies filled, each with the phase (between barriers) in which this lane wrote to some
-    of them first: until that phase ends the others still hold what was copied.
+    of them first: until that phase ends the others still hold what was copied. `before` are the places in the code that
+    read in a phase before anything was written: in that phase they see nothing of what this lane writes elsewhere.
     """
 
     name: str
@@ -59,6 +60,7 @@ class Memory:
     regions: dict[int, Memory] = field(default_factory=dict)
     parent: Memory | None = None
     brought: dict[range, int | None] = field(default_factory=dict)
+    before: set[tuple[int, int]] = field(default_factory=set)
 
     def bring(self, cells: range) -> None:
         """A copy replaces what is in `cells` by data that nobody computed here."""
