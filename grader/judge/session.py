@@ -289,7 +289,7 @@ class Session:
         answer = self._child.ask(Kind.GO, doing, limit=self._call_timeout)
         seen = outputs.raw(self.out_bytes)[places]
         self._copied(0)
-        self._flush()
+        self.flush()
         if answer.kind != Kind.DONE:
             return Batch(answer, 0.0, {}, places, seen)
         outputs.poison(self.out_bytes)
@@ -304,7 +304,7 @@ class Session:
         outputs_of = {0: self._rows["outputs"].split(whole)} if answer.kind == Kind.DONE else {}
         return Batch(answer, wall, outputs_of, places, seen)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
         """Leaves nothing in the L2 of a GPU but clean lines of a buffer of ours."""
         if self.device.type != "cuda":
             return

@@ -132,9 +132,10 @@ def test_marked_calls_must_give_the_trials_bits_unless_unmarked_ones_vary_too(
 def test_bits_that_are_seldom_left_to_chance_are_asked_for_in_further_models(
     monkeypatch: pytest.MonkeyPatch, given: list[str], found: bool | None, loads: int
 ) -> None:
-    """Each text is what the calls of one model give, the last one marked; `b` is the trial's result and `x` wrong."""
+    """Each text is what the calls of one model give, the last one marked; `b` is the trial's result and `x` wrong. All
+    calls of all models but the first find empty caches."""
     answers = iter(given)
-    session = SimpleNamespace(count=0, left="")
+    session = SimpleNamespace(count=0, left="", cold=0)
 
     def load(*_: object, **__: object) -> Frame:
         session.count += 1
@@ -145,7 +146,10 @@ def test_bits_that_are_seldom_left_to_chance_are_asked_for_in_further_models(
         one, session.left = session.left[0], session.left[1:]
         return one
 
-    session.load, session.outputs = load, outputs
+    def flush() -> None:
+        session.cold += 1
+
+    session.load, session.outputs, session.flush = load, outputs, flush
     session.call = lambda *_: SimpleNamespace(answer=Frame(Kind.DONE, 0))
     shape = GEMM.shapes[0]
     case = SimpleNamespace(binding=None, state=None, shape=shape, inputs=())
@@ -157,4 +161,4 @@ def test_bits_that_are_seldom_left_to_chance_are_asked_for_in_further_models(
     monkeypatch.setattr(passes, "digest_of", lambda outputs, _: outputs)
     monkeypatch.setattr(passes, "hold", lambda *given: SimpleNamespace(result=SimpleNamespace(ok=given[3] != "x")))
     assert passes._again(bench, None, session, shape, 1) is found  # type: ignore[arg-type]
-    assert session.count == loads
+    assert session.count == loads and session.cold == (loads - 1) * len(given[0])
