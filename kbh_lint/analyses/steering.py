@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from kbh_lint.analyses import compensation
+from kbh_lint.analyses import compensation, coverage
 from kbh_lint.analyses.flow import Slice, facts_of, roots, slice_of
 from kbh_lint.analyses.precision import operand_types, short_series
 from kbh_lint.analyses.products import ProductUse, products
@@ -105,6 +105,9 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
     if not change and here.products and there.products:
         care = [_length(end) for end in ends]
         change = "series" if care[0] != care[1] else ""
+    if not change and here.products and there.products:
+        care = [_history(r, end) for r, end in zip((run, other), ends, strict=True)]
+        change = "history" if care[0] != care[1] else ""
     if not change:
         return
     sides = (care[0], care[1]) if care else (_said(here), _said(there))
@@ -131,6 +134,11 @@ def _length(found: Slice) -> str:
     """How far the power series behind a result go that end before their terms vanish, and what is short of none."""
     short = {(s.terms, s.needed) for _, s in short_series(found.events)}
     return ", ".join(f"{terms} of {needed} terms of a series" for terms, needed in sorted(short)) or "whole series"
+
+
+def _history(run: ShapeRun, found: Slice) -> str:
+    """Whether a recurrence behind a result begins anew in each piece of its sequence."""
+    return "all earlier steps" if coverage.restarted(run, found) is None else "a state that begins anew in each piece"
 
 
 def arithmetic(found: Slice) -> Arithmetic:
