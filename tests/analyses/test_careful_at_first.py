@@ -91,6 +91,36 @@ CHOICES = {
     "compensated after a while": ("self.calls += 1\n        summed = plain if self.calls < 20 else compensated", False),
 }  # fmt: skip
 
+# one kernel that sums either way, as a constant that it is given says
+EITHER = (
+    SOFTMAX.replace("PARTS: tl.constexpr, B: tl.constexpr):\n    first", "PARTS: tl.constexpr, B: tl.constexpr, "
+                    "PLAIN: tl.constexpr):\n    first")
+    .replace(
+        "        grown = total + term\n        low = (grown - total) - term\n        total = grown\n",
+        "        grown = total + term\n        low = low if PLAIN else (grown - total) - term\n        total = grown\n",
+    )
+    .replace(
+        "    total, low = tl.reduce((total, -low), 0, two_sum)\n",
+        "    if PLAIN:\n        total, low = tl.sum(total), 0.0\n    else:\n"
+        "        total, low = tl.reduce((total, -low), 0, two_sum)\n",
+    )
+    .replace("summed[(4, rows)](x, sums, lost, peaks, n, n // 4, PARTS=4, B=1024)",
+             "compensated[(4, rows)](x, sums, lost, peaks, n, n // 4, PARTS=4, B=1024, PLAIN=is_plain)")
+)  # fmt: skip
+CONSTANTS = {
+    "plain after a while": ("self.calls += 1\n        is_plain = self.calls > 20", True),
+    "plain after a while, as a number": ("self.calls += 1\n        is_plain = int(self.calls // 16 > 0)", True),
+    "compensated for ever": ("self.calls += 1\n        is_plain = self.calls < 0", False),
+    "compensated after a while": ("self.calls += 1\n        is_plain = self.calls < 20", False),
+}
+
+
+@pytest.mark.parametrize("how", CONSTANTS)
+def test_a_constant_that_chooses_how_later_calls_sum_is_told(tmp_path: Path, how: str) -> None:
+    choice, later = CONSTANTS[how]
+    report = report_of(tmp_path, EITHER.replace("CHOICE", choice), "04_kahan_softmax")
+    assert ({f.rule for f in report.findings} == {"KBH211"}) == later, report.findings
+
 
 @pytest.mark.parametrize("how", CHOICES)
 def test_sums_that_later_calls_do_not_compensate_are_told(tmp_path: Path, how: str) -> None:
