@@ -61,7 +61,10 @@ def survivors(path: PathRun, run: ShapeRun, found: Slice) -> list[ShapeFact]:
         if call.kind in KEYS:
             seeds += _shown_by(path, call, known)
     if not any(isinstance(seed.fact, Survivor) and seed.fact.role == "output" for seed in seeds):
-        seeds += _same_again(run) or _not_stored(run, found)
+        left = _same_again(run) or _not_stored(run, found)
+        if left:  # what is kept of inputs is kept to be asked
+            seeds = [seed for seed in seeds if not (isinstance(seed.fact, Survivor) and seed.fact.role == "derived")]
+        seeds += left
     return [*seeds, *_harmless(run)]
 
 

@@ -10,6 +10,7 @@ from kbh_lint.analyses import compensation, coverage
 from kbh_lint.analyses.flow import Slice, facts_of, roots, slice_of
 from kbh_lint.analyses.precision import operand_types, short_series
 from kbh_lint.analyses.products import ProductUse, products
+from kbh_lint.analyses.reading.gates import kept_behind
 from kbh_lint.analyses.seeds import ShapeFact, launched_from
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import BITS, FLOATS
@@ -182,13 +183,15 @@ def _said(side: Arithmetic) -> str:
 
 
 def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[ShapeFact]:
-    """Branches inside the kernels that a result comes from; with `compensates` also those between sums."""
-    for event in slice_of(run).events:
+    """Branches inside the kernels that a result comes from; with `compensates` also those between sums. One that leaves
+    the result as an earlier call left it is another thing."""
+    found = slice_of(run)
+    for event in found.events:
         for facts in facts_of(event):
             for branch in facts.branches:
                 change = _sides(branch)
                 names = _steered_by(contract, event, branch, change) if change else ()
-                if names:
+                if names and not (change == "skip" and branch.loc in {loc for _, loc, _ in kept_behind(run, found)}):
                     sides = (_types(branch.taken, branch.sums[0]), _types(branch.other, branch.sums[1]))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
                     yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))

@@ -43,6 +43,22 @@ def test_a_kernel_may_not_ask_what_the_call_before_left(tmp_path: Path, way: str
     assert ("KBH209" in {finding.rule for finding in report.findings}) == found, report.trace
 
 
+RESET = """
+y = self.y
+if self.loaded != self.weight._version:
+    self.seen.zero_()
+    self.loaded = self.weight._version
+"""
+
+
+@pytest.mark.parametrize(("reset", "found"), [(RESET, True), ("y = self.y\nself.seen.zero_()\n", False)])
+def test_what_is_forgotten_when_weights_change_is_kept_else(tmp_path: Path, reset: str, found: bool) -> None:
+    asks = LOOK.replace("SAME", "tl.load(seen) != total").replace("NEXT", "total")
+    text = HEAD + asks + GATED + model(reset + ASKED + WORK, KEPT + "self.loaded = -1\n")
+    rules = {finding.rule for finding in lint(tmp_path, text).findings}
+    assert ("KBH209" in rules) == found and not (found and rules & {"KBH202", "KBH402"}), rules
+
+
 STORE = "tl.store(y + rows[:, None] * N + cols[None, :], out.to(tl.bfloat16), mask=(rows < M)[:, None])"
 MOVED = "tl.load(moved) != 0"
 

@@ -78,7 +78,7 @@ def _whole(
     over = {name: (at, launched_from(event)) for name, (event, at) in coverage.stepped(promise, run, found).items()}
     for call in run.probes:
         if call.kind == "later":  # what is checked first is not what is timed long after
-            late = reach(call.result)
+            late = reach(list(call.contents))
             short |= {name: (event.loc, _where_loaded(name, event)) for name, event in left_out(promise, late).items()}
             more = coverage.stepped(promise, run, late).items()
             over |= {name: (at, launched_from(event)) for name, (event, at) in more}

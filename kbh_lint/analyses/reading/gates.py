@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kbh_lint.analyses.flow import Slice, facts_of
+from kbh_lint.analyses.flow import Slice, facts_of, reach
 from kbh_lint.base import ir
 from kbh_lint.base.dtypes import FLOATS
 from kbh_lint.host.values.checksums import outside
@@ -19,10 +19,18 @@ Found = tuple[dict[str, Content], set[Storage]]  # inputs by their names, and me
 
 def kept_behind(run: ShapeRun, found: Slice) -> Iterator[tuple[Event, ir.Loc, tuple[str, ...]]]:
     """The launches of the last call that may leave the result as the call before left it, each with the place that
-    decides and the names of the inputs: what these come to is held against what was kept of those before."""
+    decides and the names of the inputs: what these come to is held against what was kept of those before. So may those
+    of a further call, for which no weight has changed."""
     if len(run.calls) < 2:
         return
-    call, former = run.calls[-1], run.calls[-2]
+    yield from _kept_from(run.calls[-2], run.calls[-1], found)
+    same = next((call for call in run.probes if call.kind == "same"), None)
+    if same is not None:
+        yield from _kept_from(run.calls[-1], same, reach(list(same.contents)))
+
+
+def _kept_from(former: Call, call: Call, found: Slice) -> Iterator[tuple[Event, ir.Loc, tuple[str, ...]]]:
+    """As `kept_behind`, for a call whose result depends on `found`."""
     for event in found.events:
         if event.kind != "launch" or event.call != call.index or not _left(event, call, former):
             continue
