@@ -98,17 +98,9 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
         return
     ends = [slice_of(r) for r in (run, other)]
     here, there = (arithmetic(end) for end in ends)
-    change = difference(here, there)
-    care: list[str] = []
-    if not change and not here.products and not there.products and "exp" in here.steps:
-        care = [_care(end) for end in ends]
-        change = "compensation" if sorted(care) == [CAREFUL, PLAIN] else ""
-    if not change and here.products and there.products:
-        care = [_length(end) for end in ends]
-        change = "series" if care[0] != care[1] else ""
-    if not change and here.products and there.products:
-        care = [_history(r, end) for r, end in zip((run, other), ends, strict=True)]
-        change = "history" if care[0] != care[1] else ""
+    change, care = difference(here, there), list[str]()
+    if not change:
+        change, care = _care_of(here, there, (run, other), ends)
     if not change:
         return
     sides = (care[0], care[1]) if care else (_said(here), _said(there))
@@ -119,6 +111,22 @@ def _host(loc: ir.Loc | None, names: tuple[str, ...], run: ShapeRun, other: Shap
             if operand_types(use) not in rest.products:
                 related.append((use.loc, f"{word} multiplies {' and '.join(operand_types(use))} here"))
     yield ShapeFact(fact, loc, tuple(related[:8]))
+
+
+def _care_of(
+    here: Arithmetic, there: Arithmetic, runs: tuple[ShapeRun, ShapeRun], ends: list[Slice]
+) -> tuple[str, list[str]]:
+    """What else differs between two sides whose types are the same, and how each side does it; "" for nothing."""
+    if not here.products and not there.products:
+        care = [_care(end) for end in ends] if "exp" in here.steps else []
+        return ("compensation" if sorted(care) == [CAREFUL, PLAIN] else ""), care
+    if not here.products or not there.products:
+        return "", []
+    care = [_length(end) for end in ends]
+    if care[0] != care[1]:
+        return "series", care
+    care = [_history(run, end) for run, end in zip(runs, ends, strict=True)]
+    return ("history" if care[0] != care[1] else ""), care
 
 
 def _care(found: Slice) -> str:

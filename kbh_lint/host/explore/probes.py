@@ -66,7 +66,8 @@ def probe(
     foreign = any(c.storage.ident in interp.memory.given - last.given.keys() for e in last.events for c, _ in e.reads)
     telling = telling or foreign or interp.memory.cut  # a graph or a pointer of an earlier model's calls is in use
     telling = telling or not counters and _other_numbers(run.calls)  # which else may be what is counted
-    telling = telling or interp.memory.versions and _kept_result(run, first)  # weights change between the calls, too
+    results = tensor_arguments.tensors_in(last.result) if interp.memory.versions else ()
+    telling = telling or any(escapes.holds(first, tensor) for tensor in results)  # weights changed between calls, too
     if not telling and not counters:
         return
     kept = _Kept(interp)
@@ -89,12 +90,6 @@ def _other_numbers(calls: Sequence[path_runs.Call]) -> bool:
         one.name == other.name and one.given_numbers() != other.given_numbers()
         for one, other in zip(*launches, strict=False)
     )
-
-
-def _kept_result(run: path_runs.ShapeRun, first: Sequence[EscapedState]) -> bool:
-    """Whether a call returns memory that was kept before it."""
-    kept = {slot.value.storage for slot in first if isinstance(slot.value, Tensor)}
-    return any(tensor.storage in kept for tensor in tensor_arguments.tensors_in(run.calls[-1].result))
 
 
 class _Kept:
