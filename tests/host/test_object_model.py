@@ -59,6 +59,11 @@ HOLDS = {
         "        a.n = 2\n        return a\n",
         "", "copy.copy(A()).n == 2",
     ),
+    "attributes of a function under a cache": (
+        "import functools\n@functools.lru_cache(maxsize=None)\ndef f(a):\n"
+        "    if not hasattr(f, 'kept'): f.kept = {1: 2}\n    return f.kept.get(a, 5)\n",
+        "", "f(3) == 5 and f(1) == 2 and f.kept == {1: 2} and hasattr(f, '__name__') and not hasattr(f, 'other')",
+    ),
     "a cache of one": (
         "import functools\nseen = []\n@functools.lru_cache(maxsize=1)\ndef f(a): seen.append(a)\n",
         "f.cache_clear()\nseen.clear()\nf(1)\nf(2)\nf(2)\nf(1)\n", "seen == [1, 2, 1]",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
 from kbh_lint.base.values import Func, JitFunction, Sym, Value
 from kbh_lint.host.datamodel import exceptions, modules, schemas, typetests
-from kbh_lint.host.python import class_making, module_calls
+from kbh_lint.host.python import class_making, function_attributes, module_calls
 from kbh_lint.host.torch import tensor_attributes, torchlib
 from kbh_lint.host.values import keys, taint, unbound, unknowns
 from kbh_lint.host.values.containers import Once
@@ -15,7 +16,17 @@ from kbh_lint.host.values.frames import Raised
 from kbh_lint.host.values.library_objects import OwnModule, Property
 from kbh_lint.host.values.modelled import Builtin, Site, models
 from kbh_lint.host.values.named_objects import Namespace
-from kbh_lint.host.values.objects import Bound, ClassV, Instance, LibObject, find_method, is_module, meta_method
+from kbh_lint.host.values.objects import (
+    Bound,
+    ClassV,
+    Compiled,
+    Instance,
+    LibObject,
+    Memo,
+    find_method,
+    is_module,
+    meta_method,
+)
 from kbh_lint.host.values.tensors import Tensor, Unknown
 from kbh_lint.source.embedded import doubts
 
@@ -143,7 +154,9 @@ def has_attr(interp: Run, owner: Value, name: str) -> bool:
         of_torch = name in module_calls.NAMES or name in module_calls.SET
         return name in owner.attrs or owner.cls.has(name) or of_torch and is_module(owner.cls)
     if isinstance(owner, Func):
-        return name in owner.attrs
+        return name in owner.attrs or hasattr(FunctionType, name)
+    if isinstance(owner, (Memo, Compiled)) and name not in function_attributes.OF_CACHES:
+        return has_attr(interp, owner.func, name)
     if isinstance(owner, ClassV):
         return owner.has(name) or meta_method(owner, name) is not None
     if isinstance(owner, Tensor):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kbh_lint.host.run import Run
 
 CODE = "types.CodeType"
+OF_CACHES = frozenset(("cache_clear", "cache_info", "cache_parameters"))
 
 
 def _of_function(interp: Run, owner: Func, name: str, loc: ir.Loc | None) -> Value:
@@ -83,8 +84,10 @@ def _of_partial(interp: Run, owner: Partial, name: str, loc: ir.Loc | None) -> V
 
 
 def _of_memo(interp: Run, owner: Memo, name: str, loc: ir.Loc | None) -> Value:
-    """An attribute of a function under a cache."""
-    return owner.func if name == "__wrapped__" else Method(owner, name)
+    """An attribute of a function under a cache: what is not the cache's is the function's."""
+    if name == "__wrapped__":
+        return owner.func
+    return Method(owner, name) if name in OF_CACHES else interp.get_attr(owner.func, name, loc)
 
 
 def _of_compiled(interp: Run, owner: Compiled, name: str, loc: ir.Loc | None) -> Value:
@@ -138,6 +141,11 @@ def _put_in_kernel(interp: Run, owner: JitFunction, name: str, value: Value, loc
     owner.func.attrs[name] = value
 
 
+def _put_in_wrapped(interp: Run, owner: Memo | Compiled, name: str, value: Value, loc: ir.Loc | None) -> None:
+    """An attribute of a function under a cache, or of a compiled one, is kept with the function."""
+    interp.set_attr(owner.func, name, value, loc)
+
+
 def put_nowhere(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc | None) -> None:
     """Evaluates `owner.name = value` of values whose attributes are not followed; a function of ctypes has types."""
     if isinstance(owner, (ExtFunction, Blob, Method)):  # it may be what checks the result
@@ -149,4 +157,5 @@ def put_nowhere(interp: Run, owner: Value, name: str, value: Value, loc: ir.Loc 
 WRITERS: dict[type, Callable[[Run, Any, str, Value, ir.Loc | None], None]] = {
     Func: _put_in_function,
     JitFunction: _put_in_kernel,
+    **dict.fromkeys((Memo, Compiled), _put_in_wrapped),
 }
