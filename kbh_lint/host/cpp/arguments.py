@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 
 
 def address(run: Cpp, node: object, env: Env) -> Slot | None:
-    """Where an argument lies that is an address, so that the callee can write there: of a handle that a parameter holds
-    the address of (`encode(CUtensorMap* map)`), or of an element of an array of handles (`streams + i`)."""
+    """Where an argument lies that is an address, so that the callee can write there: what a pointer points to, a handle
+    that a parameter holds the address of (`encode(CUtensorMap* map)`), or an element of an array of handles
+    (`streams + i`)."""
     if isinstance(node, ir.Name):
         held = env.get(node.id)
-        known = isinstance(held, Slot) and isinstance(held.get(), (Unknown, LibObject, type(None)))
-        return held if isinstance(held, Slot) and known else None
+        if not isinstance(held, Slot):
+            return None
+        handle = isinstance(held.get(), (Unknown, LibObject, type(None)))
+        return held if handle or run.types.holds_address(node.id, env) else None
     if not isinstance(node, ir.Binary) or node.op != "+" or not isinstance(node.left, (ir.Name, ir.Attr)):
         return None
     if not isinstance(node.right, (ir.Name, ir.Const)):

@@ -112,7 +112,7 @@ def initial(run: Cpp, node: ir.Decl, env: Env, *, lasting: bool = False) -> Valu
 
 def _assigned(run: Cpp, ref: ir.TypeRef, init: ir.Expr, env: Env) -> Value:
     """What a variable of a type holds after `= init`."""
-    value = run.eval(init, env)
+    value = run.eval_place(init, env) if isinstance(init, ir.Name) else run.eval(init, env)
     plain = isinstance(value, Slot) and not ref.reference and ref.name != "auto"
     if plain and not cpp_types.is_pointer(run, ref, env):
         value = value.get()

@@ -156,6 +156,13 @@ class Types:
             elif cpp_types.is_pointer(self.run, kind, env):
                 note(self.pointers, env.vars, name, TypeValue(kind, env))
 
+    def holds_address(self, name: str, env: Env) -> bool:
+        """Whether a name means a variable that was declared as a pointer to a place."""
+        scope: Env | None = env
+        while scope is not None and name not in scope.vars:
+            scope = scope.parent
+        return scope is not None and self.is_pointer(scope, name)
+
     def declares(self, table: dict[str, Value], node: ir.Decl, env: Env) -> None:
         """Remembers the type of a variable that lies in `table` and holds one value or none, as written in `env`."""
         ref = node.type

@@ -255,7 +255,9 @@ class Expressions:
         result: Any = True
         for op, right_node in zip(node.ops, node.rights, strict=True):
             right = self.evaluate(right_node, frame)
-            one = ops.compare(op, left, right, self.m.numbers)
+            own = isinstance(left, Obj) or isinstance(right, Obj)
+            one = self.m.structs.operator(f"operator{op}", [left, right], node, frame) if own else None
+            one = ops.compare(op, left, right, self.m.numbers) if one is None else one
             if self.m.splits and one is True:
                 self.m.fails = self.m.fails or ops.failing(op, left, right)
             if one is False or isinstance(one, whole.Elsewhere):

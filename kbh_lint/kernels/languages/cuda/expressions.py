@@ -151,6 +151,14 @@ class CudaExpressions(Expressions):
             return made.with_(ct=left.ct)
         return made
 
+    def e_compare(self, node: ir.Compare) -> V:
+        left, right = self.eval(node.left), self.eval(node.rights[0])
+        if is_struct(left) or is_struct(right):
+            found = self.operator(node.ops[0], left, right, node.loc)
+            if found is not None:
+                return found
+        return self.run.numbers.compare(node.ops[0], left, right)
+
     def operator(self, op: str, left: V, right: V, loc: ir.Loc) -> V | None:
         """The result of an operator that the file overloads for these operands; None where it overloads none."""
         funcs = self.run.names.overloads(f"operator{op}")
