@@ -277,3 +277,46 @@ def test_a_rule_that_follows_from_a_type_decides_what_the_error_is(kind: str, st
         "float s = 0.0f", f"{kind} one = 1; Total<rule_t<decltype(one), float>> total; float s = 0.0f"
     )
     assert facts(BY_RULE + text.replace("LOOP", step).replace("TOTAL", "total.s + total.c")).state == state
+
+
+# A running sum over pairs whose correction is forgotten before each of them; what is left of the last is taken off.
+RESCALED = """
+struct Part { float s, c; };
+__device__ void take(Part& p, float e) {
+  float y = __fsub_rn(e, p.c), t = __fadd_rn(p.s, y);
+  p.c = __fsub_rn(__fsub_rn(t, p.s), y);
+  p.s = t;
+}
+__global__ void kernel(const float* __restrict__ x, float* __restrict__ y, int n) {
+  float m = -INFINITY;
+  Part p{0.f, 0.f};
+  for (int i = threadIdx.x; i < n; i += 2 * blockDim.x) {
+    float top = fmaxf(m, fmaxf(x[i], x[i + blockDim.x]));
+    p.s *= expf(m - top);
+    FORGOTTEN
+    m = top;
+    take(p, expf(x[i] - m) + expf(x[i + blockDim.x] - m));
+  }
+  for (int step = 16; step > 0; step >>= 1) {
+    Part q{__shfl_xor_sync(~0u, p.s, step), __shfl_xor_sync(~0u, p.c, step)};
+    FORGOTTEN
+    take(p, q.s);
+    MERGED
+  }
+  float total = __fsub_rn(p.s, p.c);
+  for (int i = threadIdx.x; i < n; i += blockDim.x) y[i] = expf(x[i] - m) / total;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "merged", "state"),
+    [
+        ("p.c = 0.f;", "", "vacuous"),
+        ("p.c *= expf(m - top);".replace("m - top", "0.f"), "", "effective"),
+        ("", "p.c += q.c;", "effective"),
+    ],
+)
+def test_a_correction_that_is_forgotten_before_each_sum_is_none(forgotten: str, merged: str, state: str) -> None:
+    found = facts(RESCALED.replace("FORGOTTEN", forgotten).replace("MERGED", merged), block=32)
+    assert found.state == state

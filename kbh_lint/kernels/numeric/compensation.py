@@ -121,13 +121,18 @@ def _found(work: Search, many: bool) -> CompensationFacts:
         found = often.found or found
         if often.sites:
             return CompensationFacts("vacuous", "trips", work.locs(often.sites), sums, (), unread)
-    if work.fuel <= 0:
+    if _too_long(work, real, wide):
         unread = (*unread, (TOO_LONG, at))
     if unread:
         return CompensationFacts("unknown", "", work.locs(sorted(found)), sums, (), unread)
     if found:
         return CompensationFacts("vacuous", "unused", work.locs(sorted(found)), sums)
     return CompensationFacts("absent", sums=sums)
+
+
+def _too_long(work: Search, real: Answer, wide: list[int]) -> bool:
+    """Whether the steps ended before the question was answered."""
+    return work.fuel <= 0 and (bool(wide) or not real.taken_off)
 
 
 def _sums(work: Search, answer: Answer) -> tuple[ir.Loc, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
@@ -144,6 +145,8 @@ class Search(Evaluation):
     def cancelled(self, run: Run, sites: list[int], many: bool) -> bool:
         """Whether no error of a sum that residuals at `sites` belong to is made good by them in what is stored.
 
+        The first sum that each text makes is looked at before the others, in case not all can be.
+
         A sum is made wrong by more than it would be rounded: where a compensation reaches the result, what is stored is
         the same, or depends on whether residuals are at work. It does not where the residual comes to nothing by
         algebra, as in `(s + c) - (c - d)` with `d` the error of that addition.
@@ -156,22 +159,36 @@ class Search(Evaluation):
         sums = [site for site in sums if self.of_exponentials(run.numbers.totals[site].src, logits)]
         if len(sums) > _SUMS:
             return False
-        return bool(sums) and all(self.left_wrong(run, site, many) for site in sums)
+        first = {self.sites.loc(site): site for site in reversed(sums)}
+        sums.sort(key=lambda site: site not in first.values())
+        right: Run | None = None
+        for number, site in enumerate(sums):
+            wrong = self.left_wrong(run, site, many)
+            if wrong is False:
+                return False
+            if right is None:
+                right = self.run(run.numbers.seed, many, mute=frozenset(run.numbers.zeros), follows=run)
+            if wrong is None or right.failed:
+                return number >= len(first)
+            if not _moved(right, wrong, self.ends):
+                return False
+        return bool(sums)
 
-    def left_wrong(self, run: Run, site: int, many: bool) -> bool:
-        """Whether an error of the sum at `site` reaches what is stored, no other than if there were no residuals."""
-        seed = run.numbers.seed
-        plain = self.run(seed, many, nudge=site, follows=run)
-        if plain.failed or not _moved(run, plain, self.ends):
+    def left_wrong(self, run: Run, site: int, many: bool) -> Run | Literal[False] | None:
+        """The run without residuals in which the sum at `site` is wrong, where what is stored is no other than if they
+        were at work; False where it is, or where the sum has no part in it, and None where that cannot be told."""
+        plain = self.run(run.numbers.seed, many, nudge=site, follows=run)
+        if plain.failed:
+            return None
+        if not _moved(run, plain, self.ends):
             return False
         mute: frozenset[int] = frozenset(run.numbers.zeros)
-        at_work, at_rest, right = (
-            self.run(seed, many, nudge=nudge, mute=muted, follows=run)
-            for nudge, muted in ((site, _NONE), (site, mute), (None, mute))
+        at_work, at_rest = (
+            self.run(run.numbers.seed, many, nudge=site, mute=muted, follows=run) for muted in (_NONE, mute)
         )
-        if at_work.failed or at_rest.failed or right.failed:
-            return False
-        return not _moved(at_rest, at_work, self.ends) and bool(_moved(right, at_rest, self.ends))
+        if at_work.failed or at_rest.failed:
+            return None
+        return False if _moved(at_rest, at_work, self.ends) else at_rest
 
     def precise(self, runs: list[Run], many: bool) -> tuple[list[int], set[str]]:
         """The sites of additions of exponentials in f64 that a stored value depends on, and the parameters with such
