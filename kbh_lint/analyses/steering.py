@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 GUARDS = frozenset(("isnan", "isinf", "isfinite", "nan_to_num"))
 CAREFUL, PLAIN = "a compensated sum", "a plain sum"
 MAX_GUARDED = 50  # contents of a test that are looked at for guards
+_CHOSEN = frozenset(("index", "test", "product"))  # a value that chose between constants, by which something was read
 MAX_CHOICES = 16  # of one kernel, that are looked at for sums
 MAX_SUMS = 8  # launches whose sums are looked at
 MAX_EARLIER = 3  # launches that what lies at a place is followed through
@@ -52,7 +53,8 @@ def steered(problem: Problem, contract: Contract, paths: list[PathRun]) -> list[
     """
     base = next((p for p in paths if not p.forced), paths[0])
     compensates = compensation.promised(problem)
-    out = [[*_device(contract, run, compensates)] for run in base.shapes]
+    places = problem.whole  # a model of another deck may route by values
+    out = [[*_device(contract, run, compensates, places)] for run in base.shapes]
     for other in (*(p for p in paths if p is not base), *base.beyond):
         for key in other.forced:
             value = base.sites[key] if key in base.sites else base.settled.get(key)
@@ -190,9 +192,9 @@ def _said(side: Arithmetic) -> str:
 # --- kernels -----------------------------------------------------------------------------------------------
 
 
-def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[ShapeFact]:
-    """Branches inside the kernels that a result comes from; with `compensates` also those between sums. One that leaves
-    the result as an earlier call left it is another thing."""
+def _device(contract: Contract, run: ShapeRun, compensates: bool, places: bool) -> Iterator[ShapeFact]:
+    """Branches inside the kernels that a result comes from; with `compensates` also those between sums, with `places`
+    also what is read by them. One that leaves the result as an earlier call left it is another thing."""
     found = slice_of(run)
     for event in found.events:
         for facts in facts_of(event):
@@ -203,8 +205,25 @@ def _device(contract: Contract, run: ShapeRun, compensates: bool) -> Iterator[Sh
                     sides = (_types(branch.taken, branch.sums[0]), _types(branch.other, branch.sums[1]))
                     fact = ValueBranch(layer="kernel", inputs=names, change=change, sides=sides)
                     yield ShapeFact(fact, branch.loc, tuple(launched_from(event)))
+            if facts.products and places:
+                yield from _places(contract, event, facts)
             if compensates:
                 yield from _sums(contract, event, facts)
+
+
+def _places(contract: Contract, event: Event, facts: KernelFacts) -> Iterator[ShapeFact]:
+    """Values of inputs that choose between places or masks of what a kernel multiplies: how much of it is read. A test
+    for exact zeros leaves out what adds nothing."""
+    held: dict[int, Content] = event.attrs["contents"]
+    for store in facts.stores:
+        chosen = [o for o in store.origins if o.flags >= _CHOSEN and "zero" not in o.flags and o.dtype in FLOATS]
+        names = tested(contract, dict.fromkeys(held[o.storage] for o in chosen if o.storage in held))
+        if names:
+            fact = ValueBranch(
+                layer="kernel", inputs=names, change="places", sides=("all that is read", "a part of it")
+            )
+            yield ShapeFact(fact, store.loc, tuple(launched_from(event)))
+            return
 
 
 def _sums(contract: Contract, event: Event, facts: KernelFacts) -> Iterator[ShapeFact]:
