@@ -26,13 +26,20 @@ _FOUND = regex(
     r"[^.;]*\b(?:(?:in|from)\s+(?:the\s+)?(?:L2|cache)|warm|resident)\b",
     re.I,
 )
+# Said of loads with `evict_last`, which kernels without any such intent use, too: of calls alone.
+_FOR_CALLS = regex(
+    r"\b(?:next|following|later|another)\s+(?:\w+\s+)?calls?\b|\bbetween\s+(?:\w+\s+)?calls\b|\bfrom\s+call\s+to\s+call\b"
+    r"|\bacross\s+(?:\w+\s+)?calls\b|\b(?:survives?|outlives?|past)\s+(?:\w+\s+){0,2}(?:flush|sweep)\b",
+    re.I,
+)
+_L2 = regex(r"\bL2\b", re.I)
 NEAR = 300  # characters around such words, in which the cache is spoken of
 MAX_WORDS = 200  # places that are looked at
 
 
 def stays_in_cache(shapes: Iterable[ShapeFacts], module: ir.Module) -> None:
-    """Marks the persisting windows over inputs and weights as `said` to serve another call, where the file says so, and
-    adds the place."""
+    """Marks what keeps inputs and weights in the cache as `said` to serve another call, where the file says so, with
+    the place."""
     marked = [shape for shape in shapes if any(_words(seed.fact) for seed in shape.seeds)]
     places: dict[re.Pattern[str], ir.Loc | None] = {}
     for shape in marked:
@@ -41,11 +48,13 @@ def stays_in_cache(shapes: Iterable[ShapeFacts], module: ir.Module) -> None:
 
 def _words(fact: object) -> re.Pattern[str] | None:
     """The words that would say what a window is for: an open one over data that its call may read several times, or one
-    that has ended; None of all else."""
+    that has ended; or loads that keep what is read once. None of all else."""
     if not isinstance(fact, L2Policy) or fact.what not in ("input", "state"):
         return None
     if fact.kind == "ended window":
         return _FOUND
+    if fact.kind == "evict_last":
+        return _FOR_CALLS if fact.reads == "once" else None
     return _STAYS if fact.kind == "window" and fact.reads in ("several", "unknown") else None
 
 
@@ -64,7 +73,7 @@ def _place(module: ir.Module, stays: re.Pattern[str]) -> ir.Loc | None:
     """The line of a file that says that data stays in the cache until another call."""
     text: str = module.unit.text
     for _, words in zip(range(MAX_WORDS), stays.finditer(text), strict=False):
-        if _CACHE.search(text[max(words.start() - NEAR, 0) : words.end() + NEAR]):
+        if (_L2 if stays is _FOR_CALLS else _CACHE).search(text[max(words.start() - NEAR, 0) : words.end() + NEAR]):
             line = text.count("\n", 0, words.start()) + 1
             begin = text.rfind("\n", 0, words.start()) + 1
             columns = (len(text[begin:at].encode()) for at in (words.start(), words.end()))
