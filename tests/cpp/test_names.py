@@ -180,6 +180,12 @@ TORCH = {
         + f'auto found = {DISPATCHER}.findOp({{"aten::topk", ""}}); TORCH_CHECK(found); found->callBoxed(stack); '
         + POPPED,
     ),
+    "an operator that is there of two namespaces": (
+        BOXED,
+        PUSHED + f'for (const char* one : {{"rank", "aten"}}) {{ auto found = {DISPATCHER}.findSchema('
+        f'{{std::string(one) + "::" + kind + "k", ""}}); if (!found) continue; found->callBoxed(&stack); break; }} '
+        + POPPED,
+    ),
     "an operator that a class keeps": (
         BOXED + KEEPER,
         PUSHED + f"keeper.of(kind).callBoxed(stack); {POPPED}",

@@ -12,6 +12,7 @@ from kbh_lint.host.cpp import copies as cpp_copies
 from kbh_lint.host.cpp import names as cpp_names
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.gpu import cublas, device_wide, pointer_tables
+from kbh_lint.host.python import builtin_attributes
 from kbh_lint.host.torch import recording, torchlib
 from kbh_lint.host.values.cpp_objects import Dispatcher, OperatorName, Pointer, Schema, Slot, TensorOptions
 from kbh_lint.host.values.objects import LibObject
@@ -258,10 +259,18 @@ def called(run: Cpp, owner: Schema, args: list[Value], loc: ir.Loc | None) -> Va
     return aten(run, f"at::{name}_outf" if owner.attrs["last"] else f"at::{name}", args, loc)
 
 
+def _may_be_there(run: Cpp, found: Schema) -> bool:
+    """Whether an operator is one of torch or of the submission, or may be that of a library that others load."""
+    name: str = found.attrs["name"] or ""
+    path = f"torch.ops.{name.replace('::', '.')}"
+    return "::" not in name or builtin_attributes.has_library_attr(run.interp, path) is not False
+
+
 def dispatched(run: Cpp, name: str, args: list[Value], loc: ir.Loc | None) -> Value:
     """Models methods of `c10::Dispatcher`: it finds operators, and calls those that it is given."""
     if name in FOUND:
-        return schema(args)
+        found = schema(args)
+        return found if name.endswith("Throw") or _may_be_there(run, found) else None
     held = args[0].get() if args and isinstance(args[0], Slot) else next(iter(args), None)
     if not isinstance(held, Schema):
         return NotImplemented
