@@ -1,4 +1,5 @@
-"""The single calls of one shape of a trial: on how many models and slots, and what is looked at of each."""
+"""The single calls of one shape of a trial: on how many models and slots, and what is looked at of each. Further down,
+those that another process is asked for again."""
 
 from __future__ import annotations
 
@@ -12,14 +13,16 @@ from typing import TYPE_CHECKING
 
 from grader.deck.cases import Case, CaseSpec, model_group
 from grader.deck.code import TORCH_DTYPES
+from grader.deck.digest import digest_of
 from grader.deck.keys import derive
 from grader.judge import plan as planning
-from grader.judge.answers import Called, first_line
+from grader.judge.answers import Called, expect, first_line
 from grader.judge.batches import State
 from grader.judge.plan import Group, ShapePlan
 from grader.judge.resources import cache_bytes, ring_room
 from grader.judge.seen import Sample, Seen
 from grader.judge.ticking import BUILDING
+from grader.record.cell import CaseOutcome
 from grader.record.spread import of_samples
 from grader.wire.frames import Kind
 from kbh_lint.problems import Shape
@@ -27,8 +30,9 @@ from kbh_lint.problems import Shape
 if TYPE_CHECKING:
     from grader.judge.trial import Trial
 
-__all__ = ["first_calls", "instances", "later_calls", "single_calls", "ungated_calls"]
+__all__ = ["first_calls", "instances", "later_calls", "replay", "single_calls", "ungated_calls"]
 
+COLD_CALLS = 8  # with an empty L2, of a model that gave other bits than the trial saw, the same in each warm call
 MOST_INSTANCES = 16
 MAKING_SECONDS = 4.0  # for the models of a shape: those that quantise weights of their own take a second each
 COPYING_SECONDS = MAKING_SECONDS / 8  # as if a copy took so long: as many on every host, since times depend on it
@@ -257,3 +261,75 @@ def _states(trial: Trial, shape: Shape, first: Case, count: int) -> list[State]:
     """States of as many models: the plain one and others drawn like it."""
     others = (CaseSpec("state", "nominal", state=model_group(i)) for i in range(1, count))
     return [first.state, *(trial.case(shape, spec).state for spec in others)]
+
+
+# --- asked again, of another process, on the same hidden values ---
+
+
+def replay(trial: Trial, shape: Shape, seen: CaseOutcome, *, copied: bool) -> list[str]:
+    """What differs at a shape, a sentence each. Of other bits that are right `trial.unsure` says so, unless bits are
+    seen to be left to chance.
+
+    The model may be a copy of one that was rehearsed, where the trial had copies; where that gives other results, the
+    submission makes one itself.
+    """
+    case = trial.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
+    before = trial.unsure
+    for copies in (True, False) if copied else (False,):
+        trial.unsure = before
+        loaded = trial.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies)
+        expect(loaded, f"at {shape.label}")
+        found = _differs(trial, case, seen)
+        if loaded.numbers[:1] != (1.0,) or not found and trial.unsure == before:
+            break
+    return found
+
+
+def _differs(trial: Trial, case: Case, seen: CaseOutcome) -> list[str]:
+    """What differs in calls of the model that is loaded."""
+    shape, marks, states = case.shape, [], Seen()
+    for index in range(planning.LEAST_ROUNDS):
+        marks.append(_again(trial, case, index, keep=index == planning.LEAST_ROUNDS - 1))
+        trial.compare(case, trial.session.outputs(index), states)
+    if not all(outcome.ok for outcome in states.cases):
+        return [f"at {shape.label} it gave another result for the same values when it was asked again"]
+    if _handed_out(trial, case, index, marks[-1]):
+        return [f"at {shape.label} a call with unchanged inputs computed nothing: it handed out the result before"]
+    if marks[0] != seen.digest and len(set(marks)) == 1 and not _by_chance(trial, case, index, marks[0]):
+        trial.unsure = f"at {shape.label} it gave other bits for the same values when it was asked again, also right"
+    return []
+
+
+def _handed_out(trial: Trial, case: Case, index: int, fresh: str) -> bool:
+    """Whether one more call on values that stayed gives the tensors of the last one, which were overwritten since.
+
+    A model that needs what it returned before, on other values too, is another thing, and accused of nothing.
+    """
+    if _again(trial, case, index, written=False) == fresh or _right(trial, case, index):
+        return False
+    _again(trial, case, index, keep=True)
+    return _again(trial, case, index) == fresh or _right(trial, case, index)
+
+
+def _by_chance(trial: Trial, case: Case, index: int, warm: str) -> bool:
+    """Whether a call that finds an empty L2, as those of the trial, gives other bits than all that found a warm one:
+    blocks that add to one sum come in other orders then.
+    """
+    for _ in range(COLD_CALLS):
+        trial.session.flush()
+        if _again(trial, case, index) != warm:
+            return _right(trial, case, index)
+    return False
+
+
+def _again(trial: Trial, case: Case, index: int, *, written: bool = True, keep: bool = False) -> str:
+    """The digest of one more call; with `keep` what it returned is overwritten before the next one."""
+    inputs = case.inputs if written else None
+    called = trial.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
+    expect(called.answer, f"at {case.shape.label}")
+    return digest_of(trial.session.outputs(index), trial.master)
+
+
+def _right(trial: Trial, case: Case, index: int) -> bool:
+    """Whether the outputs of the last call are right, in other bits too."""
+    return trial.compare(case, trial.session.outputs(index), Seen())

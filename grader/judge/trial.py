@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from grader.deck.against import hold
-from grader.deck.cases import Case, CaseSpec, materialise, model_group
+from grader.deck.cases import Case, CaseSpec, materialise
 from grader.deck.code import TORCH_DTYPES, Code, DeckError, ours
 from grader.deck.digest import digest_of
 from grader.deck.keys import derive
@@ -26,7 +26,7 @@ from grader.judge.plan import ShapePlan, TrialOptions
 from grader.judge.resources import free_bytes
 from grader.judge.seen import Null, Seen, compared_calls
 from grader.judge.session import Session
-from grader.judge.single_calls import first_calls, later_calls, single_calls, ungated_calls
+from grader.judge.single_calls import first_calls, later_calls, replay, single_calls, ungated_calls
 from grader.judge.ticking import BUILDING
 from grader.record.cell import CaseOutcome, ShapeResult, TrialResult
 from grader.record.spread import MEDIAN, Wanted, middle
@@ -172,7 +172,8 @@ class Trial:
                     self.unsure = f"at {shape.label} there is no call that could be asked again: take more samples"
                     continue
                 self.say(f"asking again at {shape.label}")
-                found += self._replay(shape, random.SystemRandom().choice(seen[shape.label]), shape.label in copied)
+                one = random.SystemRandom().choice(seen[shape.label])
+                found += replay(self, shape, one, copied=shape.label in copied)
         except (Ended, ChildGone) as end:
             if not found:
                 raise NotReplayed(f"when it was to be asked again, {end}") from end
@@ -293,56 +294,6 @@ class Trial:
             case.spec.id, result.ok, error, result.tolerance, result.message, mark, held.rows, held.of_rows, model
         ))  # fmt: skip
         return result.ok
-
-    def _replay(self, shape: Shape, seen: CaseOutcome, copied: bool) -> list[str]:
-        """What differs at a shape. The model may be a copy of one that was rehearsed, where the trial had copies; where
-        that gives other results, the submission makes one itself.
-        """
-        case = self.case(shape, CaseSpec(seen.case, "nominal", state=model_group(seen.model)))
-        before = self.unsure
-        for copies in (True, False) if copied else (False,):
-            self.unsure = before
-            loaded = self.session.load(case.binding, [case.state], rounds=planning.LEAST_ROUNDS, copies=copies)
-            expect(loaded, f"at {shape.label}")
-            found = self._differs(case, seen)
-            if loaded.numbers[:1] != (1.0,) or not found and self.unsure == before:
-                break
-        return found
-
-    def _differs(self, case: Case, seen: CaseOutcome) -> list[str]:
-        """What differs in calls of the model that is loaded."""
-        shape, marks, states = case.shape, [], Seen()
-        for index in range(planning.LEAST_ROUNDS):
-            marks.append(self._again(case, index, keep=index == planning.LEAST_ROUNDS - 1))
-            self.compare(case, self.session.outputs(index), states)
-        if not all(outcome.ok for outcome in states.cases):
-            return [f"at {shape.label} it gave another result for the same values when it was asked again"]
-        if marks[0] != seen.digest and len(set(marks)) == 1:
-            self.unsure = f"at {shape.label} it gave other bits for the same values when it was asked again, also right"
-        if self._handed_out(case, index, marks[-1]):
-            return [f"at {shape.label} a call with unchanged inputs computed nothing: it handed out the result before"]
-        return []
-
-    def _handed_out(self, case: Case, index: int, fresh: str) -> bool:
-        """Whether one more call on values that stayed gives the tensors of the last one, which were overwritten since.
-
-        A model that needs what it returned before, on other values too, is another thing, and accused of nothing.
-        """
-        if self._again(case, index, written=False) == fresh or self._right(case, index):
-            return False
-        self._again(case, index, keep=True)
-        return self._again(case, index) == fresh or self._right(case, index)
-
-    def _again(self, case: Case, index: int, *, written: bool = True, keep: bool = False) -> str:
-        """The digest of one more call; with `keep` what it returned is overwritten before the next one."""
-        inputs = case.inputs if written else None
-        called = self.session.call(index, inputs, f"run at {case.shape.label}", keep=keep)
-        expect(called.answer, f"at {case.shape.label}")
-        return digest_of(self.session.outputs(index), self.master)
-
-    def _right(self, case: Case, index: int) -> bool:
-        """Whether the outputs of the last call are right, in other bits too."""
-        return self.compare(case, self.session.outputs(index), Seen())
 
     # --- help ---
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from ground import Ground
 from toy import HONEST
 
+from grader.judge import single_calls
 from grader.judge.judging import NotReplayed
+from grader.judge.seen import Seen
+from grader.wire.frames import Frame, Kind
 
 
 def test_a_wrong_result_on_the_same_values_is_told_and_other_bits_or_a_crash_are_not_taken_for_one(
@@ -54,3 +58,28 @@ def test_a_shape_without_a_call_that_could_be_asked_again_shows_nothing(ground: 
     bare = replace(shape, cases=tuple(replace(case, digest="") for case in shape.cases))
     with pytest.raises(NotReplayed, match="no call that could be asked again: take more samples"):
         here.replay(replace(trial, shapes=(bare,)))
+
+
+@pytest.mark.parametrize(
+    ("cold", "said"), [(["b"], ""), (["a", "a", "b"], ""), (["a"] * 8, "other bits"), (["x"], "other bits")]
+)
+def test_bits_that_cold_calls_alone_have_are_left_to_chance(
+    monkeypatch: pytest.MonkeyPatch, cold: list[str], said: str
+) -> None:
+    """`a` is what warm calls give, `b` is right too, and `x` is not."""
+    left, calls = iter(cold), SimpleNamespace(now="a")
+    session = SimpleNamespace(
+        load=lambda *_, **__: Frame(Kind.DONE, 0), flush=lambda: setattr(calls, "now", next(left)),
+        call=lambda *_, **__: SimpleNamespace(answer=Frame(Kind.DONE, 0)), outputs=lambda _: calls.now,
+    )  # fmt: skip
+    case = SimpleNamespace(shape=SimpleNamespace(label="here"), binding=None, state=None, inputs={})
+
+    def compare(_: object, outputs: str, states: Seen) -> bool:
+        states.cases.append(SimpleNamespace(ok=outputs != "x"))  # type: ignore[arg-type]
+        return outputs != "x"
+
+    trial = SimpleNamespace(session=session, unsure="", master=b"", case=lambda *_: case, compare=compare)
+    monkeypatch.setattr(single_calls, "digest_of", lambda outputs, _: outputs)
+    seen = SimpleNamespace(case=0, model=0, digest="c")
+    assert single_calls.replay(trial, case.shape, seen, copied=False) == []  # type: ignore[arg-type]
+    assert (said in trial.unsure) if said else not trial.unsure
