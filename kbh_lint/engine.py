@@ -11,6 +11,7 @@ from typing import Any
 from kbh_lint import kernelbench
 from kbh_lint.analyses import said
 from kbh_lint.analyses.agreement import UNTRIED, across_targets, agree, differing
+from kbh_lint.analyses.coverage import asks_for_heights
 from kbh_lint.analyses.entries import entry_facts, split_by_shape
 from kbh_lint.analyses.flow import last_call, reach
 from kbh_lint.analyses.reference import Traits, traits
@@ -113,7 +114,7 @@ def _explored(
     binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
-    budgets, shared = Budgets(), Shared()
+    budgets, shared = Budgets(), Shared(heights=graded is not None and asks_for_heights(graded))
 
     def on(gpu: tuple[int, int], named: Target | None = None) -> Session:
         known = partial(_gpu, problems_dir, gpu, named)

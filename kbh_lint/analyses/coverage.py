@@ -21,11 +21,21 @@ from kbh_lint.kernels.core.facts import KernelFacts
 from kbh_lint.kernels.extents.gaps import stepped_over
 from kbh_lint.kernels.extents.restarts import Restart, restarts
 from kbh_lint.kernels.extents.reuse import axes
-from kbh_lint.problems import Contract, Promise
+from kbh_lint.problems import ArgSpec, Contract, Problem, Promise
 
 MIN_TILE, MAX_TILE = 8, 512  # columns of one
 MAX_COPIES = 8
 MAX_CONFIGS = 12  # of one launch
+
+
+def asks_for_heights(problem: Problem) -> bool:
+    """Whether `short_grids`, which alone asks for the rows of products, has anything to look for in a problem."""
+    return any(_gives_total(spec) for contract in problem.contracts.values() for spec in contract.forward)
+
+
+def _gives_total(spec: ArgSpec) -> bool:
+    """Whether an input is offsets of groups of which it is said how many rows they have together."""
+    return "offsets" in str(spec.domain.get("kind", "")) and "total" in spec.domain
 
 
 def short_grids(contract: Contract, run: ShapeRun, found: Slice) -> list[ShapeFact]:
@@ -39,7 +49,7 @@ def short_grids(contract: Contract, run: ShapeRun, found: Slice) -> list[ShapeFa
     out: list[ShapeFact] = []
     columns = run.binding.outputs[0].shape[-1] if run.binding.outputs and run.binding.outputs[0].shape else 0
     for spec, shape in zip(contract.forward, run.binding.inputs, strict=True):
-        if "offsets" not in str(spec.domain.get("kind", "")) or len(shape.shape) != 1 or "total" not in spec.domain:
+        if len(shape.shape) != 1 or not _gives_total(spec):
             continue
         groups, rows = shape.shape[0] - 1, evaluate_int(spec.domain["total"], run.binding.shape.symbols)
         for event in found.events:

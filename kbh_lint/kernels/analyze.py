@@ -43,12 +43,14 @@ def analyze(
     rising: Mapping[int, Rising] | None = None,
     layouts: Mapping[int, Layout] | None = None,
     until: Collection[int] = (),
+    heights: bool = True,
 ) -> KernelFacts:
     """Analyses `kernel` at the arguments of one launch (and its template arguments, by name) and returns what it does.
 
     Never raises: what cannot be followed is listed in `unread` of the result. The number of steps is bounded, and taken
     from `budget`. `outer` converts host values that the kernel sees through its scope. `ranges` (least and largest
     integer), `rising` and `layouts` describe the integers in storages, by id: the facts then hold for such only.
+    Without `heights`, nothing is said of how many rows the tiles of products have, and no argument has decided it.
     The analysis ends early once data of every storage in `until` has reached a result, an address, a bound or a branch.
     The `decided` arguments of the result assume that a Python loop which runs more than once here runs at least once at
     other arguments.
@@ -58,7 +60,7 @@ def analyze(
     run.ranges.given.update(ranges or {})
     run.ranges.rising.update(rising or {})
     run.ranges.layouts.update(layouts or {})
-    run.until = frozenset(until)
+    run.until, run.heights = frozenset(until), heights
     try:
         for _ in range(_MAX_RUNS):
             run.memory.dirty = False

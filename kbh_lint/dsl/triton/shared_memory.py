@@ -28,6 +28,7 @@ def noted(call: Call, a: V, b: V) -> None:
     may not be compiled are exempt."""
     left, right = _size(a), _size(b)
     facts = call.m.facts
+    call.m.tiles.room(a.shape or (), b.shape or (), operands=left + right)
     if facts.too_large or left + right <= MOST_SHARED or call.m.statements.control.doubtful:
         return
     func = call.m.frame.func

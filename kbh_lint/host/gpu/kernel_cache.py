@@ -8,12 +8,13 @@ from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from kbh_lint.base.architectures import MOST_SHARED
 from kbh_lint.base.values import FIELD, OBJECT, Buffer, Descriptor, Func, Made, Scalar, StructArg, Value
 from kbh_lint.host.gpu import kernel_scope
 from kbh_lint.host.gpu.kernel_scope import exact
 from kbh_lint.host.values.session import Known
 from kbh_lint.kernels.analyze import analyze
-from kbh_lint.kernels.core.facts import KernelFacts, Origin, Traffic
+from kbh_lint.kernels.core.facts import MAX_TILE, KernelFacts, Origin, TileSizes, Traffic
 
 if TYPE_CHECKING:
     from kbh_lint.host.values.session import Session
@@ -72,7 +73,8 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
     elsewhere = session.shared.kernels.setdefault(scope(session, kernel), [])
     found = next((one for one in elsewhere if _same(kernel, binding, one)), None)
     if found is None:
-        made = analyze(kernel, binding, budget=session.budgets.kernels, outer=session.outer)
+        heights, budget = session.shared.heights, session.budgets.kernels
+        made = analyze(kernel, binding, budget=budget, outer=session.outer, heights=heights)
         found = Known(kernel, binding, made)
         if len(elsewhere) < MAX_KNOWN:
             elsewhere.append(found)
@@ -98,6 +100,8 @@ def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
     made = {name: other.get(name) for name, one in binding.items() if isinstance(one, Made)}
     alike = {name: two for name, two in made.items() if _alike(binding[name], two, decided)}
     if not agree(binding | alike if alike else binding, other, decided):
+        return False
+    if not _fit_alike(binding, other, known.facts.sizes):
         return False
     return bool(known.facts.tests.hold(kernel.node.loc, binding, known.binding))
 
@@ -155,6 +159,27 @@ def _alike(value: Value, other: Value, decided: frozenset[str], name: str = "") 
         if value.dtype != other.dtype or type(value.value) is not type(other.value):
             return False
     return value == other or _plain(value) and name not in decided
+
+
+def _fit_alike(binding: Mapping[str, Value], other: Mapping[str, Value], sizes: TileSizes) -> bool:
+    """Whether tiles whose sizes come from the numbers of `binding` are refused where those from `other` are, of which
+    no argument says that it decided that: powers of two stay such, and what there is room for is not reached. Sizes
+    grow at most as the numbers behind them do."""
+    growth = 1.0
+    for name in sizes.names:
+        new, old = _number(binding.get(name)), _number(other.get(name))
+        if new == old:
+            continue
+        if new is None or old is None or min(new, old) <= 0 or (new.bit_count() == 1) is not (old.bit_count() == 1):
+            return False
+        growth *= max(new / old, 1) ** sizes.power
+    return growth == 1 or sizes.elements * growth <= MAX_TILE and sizes.operands * growth <= MOST_SHARED
+
+
+def _number(given: object) -> int | None:
+    """The whole number that an argument is."""
+    number = given.value if isinstance(given, Scalar) else given
+    return number if isinstance(number, int) else None
 
 
 def _plain(value: Value) -> bool:

@@ -25,9 +25,11 @@ class Known(NamedTuple):
 
 
 class Shared:
-    """What the sessions of one file share, one for each GPU that it may find."""
+    """What the sessions of one file share, one for each GPU that it may find. `heights`: it will be asked how many
+    rows the tiles of products have, so that launches that differ in that are analysed apart."""
 
-    def __init__(self) -> None:
+    def __init__(self, heights: bool = True) -> None:
+        self.heights = heights
         self.idents = count(1)  # of storages and contents: one each in a whole file
         self.kernels: dict[Any, list[Known]] = {}  # by what a kernel is and sees
         self.answers: dict[Any, Any] = {}  # of analyses about launches

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbh_lint.base import ir
 from kbh_lint.base.records import dataclass
@@ -29,6 +29,7 @@ class Origin:
 
 
 Origins = frozenset[Origin]
+MAX_TILE = 1 << 20  # elements of a tile: Triton's own bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +223,17 @@ class Traffic:
         return Traffic(loads, tuple(stores), self.unplaced, early)
 
 
+class TileSizes(NamedTuple):
+    """What the sizes of a kernel's tiles come from, and how near they are to what there is room for: the arguments by
+    name, the elements of the largest tile, the bytes of shared memory that the operands of one product take, and how
+    often one argument may be a factor of either."""
+
+    names: frozenset[str] = frozenset()
+    elements: int = 0
+    operands: int = 0
+    power: int = 1
+
+
 @dataclass(slots=True)
 class KernelFacts:
     """All that one analysis found. `unread` says what it could not follow; `decided` names the compile-time
@@ -232,7 +244,8 @@ class KernelFacts:
     whether, and which side of a branch runs; `waits` the loops that wait for another launch or block; `refused` why no
     compiler takes the kernel at these arguments, `too_large` that it takes more shared memory than any GPU has; `lost`
     the data of which a product with zero left nothing; `leads` the addresses that it writes to memory; `gates` the data
-    on which it hangs whether each of its stores happens, `amounts` that on which it hangs how much it multiplies."""
+    on which it hangs whether each of its stores happens, `amounts` that on which it hangs how much it multiplies;
+    `sizes` the arguments that nothing but the sizes of its tiles need depend on."""
 
     name: str
     loads: list[Load] = field(default_factory=list)
@@ -258,6 +271,7 @@ class KernelFacts:
     too_large: bool = False
     gates: list[Gate] = field(default_factory=list)
     amounts: list[Bound] = field(default_factory=list)
+    sizes: TileSizes = TileSizes()
     _traffic: Traffic | None = field(default=None, init=False, repr=False, compare=False)
 
     def plain(self) -> KernelFacts:

@@ -50,6 +50,7 @@ class Recorder:
         self.leads: dict[Any, F.Lead] = {}
         self.refused = ""  # why no compiler takes the kernel
         self.too_large = False  # for the shared memory of any GPU
+        self.sizes = F.TileSizes()
         self.shared: dict[Any, int] = {}  # bytes that allocations of a kernel take there, by place
 
     def found(self) -> F.KernelFacts:
@@ -61,7 +62,7 @@ class Recorder:
             list(self.bounds.values()), self.arithmetic, list(self.hints.values()),
             tuple(sorted(self.run.flags.settings.items())), list(self.choices.values()), list(self.waits.values()),
             self.refused, list(self.lost.values()), list(self.leads.values()), self.tests, self.too_large,
-            self.run.sides.gates(), self.run.sides.bounds_of_work(),
+            self.run.sides.gates(), self.run.sides.bounds_of_work(), self.sizes,
         )  # fmt: skip
 
     def reached(self) -> set[int]:

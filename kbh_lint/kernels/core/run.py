@@ -36,6 +36,7 @@ class Run:
         self.name = name
         self.fuel = fuel
         self.until: frozenset[int] = frozenset()  # the storages that are asked about, where nothing else is
+        self.heights = True  # whether it is asked how many rows the tiles of products have
         self.frame = Frame({}, values.Env(), None, ())
         self.sides = Sides()
         self.facts = Recorder(self)
