@@ -105,6 +105,9 @@ class _Explored:
     beside: list[Session]
 
 
+_OF_GPUS = ("apabilit", "APABILIT", "ropert", "device_name", "current_target", ".arch")  # in what asks for the GPU
+
+
 def _explored(
     submission: Submission, module: ir.Module, problems_dir: Path, problem: Problem | None, graded: Problem | None,
     raise_errors: bool,
@@ -114,7 +117,9 @@ def _explored(
     binaries = {name for name, sidecar in submission.sidecars.items() if sidecar.binary}
     target = _target(problems_dir, submission.target)
     capability = _capability(target)
-    budgets, shared = Budgets(), Shared(heights=graded is not None and asks_for_heights(graded))
+    heights = graded is not None and asks_for_heights(graded)
+    several = any(word in text for text in (submission.text, *files.values()) for word in _OF_GPUS)
+    budgets, shared = Budgets(), Shared(heights, several)
 
     def on(gpu: tuple[int, int], named: Target | None = None) -> Session:
         known = partial(_gpu, problems_dir, gpu, named)

@@ -70,11 +70,12 @@ def _analysed(session: Session, kernel: Func, named: Hashable, binding: dict[str
         if _same(kernel, binding, other):
             return other.facts
     # runs on several GPUs launch kernels of one Python text, which see what these GPUs made of the scope around them
-    elsewhere = session.shared.kernels.setdefault(scope(session, kernel), [])
+    shared = session.shared
+    elsewhere = shared.kernels.setdefault(scope(session, kernel), []) if shared.several else []
     found = next((one for one in elsewhere if _same(kernel, binding, one)), None)
     if found is None:
-        heights, budget = session.shared.heights, session.budgets.kernels
-        made = analyze(kernel, binding, budget=budget, outer=session.outer, heights=heights)
+        budget = session.budgets.kernels
+        made = analyze(kernel, binding, budget=budget, outer=session.outer, heights=shared.heights)
         found = Known(kernel, binding, made)
         if len(elsewhere) < MAX_KNOWN:
             elsewhere.append(found)
@@ -108,13 +109,16 @@ def _same(kernel: Func, binding: dict[str, Any], known: Known) -> bool:
 
 def scope(session: Session, kernel: Func) -> Any:
     """Returns a cache key for a kernel and what it saw around it when the session first met it, for all sessions of a
-    file."""
+    file; where these are hardly more than one, a key of this session alone, for what a kernel sees takes long to
+    gather."""
     cpp = kernel.node.kind != "python"
     if not cpp and (kernel.language or kernel.env.parent is not None):
         return kernel_scope.key(kernel)
     found = session.scopes.get(id(kernel.node))
     if found is None:
-        around = tuple(map(id, session.lowered.values())) if cpp else kernel_scope.key(kernel)
+        around: Any = id(session)
+        if session.shared.several:
+            around = tuple(map(id, session.lowered.values())) if cpp else kernel_scope.key(kernel)
         found = session.scopes[id(kernel.node)] = id(kernel.node), around
     return found
 

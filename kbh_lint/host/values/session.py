@@ -26,10 +26,12 @@ class Known(NamedTuple):
 
 class Shared:
     """What the sessions of one file share, one for each GPU that it may find. `heights`: it will be asked how many
-    rows the tiles of products have, so that launches that differ in that are analysed apart."""
+    rows the tiles of products have, so that launches that differ in that are analysed apart. `several`: more than one
+    session is likely, so that what one finds of a kernel is kept under a key for others; without, each keeps its own.
+    """
 
-    def __init__(self, heights: bool = True) -> None:
-        self.heights = heights
+    def __init__(self, heights: bool = True, several: bool = True) -> None:
+        self.heights, self.several = heights, several
         self.idents = count(1)  # of storages and contents: one each in a whole file
         self.kernels: dict[Any, list[Known]] = {}  # by what a kernel is and sees
         self.answers: dict[Any, Any] = {}  # of analyses about launches
