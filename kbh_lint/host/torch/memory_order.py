@@ -5,10 +5,11 @@ the order of what they were computed from; and which operations put the entries 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base.values import Value
-from kbh_lint.host.values.tensors import Tensor, product, row_major
+from kbh_lint.host.values.tensors import Tensor, may_be_row_major, product, row_major
 
 Strides = tuple[Any, ...] | None
 
@@ -50,25 +51,32 @@ def regrouped(shape: tuple[Any, ...], strides: Strides, wanted: tuple[Any, ...])
 def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Strides:
     """Returns the strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the
     first operand that tells two dimensions apart decides."""
+    try:  # a program does the same to tensors of few shapes, in loops and in each call
+        return _following(shape, tuple([(tensor.shape, tensor.strides) for tensor in operands]))
+    except TypeError:  # a size that is no number
+        return _following.__wrapped__(shape, tuple([(tensor.shape, tensor.strides) for tensor in operands]))
+
+
+_Lying = tuple[tuple[Any, ...] | None, Strides]  # the shape of a tensor, and its strides
+
+
+@lru_cache(maxsize=4096)
+def _following(shape: tuple[Any, ...] | None, operands: tuple[_Lying, ...]) -> Strides:
     plain = row_major(shape)
     if not shape:
         return plain
-    for tensor in operands:
-        if tensor.shape != shape or tensor.strides is not None and tensor.strides != plain:
-            break
-    else:
+    if all(mine == shape and (strides is None or strides == plain) for mine, strides in operands):
         return plain
     rows: list[tuple[Any, ...]] = []
-    for tensor in operands:
-        strides = strides_of(tensor)
-        if strides is None or tensor.shape is None or len(tensor.shape) > len(shape):
+    for mine, told in operands:
+        strides = told if told is not None else row_major(mine)
+        if strides is None or mine is None or len(mine) > len(shape):
             return (None,) * len(shape)
         ahead = len(shape) - len(strides)
-        sizes = zip(tensor.shape, shape[ahead:], strides, strict=True)
-        spread = [0 if mine == 1 != size else stride for mine, size, stride in sizes]
-        rows.append((*(0,) * ahead, *spread))
+        sizes = zip(mine, shape[ahead:], strides, strict=True)
+        rows.append((*(0,) * ahead, *[0 if own == 1 != size else stride for own, size, stride in sizes]))
     if not all(isinstance(v, int) for row in (shape, *rows) for v in row):
-        return plain if all(tensor.is_contiguous() for tensor in operands) else (None,) * len(shape)
+        return plain if all(may_be_row_major(*operand) for operand in operands) else (None,) * len(shape)
     if all(row == rows[0] for row in rows) and _is_dense(shape, rows[0]):
         return rows[0]
     order = list(range(len(shape)))[::-1]  # from the innermost

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ADDRESSES = "addresses"  # the note on a content of the tensors that addresses in it lead to, and where these begin
 MAX_ADDRESSES = 1024  # of one content
 _FIRST = 1 << ADDRESS_BITS  # the first number that is an address
+_NO_ADDRESSES = frozenset((Tensor, float, str, bool, type(None)))  # kinds of values of which none is one
 MAX_DEPTH = 4  # lists and structs in one another that addresses are looked for in
 MAX_PIECES = 16  # that one line writes side by side into a buffer, and that are told apart
 MAX_OTHERS = 64  # that one line writes into a buffer, each made of other inputs and weights
@@ -311,7 +312,8 @@ def _add_addresses(interp: Run, value: Value, start: int | None, field: str, fou
         rows = isinstance(value[0], (list, tuple)) if value else False
         width = 8 * len(value[0]) if rows else 0
         for at, item in enumerate(value[:MAX_ADDRESSES]):
-            if type(item) is int and item < _FIRST:
+            kind = type(item)
+            if kind is int and item < _FIRST or kind in _NO_ADDRESSES:
                 continue
             _add_addresses(interp, item, start if start is None else start + at * width, field, found, depth + 1)
         return

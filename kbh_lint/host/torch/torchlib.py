@@ -7,6 +7,7 @@ a table still makes an event that reads its tensor arguments, and returns a tens
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from kbh_lint.base import ir
@@ -262,6 +263,7 @@ def has_attribute(name: str) -> bool:
     return name in NAMES or is_followed(name)
 
 
+@lru_cache(maxsize=1024)
 def is_followed(name: str) -> bool:
     """Whether an attribute that every tensor has is one that is followed, or is known for what it is."""
     if name.startswith("_"):
