@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Self
 
 from kbh_lint import registry
@@ -17,7 +18,7 @@ from kbh_lint.kernels.core.walker import OutOfFuel
 from kbh_lint.kernels.extents.assigned import assigned_names, binds
 from kbh_lint.kernels.extents.control import OneRound
 from kbh_lint.kernels.extents.expressions import Expressions
-from kbh_lint.kernels.extents.intervals import Atoms, Limits, Linear, highest, limited, lowest
+from kbh_lint.kernels.extents.intervals import Atoms, Bound, Limits, Linear, highest, limited, lowest
 from kbh_lint.kernels.extents.statements import Statements
 from kbh_lint.kernels.extents.values import Described, Dims, Env, Frame, Pointer, Test, Value
 
@@ -28,6 +29,28 @@ MAX_STEPS = 20_000
 MAX_PARTS = 24  # of a number, one in another
 MAX_CALLS = 4  # of functions that compute places, one in another
 NOT_FOLLOWED = (OutOfFuel, RecursionError)  # how a walk ends that says nothing
+
+
+_Sizes = tuple[int | None, ...]  # along each axis; None where it is not known
+
+
+def _sizes(dims: Dims) -> _Sizes:
+    return tuple([size if isinstance(size, int) else None for size in (*dims[:3], *(1,) * (3 - len(dims)))])
+
+
+@lru_cache(maxsize=256)
+def _axes(grid: _Sizes, block: _Sizes) -> tuple[tuple[tuple[Bound, Bound], ...], dict[str, tuple[Linear, ...]]]:
+    """What a launch has along its axes, by name, made of numbers that are new to a walk; and the ranges of these. A
+    kernel is followed for several questions at one launch."""
+    atoms = Atoms()
+
+    def positions(sizes: _Sizes) -> tuple[Linear, ...]:
+        return tuple([atoms.between(0, None if size is None else size - 1) for size in sizes])
+
+    found = {"program_id": positions(grid), "blockIdx": positions(grid), "threadIdx": positions(block)}
+    for name, sizes in (("num_programs", grid), ("gridDim", grid), ("blockDim", block)):
+        found[name] = tuple([atoms.between(1, None) if size is None else Linear(size) for size in sizes])
+    return tuple(atoms.ranges), found
 
 
 class Follow:
@@ -52,10 +75,8 @@ class Follow:
         ] = {}  # whether functions that are called leave their arguments as they are
         self.chosen: set[int] = set()  # atoms with bounds that what was loaded may have decided
         self.positions: set[int] = set()  # atoms without bounds that are arguments, or count iterations
-        self.axes = {"program_id": self._positions(grid), "blockIdx": self._positions(grid)}
-        self.axes["threadIdx"] = self._positions(block)
-        sizes = {"num_programs": grid, "gridDim": grid, "blockDim": block}
-        self.axes |= {name: [self._size(dims, i) for i in range(3)] for name, dims in sizes.items()}
+        ranges, self.axes = _axes(_sizes(grid), _sizes(block))
+        self.atoms.ranges += ranges  # of the first numbers that there are
         self.types: Types | None = None
         if self.cpp:
             from kbh_lint.kernels.extents.types import Types  # start-up: what has no C++ does without it
@@ -71,14 +92,6 @@ class Follow:
                 env[name] = self.argument(given)
         self.expressions = Expressions(self)
         self.statements = Statements(self, OneRound(self))
-
-    def _size(self, dims: Dims, axis: int) -> Linear:
-        size = dims[axis] if axis < len(dims) else 1
-        return Linear(size) if isinstance(size, int) else self.atoms.between(1, None)
-
-    def _positions(self, dims: Dims) -> list[Linear]:
-        sizes = [dims[i] if i < len(dims) else 1 for i in range(3)]
-        return [self.atoms.between(0, n - 1 if isinstance(n, int) else None) for n in sizes]
 
     def __enter__(self) -> Self:
         return self
