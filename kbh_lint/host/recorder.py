@@ -117,7 +117,7 @@ class Recorder:
         self.trace.rewritten = self.trace.rewritten or reason
 
     def note(self, kind: str, attrs: dict[str, Any], loc: ir.Loc | None) -> None:
-        """Notes a fact about the program itself, such as a symbol that it reached."""
+        """Notes a fact about the program itself, such as a question that it asks; of kinds that somebody looks for."""
         if len(self.trace.notes) < MOST_NOTES:
             self.trace.notes.append((kind, attrs, loc))
             self.trace.kinds.add(kind)

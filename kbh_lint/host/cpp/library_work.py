@@ -43,7 +43,6 @@ def solid(run: Cpp, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Val
         return _kept(args[0], found)
     if not found or not _works(name):
         return LibObject.by_path(name, {"pointers": found})
-    interp.note("symbol", {"symbol": name, "spelled": "call", "layer": "c++"}, loc)
     plain = [cpp_numbers.plain(arg.get() if isinstance(arg, Slot) else arg) for arg in args]
     if device_wide.asks_for_a_size(name, plain):
         return Sym("cudaSuccess")

@@ -93,7 +93,7 @@ def binary(interp: Run, op: str, left: Value, right: Value, loc: ir.Loc | None) 
             left, right = (compared_as(side) if is_tuple(side) else side for side in (left, right))
     if isinstance(left, Tensor) or isinstance(right, Tensor):
         taint.flows(interp, left, right, loc)
-        return torchlib.call(interp, f"torch.{TENSOR.get(op, 'add')}", [left, right], {}, loc, spelled=op)
+        return torchlib.call(interp, f"torch.{TENSOR.get(op, 'add')}", [left, right], {}, loc)
     if op in "+-" and (placed := _placed(interp, op, left, right)) is not None:
         return placed
     if isinstance(left, Unknown) or isinstance(right, Unknown):

@@ -301,7 +301,6 @@ METHODS: Rows = {FilePath: _Paths(), OpenFile: _Files()}
 def process(site: Site, command: Value, given: Value, cwd: Value) -> None:
     """Models running `command` in the folder `cwd`, with the text `given` as its standard input: its builds and copies
     are followed."""
-    site.run.note("process", {"symbol": site.path}, site.loc)
     words = [shown.show(a) for a in command] if isinstance(command, (list, tuple)) else []
     if isinstance(command, str):
         words = [str(w).strip("\"'") for w in str(command).split()]

@@ -48,7 +48,6 @@ def foreign(site: Site) -> Value:
             interp.lost(f"what {path}, of a module that is not there, does to what it is given", loc)
         addressed(interp, path, () if standard else (*args, *kwargs.values()), loc)
         return LibObject.by_path(path, {}, tuple(args), kwargs)
-    interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
     attrs: EventAttrs = {"symbol": path, "foreign": True, "operands": tuple(t.dtype for t in inputs)}
     unnamed = site.name == schemas.UNNAMED
     if unnamed:

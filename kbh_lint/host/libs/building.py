@@ -25,7 +25,6 @@ class CppExtension(OfTorch):
         **options: Value,
     ) -> Value:
         """Models `load_inline(...)`: builds an extension from source texts."""
-        site.run.note("build", {"symbol": site.path}, site.loc)
         sources = {"cpp_sources": cpp_sources, "cuda_sources": cuda_sources}
         told = extensions.Options.of(options)
         return extensions.built_inline(site.run, shown.show(name), sources, told, functions, site.loc)
@@ -40,7 +39,6 @@ class CppExtension(OfTorch):
         **options: Value,
     ) -> Value:
         """Models `load(...)`: builds an extension from source files."""
-        site.run.note("build", {"symbol": site.path}, site.loc)
         listed = extensions.read_all(site.run, sources, site.loc)
         told = extensions.Options.of(options)
         return extensions.built_of(site.run, shown.show(name), listed, told, (), site.loc)

@@ -66,7 +66,6 @@ def decorate(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -
 
 
 def _compiled(interp: Run, decorator: Value, target: Value, loc: ir.Loc | None) -> Value:
-    interp.note("torch-compile", {}, loc)
     return Compiled(target, loc)
 
 

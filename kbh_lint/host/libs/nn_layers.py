@@ -214,7 +214,7 @@ def apply(interp: Run, owner: LibObject, args: list[Any], kwargs: dict[str, Any]
         held = [value for value in owner.attrs.values() if isinstance(value, Tensor)]
         function = layer.function if layer is not None else name.lower()
         path = f"torch.nn.functional.{function}" if layer is None else f"torch.nn.{name}"
-        return torchlib.call(interp, path, [*args, *held], kwargs, loc, spelled=owner.path)
+        return torchlib.call(interp, path, [*args, *held], kwargs, loc)
     return _run_layer(interp, owner, layer, args, kwargs, loc)
 
 
@@ -249,7 +249,7 @@ def _run_layer(
         given["output_padding"] = Unknown((), "an output size")
     function = {"RNN_RELU": "rnn_relu"}.get(attrs.get("mode", ""), layer.function)
     space = "torch." if function in ("flatten", "unflatten") else "torch.nn.functional."
-    result = torchlib.call(interp, space + function, [*args, *beside], given, loc, spelled=owner.path)
+    result = torchlib.call(interp, space + function, [*args, *beside], given, loc)
     name = kind(owner.path)
     if name == "LSTM" and isinstance(result, tuple) and len(result) == 3:
         return result[0], (result[1], result[2])

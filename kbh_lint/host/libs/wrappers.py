@@ -120,7 +120,6 @@ class OfTorch(Functorch, Registered):
         """Models `torch.compile(model)`: the compiled function or module, or a decorator."""
         if model is None or isinstance(model, str):
             return CompileDecorator("torch.compile.decorator")
-        site.run.note("torch-compile", {}, site.loc)
         return Compiled(model, site.loc)
 
     @models(*module_calls.FOR_ALL)
@@ -169,8 +168,7 @@ class OfTorch(Functorch, Registered):
 
     @models("torch.load")
     def load(self, site: Site, f: Value = None, *more: Value, **options: Value) -> Value:
-        """Models `torch.load(f)` of a file that this run has not written: unknown, and noted."""
-        site.run.note("unpickle", {"symbol": site.path}, site.loc)
+        """Models `torch.load(f)` of a file that this run has not written: unknown."""
         return Unknown((), site.path)
 
     @models("torch.is_tensor")

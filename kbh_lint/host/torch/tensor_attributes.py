@@ -40,7 +40,6 @@ def scalar(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, V
         known = checksums.comparison(interp, first.storage.content) if known is None else known
         if known is not None:
             return known
-    interp.note("host-read", {"symbol": f"torch.Tensor.{name}"}, loc)
     contents = tuple(t.storage.content for t in inputs)
     drawn = [as_drawn(interp, tensor) for tensor in inputs]
     if drawn and None not in drawn and name in ("item", "tolist", "equal"):

@@ -58,11 +58,9 @@ def _kind(name: str, args: Sequence[Value], kwargs: Mapping[str, Value], attrs: 
     return "library"
 
 
-def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None, spelled: str = "") -> Any:
+def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: ir.Loc | None) -> Any:
     """Calls `torch.NAME`, `torch.nn.functional.NAME`, `torch.Tensor.NAME` or `aten::NAME` with abstract arguments."""
     name = shapes.name_of(path)
-    layer = "c++" if "::" in path else "python"
-    interp.note("symbol", {"symbol": path, "spelled": spelled or "call", "layer": layer}, loc)
     if name.startswith("_foreach_") and args and isinstance(args[0], (list, tuple)):
         return _each(interp, path, name.removeprefix("_foreach_"), args, kwargs, loc)
     inplace = name.endswith("_") and not name.endswith("__") and name not in tensor_views.VIEWS
@@ -93,7 +91,6 @@ def call(interp: Run, path: str, args: list[Any], kwargs: dict[str, Any], loc: i
 def asked(interp: Run, tensor: Tensor, name: str, args: Sequence[Value], loc: ir.Loc | None) -> Value:
     """Calls one of the `METADATA` of a tensor, without named arguments: as `call` does, by a shorter way for what
     programs ask most often."""
-    interp.note("symbol", {"symbol": f"torch.Tensor.{name}", "spelled": "call", "layer": "python"}, loc)
     return SPECIAL[name](interp, name, [tensor, *args], {}, loc)
 
 

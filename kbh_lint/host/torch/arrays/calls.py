@@ -134,7 +134,6 @@ def _computed(
     if views and brought is None:
         made = torchlib.call(interp, f"torch.{name}", args, kwargs, loc)
     else:
-        interp.note("symbol", {"symbol": path, "spelled": "call", "layer": "python"}, loc)
         made = torchlib.compute(interp, path, name, args, kwargs, loc, False)
     if name in _FIRST_OF and isinstance(made, tuple):
         made = made[0]
