@@ -40,9 +40,10 @@ def agree(paths: list[PathRun], per_path: list[list[ShapeFacts]], drawn: Sequenc
         kept = ShapeFacts(first.label, [s for s in live[0].seeds if all(s.key() in k for k in keys)])
         kept.seeds += _kept_in_l2(kept, live)
         kept.shares = live[0].shares
-        agreed = {seed.key() for seed in kept.seeds}
         apart = [facts for p, facts in ended if facts.empty and not p.left_over and not _by_data(p, paths[0])]
-        kept.doubtful = [seed for facts in (*live, *apart) for seed in facts.seeds if seed.key() not in agreed]
+        if len(live) > 1 or apart:  # else all that the one path shows is kept
+            agreed = {seed.key() for seed in kept.seeds}
+            kept.doubtful = [seed for facts in (*live, *apart) for seed in facts.seeds if seed.key() not in agreed]
         doubts = [_fog(ended, i) or _stale(kept, live), UNTRIED if paths[0].untried else ""]
         timed = [facts for p, facts in ended if facts in live and _by_time(p, paths[0])]
         for name in live[0].states:
