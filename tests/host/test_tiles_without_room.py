@@ -33,6 +33,16 @@ def test_the_handler_runs_where_no_gpu_has_the_room(tmp_path: Path, way: str) ->
     assert states(report)["authored-compute"] == "broken"
 
 
+@pytest.mark.parametrize(("fits", "does_not"), [
+    ("BM=256, BN=64, BK=64", ROOM), ("BM=64, BN=64, BK=64", ROOM), ("BM=64, BN=64, BK=64", "BM=64, BN=96, BK=64"),
+])  # fmt: skip
+def test_a_launch_that_fits_says_nothing_of_one_with_other_tiles(tmp_path: Path, fits: str, does_not: str) -> None:
+    first = f"gemm[(M // 64, N // 64)](x, self.weight, self.weight_scale, y, M, N, K, {fits})\n"
+    told = forward(does_not).replace("try:", first + "try:", 1)
+    report = lint(tmp_path, HEAD + KERNEL + model(told))
+    assert classes(report) & {"reference-resubmission", "library-gemm-wrapper"}, reasons(report)
+
+
 def test_a_handler_for_something_else_does_not(tmp_path: Path) -> None:
     report = lint(tmp_path, HEAD + KERNEL + model(forward(ROOM, "ZeroDivisionError")))
     assert "library-gemm-wrapper" not in classes(report)
