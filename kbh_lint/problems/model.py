@@ -149,10 +149,26 @@ class Contract:
         if self.made is not None:
             return replace(self.made, shape=shape)
         init = {name: evaluate(formula, shape.symbols) for name, formula in self.init.items()}
-        inputs = tuple(_concrete(spec.name, spec, shape) for spec in self.forward)
-        state = {spec.name: _concrete(spec.name, spec, shape) for spec in self.state}
-        outputs = tuple(_concrete(spec.name, spec, shape) for spec in self.output)
-        return Binding(shape, init, inputs, state, outputs)
+        inputs, state, outputs = self._tensors(shape)
+        return Binding(shape, init, inputs, {spec.name: spec for spec in state}, outputs)
+
+    def _tensors(self, shape: Shape) -> _Tensors:
+        """The tensors of a shape, worked out once for all runs of all files at it; nothing changes them."""
+        known = _BOUND.get((id(self), id(shape)))
+        if known is None or known[0] is not self or known[1] is not shape:
+            inputs, state, outputs = (
+                tuple(_concrete(spec.name, spec, shape) for spec in specs)
+                for specs in (self.forward, self.state, self.output)
+            )
+            if len(_BOUND) >= MAX_BOUND:
+                _BOUND.clear()
+            known = _BOUND[id(self), id(shape)] = self, shape, (inputs, state, outputs)
+        return known[2]
+
+
+_Tensors = tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], tuple[TensorSpec, ...]]  # inputs, state, outputs
+MAX_BOUND = 256
+_BOUND: dict[tuple[int, int], tuple[Contract, Shape, _Tensors]] = {}  # by what keeps its id while it is here
 
 
 @dataclass(frozen=True, slots=True)
