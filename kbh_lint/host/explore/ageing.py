@@ -83,7 +83,7 @@ def counters(before: list[EscapedState], first: list[EscapedState], second: list
 
 def _stands_still(one: EscapedState, other: EscapedState) -> bool:
     """Whether two slots are one place, and hold no number or length that differs."""
-    if one.path != other.path or one.table is not other.table or type(one.value) is not type(other.value):
+    if (one.path, type(one.value)) != (other.path, type(other.value)) or one.table is not other.table:
         return False
     named = one.name is other.name or isinstance(one.name, (str, int)) and one.name == other.name
     return named and (not isinstance(one.value, (int, float)) or one.value == other.value)

@@ -116,7 +116,7 @@ def scope(session: Session, kernel: Func) -> Any:
         return kernel_scope.key(kernel)
     found = session.scopes.get(id(kernel.node))
     if found is None:
-        around: Any = id(session)
+        around: Hashable = id(session)
         if session.shared.several:
             around = tuple(map(id, session.lowered.values())) if cpp else kernel_scope.key(kernel)
         found = session.scopes[id(kernel.node)] = id(kernel.node), around

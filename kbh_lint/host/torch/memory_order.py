@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from kbh_lint.base.values import Value
-from kbh_lint.host.values.tensors import Tensor, may_be_row_major, product, row_major
+from kbh_lint.host.values.tensors import Tensor, product, row_major
 
 Strides = tuple[Any, ...] | None
 
@@ -51,17 +51,22 @@ def regrouped(shape: tuple[Any, ...], strides: Strides, wanted: tuple[Any, ...])
 def following(shape: tuple[Any, ...] | None, operands: Sequence[Tensor]) -> Strides:
     """Returns the strides of an elementwise result: dense, its dimensions in the order of the operands' strides; the
     first operand that tells two dimensions apart decides."""
+    lying = tuple([(tensor.shape, tensor.strides) for tensor in operands])
     try:  # a program does the same to tensors of few shapes, in loops and in each call
-        return _following(shape, tuple([(tensor.shape, tensor.strides) for tensor in operands]))
+        found = _following(shape, lying)
     except TypeError:  # a size that is no number
-        return _following.__wrapped__(shape, tuple([(tensor.shape, tensor.strides) for tensor in operands]))
+        found = _following.__wrapped__(shape, lying)
+    if found is not _UNCLEAR or shape is None:
+        return found
+    return row_major(shape) if all(tensor.is_contiguous() for tensor in operands) else (None,) * len(shape)
 
 
-_Lying = tuple[tuple[Any, ...] | None, Strides]  # the shape of a tensor, and its strides
+_Lying = tuple[Strides, Strides]  # the shape of a tensor, and its strides
+_UNCLEAR: Strides = ("unclear",)  # where a size, or a stride, is no number
 
 
 @lru_cache(maxsize=4096)
-def _following(shape: tuple[Any, ...] | None, operands: tuple[_Lying, ...]) -> Strides:
+def _following(shape: Strides, operands: tuple[_Lying, ...]) -> Strides:
     plain = row_major(shape)
     if not shape:
         return plain
@@ -76,7 +81,7 @@ def _following(shape: tuple[Any, ...] | None, operands: tuple[_Lying, ...]) -> S
         sizes = zip(mine, shape[ahead:], strides, strict=True)
         rows.append((*(0,) * ahead, *[0 if own == 1 != size else stride for own, size, stride in sizes]))
     if not all(isinstance(v, int) for row in (shape, *rows) for v in row):
-        return plain if all(may_be_row_major(*operand) for operand in operands) else (None,) * len(shape)
+        return _UNCLEAR
     if all(row == rows[0] for row in rows) and _is_dense(shape, rows[0]):
         return rows[0]
     order = list(range(len(shape)))[::-1]  # from the innermost

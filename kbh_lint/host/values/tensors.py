@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import field
 from enum import Enum
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from kbh_lint.base import ir
@@ -274,7 +273,15 @@ class Tensor(Brief):
 
     def is_contiguous(self) -> bool:
         """Whether the strides are not known to differ from row-major order."""
-        return self.strides is None or may_be_row_major(self.shape, self.strides)
+        if self.shape is None or self.strides is None:
+            return True
+        want = row_major(self.shape)
+        if want is None:
+            return True
+        return all(
+            d == 1 or a == b or not isinstance(a, int) or not isinstance(b, int)
+            for d, a, b in zip(self.shape, self.strides, want, strict=False)
+        )
 
     def is_nameless(self) -> bool:
         """Whether nothing is known of what torch, or code that was not read, gave: it may be a number, or no tensor."""
@@ -341,14 +348,6 @@ def product(shape: tuple[Any, ...] | None) -> int | None:
 
 def row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
     """Returns the strides of a contiguous tensor, in elements; None for an unknown shape."""
-    try:
-        return _row_major(shape)
-    except TypeError:  # a size that is no number
-        return _row_major.__wrapped__(shape)
-
-
-@lru_cache(maxsize=4096)
-def _row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
     if shape is None:
         return None
     out: list[Any] = []
@@ -357,17 +356,6 @@ def _row_major(shape: tuple[Value, ...] | None) -> tuple[Value, ...] | None:
         out.append(step)
         step = step * d if isinstance(step, int) and isinstance(d, int) else None
     return tuple(reversed(out))
-
-
-def may_be_row_major(shape: tuple[Value, ...] | None, strides: tuple[Value, ...] | None) -> bool:
-    """Whether the strides of a shape are not known to differ from row-major order."""
-    want = row_major(shape)
-    if shape is None or strides is None or want is None:
-        return True
-    return all(
-        d == 1 or a == b or not isinstance(a, int) or not isinstance(b, int)
-        for d, a, b in zip(shape, strides, want, strict=False)
-    )
 
 
 def broadcast(shapes: list[tuple[Any, ...] | None]) -> tuple[Value, ...] | None:
