@@ -19,17 +19,16 @@ _STAYS = regex(
     r"|\bflush(?:es|ed)?\b(?![\s-]*(?:to|denorm))",
     re.I,
 )
-# What lies in the cache where the next call begins: said of a window that has ended, whose lines stay.
-_FOUND = regex(
+# What lies in the cache where the next call begins.
+_FINDS = (
     rf"\b(?:next|following|later)\s+(?:\w+\s+)?{_CALLS}\s+(?:then\s+|still\s+)?(?:finds?|hits?|reads?)\b"
     r"(?![^.;]*\b(?:no|not|nothing|none|never|cold|empty|clean|fresh|anew|again|room|space|free|whole|all)\b)"
-    r"[^.;]*\b(?:(?:in|from)\s+(?:the\s+)?(?:L2|cache)|warm|resident)\b",
-    re.I,
+    r"[^.;]*\b(?:(?:in|from)\s+(?:the\s+)?(?:L2|cache)|warm|resident)\b"
 )
-# Said of loads with `evict_last`, which kernels without any such intent use, too: of calls alone.
-_FOR_CALLS = regex(
-    r"\b(?:next|following|later|another)\s+(?:\w+\s+)?calls?\b|\bbetween\s+(?:\w+\s+)?calls\b|\bfrom\s+call\s+to\s+call\b"
-    r"|\bacross\s+(?:\w+\s+)?calls\b|\b(?:survives?|outlives?|past)\s+(?:\w+\s+){0,2}(?:flush|sweep)\b",
+_FOUND = regex(_FINDS, re.I)  # said of a window that has ended, whose lines stay
+# Said of loads with `evict_last`, which kernels without any such intent use, too.
+_KEPT = regex(
+    _FINDS + r"|\b(?:survives?|outlives?|outlasts?|despite|in\s+spite\s+of)\s+(?:\w+\s+){0,2}(?:flush|sweep)\w*\b",
     re.I,
 )
 _L2 = regex(r"\bL2\b", re.I)
@@ -54,7 +53,7 @@ def _words(fact: object) -> re.Pattern[str] | None:
     if fact.kind == "ended window":
         return _FOUND
     if fact.kind == "evict_last":
-        return _FOR_CALLS if fact.reads == "once" else None
+        return _KEPT if fact.reads == "once" else None
     return _STAYS if fact.kind == "window" and fact.reads in ("several", "unknown") else None
 
 
@@ -73,7 +72,7 @@ def _place(module: ir.Module, stays: re.Pattern[str]) -> ir.Loc | None:
     """The line of a file that says that data stays in the cache until another call."""
     text: str = module.unit.text
     for _, words in zip(range(MAX_WORDS), stays.finditer(text), strict=False):
-        if (_L2 if stays is _FOR_CALLS else _CACHE).search(text[max(words.start() - NEAR, 0) : words.end() + NEAR]):
+        if (_L2 if stays is _KEPT else _CACHE).search(text[max(words.start() - NEAR, 0) : words.end() + NEAR]):
             line = text.count("\n", 0, words.start()) + 1
             begin = text.rfind("\n", 0, words.start()) + 1
             columns = (len(text[begin:at].encode()) for at in (words.start(), words.end()))
