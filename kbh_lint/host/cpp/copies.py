@@ -10,7 +10,7 @@ from kbh_lint.base.values import DType, Sym, Value
 from kbh_lint.host.cpp import arguments as cpp_arguments
 from kbh_lint.host.cpp import numbers as cpp_numbers
 from kbh_lint.host.cpp.std.containers import SoMany
-from kbh_lint.host.torch import recording, tensor_attributes, tensor_makers, tensor_views, whole_numbers
+from kbh_lint.host.torch import recording, tensor_attributes, tensor_copies, tensor_makers, tensor_views, whole_numbers
 from kbh_lint.host.values.cpp_objects import Pointer, Slot
 from kbh_lint.host.values.objects import HostDescriptor, LibObject
 from kbh_lint.host.values.tensors import EventAttrs, Tensor, Unknown
@@ -34,6 +34,19 @@ def copied(run: Cpp, name: str, args: list[Any], loc: ir.Loc | None) -> Any:
         _to_device(run, name, found[0], ends[1] if len(ends) > 1 else None, loc)
     elif found and ends[1] in found:
         _to_host(run, args[0], ends[0], found[0], loc)
+    return Sym("cudaSuccess")
+
+
+def filled(run: Cpp, name: str, args: Sequence[Value]) -> Value:
+    """Models `cudaMemset(to, value, bytes)` and `cuMemsetD32(to, value, words)`: memory that is filled whole holds
+    nothing of what was there. Parts, and rows with gaps, are left as they were."""
+    to = _row(args[0]) if args and isinstance(args[0], Slot) else next(iter(args), None)
+    if isinstance(to, (Pointer, Tensor)) and "2D" not in name and "3D" not in name and len(args) > 2:
+        words = cpp_numbers.plain(args[2].get() if isinstance(args[2], Slot) else args[2])
+        width = next((bits // 8 for bits in (16, 32) if f"D{bits}" in name), 1)
+        storage, start = _tensor(to).storage, to.start
+        if type(words) is int and start == 0 and words * width >= (storage.size or words * width + 1):
+            tensor_copies.overwrite(run.interp, Tensor(storage, storage.content.dtype, None), "constant")
     return Sym("cudaSuccess")
 
 

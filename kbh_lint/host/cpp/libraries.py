@@ -201,6 +201,7 @@ def _row(names: str, handler: Handler) -> tuple[frozenset[str], tuple[str, ...],
 # By names without namespaces, `*` for what begins so; a row that answers NotImplemented leaves it to those after it.
 _NAMES = (
     _row("cudaMemcpy* cuMemcpy*", lambda run, call: cpp_copies.copied(run, call.short, call.args, call.loc)),
+    _row("cudaMemset* cuMemset*", lambda run, call: cpp_copies.filled(run, call.short, call.args)),
     _row("cuTensorMapEncode*", lambda run, call: tensor_map(call.args)),
     _row("make_*", _vector),
     _row("make_tensor make_gmem_ptr device_pointer_cast raw_pointer_cast", _the_pointer),

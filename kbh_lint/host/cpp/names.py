@@ -27,7 +27,7 @@ STATUS = frozenset(
     "cudaGetLastError cudaPeekAtLastError cudaDeviceSynchronize cudaStreamSynchronize cudaFuncSetAttribute "
     "cudaSetDevice cuInit cuCtxSetCurrent cuCtxSynchronize cuFuncSetAttribute cudaFree cuModuleLoadData "
     "nvrtcCompileProgram "
-    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize cudaMemsetAsync cudaMemset "
+    "cudaFuncSetCacheConfig cudaStreamWaitEvent cudaEventRecord cuStreamSynchronize "
     "cudaDeviceSetLimit cuCtxSetLimit cudaCtxResetPersistingL2Cache cuCtxResetPersistingL2Cache cudaStreamSetAttribute "
     "cuStreamSetAttribute cudaDeviceSetCacheConfig".split()
 )

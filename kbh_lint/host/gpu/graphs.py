@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kbh_lint.base import ir
-from kbh_lint.host.torch import recording
-from kbh_lint.host.values.objects import (
-    Graph,
-)
+from kbh_lint.host.torch import recording, tensor_copies
+from kbh_lint.host.values.objects import Graph
 from kbh_lint.host.values.tensors import Event, Tensor
 
 if TYPE_CHECKING:
@@ -18,6 +16,9 @@ if TYPE_CHECKING:
 def replay(interp: Run, graph: Graph, loc: ir.Loc | None) -> None:
     """Emits the events of a captured graph again; they read what the same storages hold now."""
     for old in list(graph.events):
+        if isinstance(old, tuple):
+            tensor_copies.overwrite(interp, *old)
+            continue
         event = Event(
             old.kind, old.name, old.loc, [(t.storage.content, t) for _, t in old.reads], attrs=old.attrs.copy()
         )

@@ -94,6 +94,8 @@ def overwrite(interp: Run, target: Tensor, label: str) -> None:
     if not target.is_slice:
         storage.content = Content(storage, target.dtype, interp.trace.call_index, label)
         storage.version += 1
+        for graph in interp.capturing:
+            graph.events.append((target, label))
 
 
 def contiguous(interp: Run, name: str, args: Sequence[Value], kwargs: Mapping[str, Value], loc: ir.Loc | None) -> Value:

@@ -234,9 +234,10 @@ def of_chance(value: int) -> ProcessNumber:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Graph(Brief):
-    """A CUDA graph: the events recorded while it was captured, to happen again at each replay."""
+    """A CUDA graph: the events recorded while it was captured, to happen again at each replay, and the memory that was
+    filled whole between them, with the label of what it holds then."""
 
-    events: list[Event] = field(default_factory=list)
+    events: list[Event | tuple[Tensor, str]] = field(default_factory=list)
     attrs: dict[str, Any] = field(default_factory=dict)
 
 
